@@ -1,0 +1,1 @@
+"""Things that learn: a protocol, and one class per kind of model."""

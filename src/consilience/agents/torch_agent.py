@@ -1,0 +1,199 @@
+"""An agent whose model is any `torch.nn.Module`. The local objective (label `step-local-update`) is here."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from consilience.agents.protocol import Array, Losses, Task, checked_data
+from consilience.core.streams import stream
+from consilience.errors import ConsilienceError
+
+MakeOptimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
+
+
+@final
+class TorchAgent:
+    """Trains `model` on private (x, y) and on pseudo-labels; predicts in evaluation mode.
+
+    The model returns logits (samples, classes), or values (samples, outputs) for `task="regression"`.
+    `optimizer` makes one from the parameters (default: Adam with rate `lr`); its state lives on across rounds.
+
+    >>> x, y = np.eye(4, dtype=np.float32), np.array([0, 1, 0, 1])
+    >>> agent = TorchAgent(nn.Linear(4, 2), x, y, name="a")
+    >>> _ = agent.train(x, None, lam=0.0)
+    >>> agent.predict(x).shape
+    (4, 2)
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        x: Array,
+        y: Array,
+        name: str = "",
+        *,
+        task: Task = "classification",
+        kind: str = "",
+        epochs: int = 5,
+        batch: int = 64,
+        shared_batch: int = 256,
+        lr: float = 5e-3,
+        optimizer: MakeOptimizer | None = None,
+        seed: int = 0,
+        device: str = "cpu",
+    ) -> None:
+        x, y = checked_data(name, task, x, y)
+        self.name, self.task, self.seed = name, task, seed
+        self.kind = kind or type(model).__name__
+        self.samples = len(y)
+        self.epochs, self.batch, self.shared_batch = epochs, batch, shared_batch
+        self.device = torch.device(device)
+        self.model = model.to(self.device)
+        self.noise = 1.0
+        self._x, self._y = self._tensor(x), self._tensor(y)
+        self._shared: tuple[Array, Tensor] | None = None
+        self._round = 0
+        self.outputs = self._probe()
+        if task == "classification" and y.max() >= self.outputs:
+            raise ConsilienceError(
+                f"agent {name!r}: a label is {y.max()} but the model has {self.outputs} outputs. "
+                "Give the model one output per class."
+            )
+        make = optimizer or (lambda parameters: torch.optim.Adam(parameters, lr=lr))
+        self.optimizer = make(self.model.parameters())
+        tensors = [*self.model.parameters(), *self.model.buffers()]
+        self.parameters: int | None = sum(t.numel() for t in tensors)
+
+    def predict(self, x: Array) -> Array:
+        """Class probabilities (samples, classes) or values (samples, outputs), in evaluation mode."""
+        self.model.eval()
+        with torch.inference_mode():
+            outs = [self.model(part.to(self.device)) for part in self._on_host(x).split(1024)]
+            out = torch.cat(outs)
+            if self.task == "classification":
+                out = functional.softmax(out, dim=1)
+        return out.float().cpu().numpy()
+
+    def train(self, shared: Array, labels: Array | None, lam: float) -> Losses:
+        """`epochs` passes over the private data; each step takes a private and a shared batch.
+
+        The loss of a step is L(f(x), y) + lam dist(f(x*), psi), the private pass before the shared one (batch
+        norm sees them one after the other). With lam = 0 the shared pass is skipped.
+        """
+        self._round += 1
+        draw = stream(self.seed, "batches", self.name, self._round)
+        shared_x = self._shared_tensor(shared) if lam > 0 else None
+        target = self._tensor(labels) if lam > 0 and labels is not None else None
+        picks = _endless_batches(draw, len(shared), self.shared_batch)
+        local_sum, shared_sum, steps = torch.zeros(()), torch.zeros(()), 0
+        self.model.train()
+        with self._torch_stream():
+            for _ in range(self.epochs):
+                for own in _batches(draw, self.samples, self.batch):
+                    self.optimizer.zero_grad(set_to_none=True)
+                    loss = local = self._loss(self.model(self._x[own]), self._y[own])
+                    local_sum += local.detach().cpu()
+                    if shared_x is not None and target is not None:
+                        pick = next(picks)
+                        disagreement = self._loss(self.model(shared_x[pick]), target[pick])
+                        shared_sum += disagreement.detach().cpu()
+                        loss = local + lam * disagreement
+                    loss.backward()  # type: ignore[no-untyped-call]
+                    self.optimizer.step()
+                    steps += 1
+        if self.task == "regression":
+            residual = self.predict(self._x.cpu().numpy()) - self._y.cpu().numpy()
+            self.noise = max(float(np.sqrt(np.square(residual).mean())), 1e-6)
+        if not torch.isfinite(local_sum):
+            raise ConsilienceError(
+                f"agent {self.name!r}: training diverged in round {self._round} (the loss is not finite). "
+                "Use a smaller learning rate, and scale the inputs."
+            )
+        mean_shared = shared_sum.item() / steps if target is not None else float("nan")
+        return Losses(local_sum.item() / steps, mean_shared)
+
+    def state(self) -> dict[str, Array]:
+        """Weights, buffers, optimizer state and the number of rounds trained."""
+        saved = {f"model.{key}": _numpy(value) for key, value in self.model.state_dict().items()}
+        for index, slots in self.optimizer.state_dict()["state"].items():
+            for slot, value in slots.items():
+                if value is not None:
+                    saved[f"optimizer.{index}.{slot}"] = _numpy(torch.as_tensor(value))
+        return saved | {"round": np.array(self._round), "noise": np.array(self.noise)}
+
+    def restore(self, state: dict[str, Array], shared: Array) -> None:
+        """Takes up weights, buffers, optimizer state and the number of rounds trained."""
+        self._round, self.noise = int(state["round"]), float(state["noise"])
+        own = {k.removeprefix("model."): torch.from_numpy(v) for k, v in state.items() if k.startswith("model.")}
+        self.model.load_state_dict(own)
+        slots: dict[int, dict[str, Tensor]] = {}
+        for key, value in state.items():
+            if key.startswith("optimizer."):
+                _, index, slot = key.split(".", 2)
+                slots.setdefault(int(index), {})[slot] = torch.from_numpy(value.copy())
+        groups = self.optimizer.state_dict()["param_groups"]
+        self.optimizer.load_state_dict({"state": slots, "param_groups": groups})
+
+    def _loss(self, out: Tensor, target: Tensor) -> Tensor:
+        if self.task == "classification":
+            return functional.cross_entropy(out, target)
+        return (out - target).square().sum(dim=1).mean()
+
+    def _probe(self) -> int:
+        """The width of the model's output, from one sample."""
+        self.model.eval()
+        with torch.inference_mode():
+            out = self.model(self._x[:1])
+        if not isinstance(out, Tensor) or out.ndim != 2:
+            raise ConsilienceError(
+                f"agent {self.name!r}: the model must return one row per sample, (samples, outputs); got "
+                f"{tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__}."
+            )
+        return int(out.shape[1])
+
+    @staticmethod
+    def _on_host(array: Array) -> Tensor:
+        array = np.ascontiguousarray(array)
+        if not array.flags.writeable:
+            array = array.copy()
+        tensor = torch.from_numpy(array)
+        return tensor.float() if tensor.is_floating_point() else tensor.long()
+
+    def _tensor(self, array: Array) -> Tensor:
+        return self._on_host(array).to(self.device)
+
+    def _shared_tensor(self, shared: Array) -> Tensor:
+        """The shared data on the device, converted once."""
+        if self._shared is None or self._shared[0] is not shared:
+            self._shared = (shared, self._tensor(shared))
+        return self._shared[1]
+
+    @contextmanager
+    def _torch_stream(self) -> Iterator[None]:
+        """Dropout and the like draw from this agent's own stream; torch's global one stays as it was."""
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=devices):
+            torch.manual_seed(int(stream(self.seed, "torch", self.name, self._round).integers(2**63)))
+            yield
+
+
+def _batches(draw: np.random.Generator, samples: int, size: int) -> list[Tensor]:
+    """All samples once, shuffled, in nearly equal batches of at most `size` (none of them a lone sample)."""
+    order = torch.from_numpy(draw.permutation(samples))
+    return list(order.tensor_split(-(-samples // size)))
+
+
+def _endless_batches(draw: np.random.Generator, samples: int, size: int) -> Iterator[Tensor]:
+    while True:
+        yield from _batches(draw, samples, size)
+
+
+def _numpy(tensor: Tensor) -> Array:
+    tensor = tensor.detach().cpu()
+    array: Any = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+    return np.array(array)

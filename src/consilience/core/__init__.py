@@ -1,0 +1,1 @@
+"""The mathematics of the paper, in NumPy: arrays in, arrays out."""

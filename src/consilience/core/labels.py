@@ -1,0 +1,37 @@
+"""Pseudo-labels for the shared data: what the peers say, mixed by trust."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.floating]
+
+
+def pseudo_labels(w: Array, f: Array) -> Array:
+    """Soft pseudo-labels, the first equation of the paper: psi_i = sum_j w_ij f_j.
+
+    `w` is (rows, agents), `f` is (agents, samples, outputs); returned is (rows, samples, outputs) in the
+    precision of `f`. For regression `f` holds predicted values instead of probabilities.
+
+    >>> f = np.array([[[0.9, 0.1]], [[0.5, 0.5]]])
+    >>> pseudo_labels(np.array([[0.75, 0.25]]), f).round(3).tolist()
+    [[[0.8, 0.2]]]
+    """
+    agents, samples, outputs = f.shape
+    mixed = np.asarray(w, dtype=f.dtype) @ f.reshape(agents, samples * outputs)
+    return mixed.reshape(len(w), samples, outputs)
+
+
+def majority_labels(f: Array) -> Array:
+    """Hard pseudo-labels by one vote per agent, the same for all: one-hot argmax_c #{j : argmax f_j = c}.
+
+    A tie goes to the lowest class, as in the authors' code. (agents, samples, classes) to (samples, classes).
+
+    >>> f = np.array([[[0.9, 0.1]], [[0.4, 0.6]], [[0.3, 0.7]]])
+    >>> majority_labels(f).tolist()
+    [[0.0, 1.0]]
+    """
+    classes = f.shape[2]
+    votes = np.zeros(f.shape[1:], dtype=f.dtype)
+    for choice in f.argmax(axis=2):
+        votes[np.arange(len(choice)), choice] += 1
+    return np.asarray(np.eye(classes, dtype=f.dtype)[votes.argmax(axis=1)])

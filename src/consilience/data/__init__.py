@@ -1,0 +1,1 @@
+"""Datasets, partitions and scenarios. Knows nothing of agents."""

@@ -1,0 +1,133 @@
+"""A scenario: what each agent holds, what is shared, and what only the experimenter knows."""
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from consilience.core.streams import stream
+from consilience.data.datasets import Array, Dataset
+from consilience.data.partition import dirichlet, iid
+from consilience.errors import ConsilienceError
+
+
+@dataclass(frozen=True)
+class Share:
+    """One agent's private data: to train on, and to test on."""
+
+    x: Array
+    y: Array
+    test_x: Array
+    test_y: Array
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Private shares, the shared data X*, and for evaluation alone its labels and a sample of the target domain."""
+
+    shares: dict[str, Share]
+    shared: Array
+    shared_y: Array
+    target_x: Array
+    target_y: Array
+    classes: tuple[str, ...]
+    """Class names; empty for regression."""
+    low_quality: tuple[str, ...] = ()
+
+    def fingerprint(self) -> str:
+        """SHA-256 of every array, order included: two runs with the same one saw the same data."""
+        digest = hashlib.sha256()
+        arrays = [self.shared, self.shared_y, self.target_x, self.target_y]
+        for share in self.shares.values():
+            arrays += [share.x, share.y, share.test_x, share.test_y]
+        for array in arrays:
+            digest.update(f"{array.dtype.str}{array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+
+def split(
+    data: Dataset,
+    *,
+    agents: int,
+    partition: str,
+    alpha: float,
+    target_fraction: float,
+    test_fraction: float,
+    shared_per_agent: int,
+    low_quality: tuple[int, ...],
+    seed: int,
+) -> Scenario:
+    """Splits `data` among agents.
+
+    A fraction is held out as a sample of the target domain. The rest falls among the agents by `partition`; each
+    contributes `shared_per_agent` random samples to X* and keeps a fraction of what is left to test on. Agents in
+    `low_quality` have all training labels shifted by one random non-zero number modulo the number of classes.
+    """
+    order = stream(seed, "target").permutation(len(data.y))
+    held_out, rest = np.split(order, [round(target_fraction * len(order))])
+    smallest = shared_per_agent + 5
+    draw = stream(seed, "partition")
+    if partition == "iid":
+        parts = iid(data.y[rest], agents, draw)
+    else:
+        parts = dirichlet(data.y[rest], agents, alpha, draw, smallest)
+    shares: dict[str, Share] = {}
+    shared: list[Array] = []
+    for number, part in enumerate(parts):
+        name = str(number)
+        if len(part) < smallest:
+            raise ConsilienceError(
+                f"agent {name!r} has {len(part)} samples, too few to share {shared_per_agent} and keep 5. "
+                "Lower shared_per_agent, or use fewer agents."
+            )
+        mine = stream(seed, "share", name).permutation(rest[part])
+        given, kept = np.split(mine, [shared_per_agent])
+        test, train = np.split(kept, [round(test_fraction * len(kept))])
+        y = data.y[train]
+        if number in low_quality:
+            y = shift_labels(y, len(data.classes), stream(seed, "low quality", name))
+        shared.append(given)
+        shares[name] = Share(data.x[train], y, data.x[test], data.y[test])
+    star = np.concatenate(shared)
+    return Scenario(
+        shares=shares,
+        shared=data.x[star],
+        shared_y=data.y[star],
+        target_x=data.x[held_out],
+        target_y=data.y[held_out],
+        classes=data.classes,
+        low_quality=tuple(str(number) for number in low_quality),
+    )
+
+
+def shift_labels(y: Array, classes: int, draw: np.random.Generator) -> Array:
+    """y + s mod C with one random s from 1..C-1: every label is wrong.
+
+    >>> bool((shift_labels(np.array([0, 1, 2]), 3, np.random.default_rng(0)) != np.array([0, 1, 2])).all())
+    True
+    """
+    return np.asarray((y + draw.integers(1, classes)) % classes)
+
+
+def polynomial(seed: int, agents: int = 3, samples: int = 50) -> Scenario:
+    """The regression example of the paper's appendix A: f(x) = 0.5x^3 + 0.3x^2 - 5x + 4 with unit noise.
+
+    Agents see x ~ N(mu, 1) with mu = -2, 0, 2 (and 3 for a fourth); X* is 50 points between -4 and 4.
+    """
+    means = (-2.0, 0.0, 2.0, 3.0)
+    if agents > len(means):
+        raise ConsilienceError(f"the polynomial example has at most {len(means)} agents, not {agents}.")
+
+    def truth(x: Array) -> Array:
+        return np.asarray(0.5 * x**3 + 0.3 * x**2 - 5 * x + 4, dtype=np.float32)
+
+    shares = {}
+    for number in range(agents):
+        draw = stream(seed, "polynomial", number)
+        x = draw.normal(means[number], 1, (2, samples, 1)).astype(np.float32)
+        y = truth(x) + draw.normal(0, 1, x.shape).astype(np.float32)
+        shares[str(number)] = Share(x[0], y[0], x[1], y[1])
+    shared = np.linspace(-4, 4, 50, dtype=np.float32)[:, None]
+    target = stream(seed, "target").uniform(-4, 4, (400, 1)).astype(np.float32)
+    return Scenario(shares, shared, truth(shared), target, truth(target), ())

@@ -1,0 +1,1 @@
+"""Settings, the one place that wires objects, and comparisons of methods."""

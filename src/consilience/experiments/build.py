@@ -1,0 +1,145 @@
+"""The one place that wires objects: settings in, scenario and agents out."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from consilience.agents import models
+from consilience.agents.protocol import Agent
+from consilience.agents.sklearn_agent import SklearnAgent
+from consilience.agents.torch_agent import TorchAgent
+from consilience.core.streams import stream
+from consilience.data.datasets import DATASETS, load
+from consilience.data.scenario import Scenario, polynomial, split
+from consilience.errors import ConsilienceError
+from consilience.experiments.settings import Settings
+
+TORCH_MODELS: dict[str, Callable[[tuple[int, ...], int], nn.Module]] = {"cnn": models.cnn, "mlp": models.mlp}
+
+
+def build_scenario(settings: Settings) -> Scenario:
+    """The data of an experiment; depends on the settings of the split and the seed alone."""
+    if settings.dataset == "polynomial":
+        return polynomial(settings.seed, settings.agents)
+    if settings.dataset not in DATASETS:
+        raise ConsilienceError(
+            f"unknown dataset {settings.dataset!r}. Known: {', '.join(sorted([*DATASETS, 'polynomial']))}."
+        )
+    return split(
+        load(settings.dataset),
+        agents=settings.agents,
+        partition=settings.partition,
+        alpha=settings.alpha,
+        target_fraction=settings.target_fraction,
+        test_fraction=settings.test_fraction,
+        shared_per_agent=settings.shared_per_agent,
+        low_quality=settings.low_quality,
+        seed=settings.seed,
+    )
+
+
+def build_agents(settings: Settings, scenario: Scenario) -> list[Agent]:
+    """Agents as they are before the first round, the same for every method."""
+    agents: list[Agent] = []
+    for number, (name, share) in enumerate(scenario.shares.items()):
+        model = settings.models[number % len(settings.models)]
+        if model in TORCH_MODELS:
+            seed = int(stream(settings.seed, "initial weights", name).integers(2**63))
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                network = TORCH_MODELS[model](share.x.shape[1:], len(scenario.classes))
+            agents.append(
+                TorchAgent(
+                    network,
+                    share.x,
+                    share.y,
+                    name,
+                    kind=model,
+                    epochs=settings.epochs,
+                    batch=settings.batch,
+                    shared_batch=settings.shared_batch,
+                    lr=settings.lr,
+                    seed=settings.seed,
+                )
+            )
+        else:
+            estimator = _estimator(model)
+            agents.append(
+                SklearnAgent(
+                    estimator,
+                    share.x,
+                    share.y,
+                    name,
+                    classes=len(scenario.classes),
+                    kind=model,
+                    seed=settings.seed,
+                )
+            )
+    return agents
+
+
+def describe(settings: Settings, scenario: Scenario, agents: list[Agent], method: str) -> dict[str, Any]:
+    """The facts of a run that do not change while it runs, for its summary."""
+    people = []
+    for agent in agents:
+        share = scenario.shares[agent.name]
+        counts = np.bincount(share.y, minlength=len(scenario.classes)).tolist() if scenario.classes else []
+        people.append(
+            {
+                "name": agent.name,
+                "model": agent.kind,
+                "samples": agent.samples,
+                "low_quality": agent.name in scenario.low_quality,
+                "parameters": agent.parameters,
+                "class_counts": counts,
+            }
+        )
+    algorithm = settings.algorithm(method)
+    return {
+        "method": method,
+        "dataset": settings.dataset,
+        "task": agents[0].task,
+        "rounds": settings.rounds,
+        "warmup": algorithm.warmup,
+        "lam": settings.lam,
+        "seed": settings.seed,
+        "data": scenario.fingerprint(),
+        "classes": list(scenario.classes),
+        "shared_samples": len(scenario.shared),
+        "agents": people,
+    }
+
+
+def _estimator(model: str) -> Any:
+    """A scikit-learn estimator by its name in the settings."""
+    from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+    from sklearn.linear_model import LinearRegression, LogisticRegression
+    from sklearn.neighbors import KNeighborsClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import PolynomialFeatures
+
+    head, _, degree = model.partition("-")
+    if head == "polynomial" and degree.isdecimal():
+        return make_pipeline(PolynomialFeatures(int(degree)), LinearRegression())
+    estimators = {
+        "forest": lambda: RandomForestClassifier(30),
+        "boosting": lambda: HistGradientBoostingClassifier(
+            max_iter=10,
+            learning_rate=0.3,
+            max_leaf_nodes=8,
+            min_samples_leaf=5,
+            max_features=0.3,
+            l2_regularization=1.0,
+            max_bins=32,
+            early_stopping=False,
+        ),
+        "logistic": lambda: LogisticRegression(max_iter=1000, tol=1e-3),
+        "neighbours": lambda: KNeighborsClassifier(5),
+    }
+    if model not in estimators:
+        known = [*TORCH_MODELS, *estimators, "polynomial-DEGREE"]
+        raise ConsilienceError(f"unknown model {model!r}. Known: {', '.join(known)}.")
+    return estimators[model]()

@@ -1,0 +1,159 @@
+"""The settings of an experiment: one frozen dataclass, read from TOML, complete in every run folder."""
+
+import difflib
+import json
+import tomllib
+from dataclasses import asdict, dataclass, fields, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from consilience.core.trust import FLOOR, OFFSET
+from consilience.errors import ConsilienceError
+from consilience.runtime.rounds import Method
+
+DEFAULT = "digits"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Every setting there is. The comments are what `consilience presets --settings` prints."""
+
+    dataset: str = "digits"  # digits | breast-cancer | polynomial
+    agents: int = 10  # how many
+    models: tuple[str, ...] = ("cnn", "mlp", "forest", "boosting", "logistic")  # dealt out in turn
+    partition: str = "dirichlet"  # dirichlet | iid
+    alpha: float = 1.0  # of the Dirichlet split: small, few classes per agent
+    low_quality: tuple[int, ...] = ()  # agents whose training labels are all shifted
+    target_fraction: float = 0.25  # held out to measure on the target domain
+    test_fraction: float = 0.2  # of each agent's data, held out to measure on its own domain
+    shared_per_agent: int = 30  # samples each agent contributes to the shared data
+    method: str = "dynamic"  # dynamic | static | every-K | naive | alone
+    references: tuple[str, ...] = ("alone", "naive")  # methods run beside it, on the same split
+    rounds: int = 15  # with the warm-up
+    warmup: int = 5  # rounds of training alone before the first exchange
+    lam: float = 0.5  # weight of the disagreement with the pseudo-labels
+    similarity: str = "entropy"  # entropy (weighted cosine) | cosine
+    entropy_offset: float = OFFSET  # added to the entropy: 1 as in the authors' code, 0 as in the paper
+    entropy_floor: float = FLOOR  # the least that is divided by, with an offset of 0
+    labels: str = "soft"  # soft | majority
+    epochs: int = 5  # passes over the private data per round (torch models)
+    batch: int = 64  # private samples per step
+    shared_batch: int = 256  # shared samples per step
+    lr: float = 0.005  # of Adam
+    seed: int = 0  # of everything random
+    threads: int = 1  # of each numerical library; the numbers may depend on it in the last bits
+
+    def __post_init__(self) -> None:
+        if self.agents < 2:
+            raise ConsilienceError(f"agents is {self.agents}, but consensus needs at least two agents.")
+        for key in ("shared_per_agent", "epochs", "batch", "shared_batch", "threads"):
+            if getattr(self, key) < 1:
+                raise ConsilienceError(f"{key} is {getattr(self, key)}; it must be at least 1.")
+        for key in ("target_fraction", "test_fraction"):
+            if not 0 < getattr(self, key) < 1:
+                raise ConsilienceError(f"{key} is {getattr(self, key)}; it must lie between 0 and 1.")
+        if self.seed < 0 or self.alpha <= 0 or self.lr <= 0:
+            raise ConsilienceError("seed must be at least 0; alpha and lr must be above 0.")
+        if self.partition not in ("dirichlet", "iid"):
+            raise ConsilienceError(f"unknown partition {self.partition!r}. Known: dirichlet, iid.")
+        if not self.models:
+            raise ConsilienceError("models is empty. Name at least one model.")
+        for number in self.low_quality:
+            if not 0 <= number < self.agents:
+                raise ConsilienceError(f"low_quality names agent {number}, but agents are 0 to {self.agents - 1}.")
+        for method in (self.method, *self.references):
+            self.algorithm(method)
+
+    def algorithm(self, method: str) -> Method:
+        """Algorithm 1 under `method`; alone is a warm-up that never ends."""
+        alone = method == "alone"
+        return Method(
+            trust="naive" if alone else method,
+            rounds=self.rounds,
+            warmup=self.rounds if alone else self.warmup,
+            lam=self.lam,
+            similarity=self.similarity,
+            entropy_offset=self.entropy_offset,
+            entropy_floor=self.entropy_floor,
+            labels=self.labels,
+        )
+
+    def to_toml(self) -> str:
+        """All settings as TOML."""
+        return "".join(f"{key} = {json.dumps(value)}\n" for key, value in asdict(self).items())
+
+
+def preset_names() -> list[str]:
+    """Presets that come with the package, the default first."""
+    names = sorted(path.name.removesuffix(".toml") for path in _presets().iterdir() if path.name.endswith(".toml"))
+    return sorted(names, key=lambda name: name != DEFAULT)
+
+
+def preset_text(name: str) -> str:
+    """The TOML of a preset; its first comment says what it is."""
+    return _presets().joinpath(f"{name}.toml").read_text()
+
+
+def read_settings(source: str, changes: dict[str, Any]) -> Settings:
+    """Settings from a preset's name or a TOML file, with `changes` on top."""
+    if source in preset_names():
+        text = preset_text(source)
+    elif Path(source).is_file():
+        text = Path(source).read_text()
+    else:
+        raise ConsilienceError(
+            f"{source!r} is neither a preset nor a file. Presets: {', '.join(preset_names())}. "
+            "A file is TOML with the settings to change."
+        )
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConsilienceError(f"{source} is not valid TOML: {error}.") from error
+    return changed(changed(Settings(), values, source), changes, "--set")
+
+
+def parse_change(text: str) -> tuple[str, Any]:
+    """`key=value` with the value in TOML; a bare word is a string.
+
+    >>> parse_change("rounds=5"), parse_change("method=naive"), parse_change("low_quality=[1]")
+    (('rounds', 5), ('method', 'naive'), ('low_quality', [1]))
+    """
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise ConsilienceError(f"--set {text}: write it as key=value, such as --set rounds=5.")
+    try:
+        return key.strip(), tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key.strip(), value.strip()
+
+
+def changed(settings: Settings, values: dict[str, Any], where: str) -> Settings:
+    """`settings` with `values` in place of its own; an unknown key or a wrong type is an error."""
+    known = {field.name: getattr(settings, field.name) for field in fields(Settings)}
+    new: dict[str, Any] = {}
+    for key, value in values.items():
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1, cutoff=0.4)
+            hint = f"Did you mean {near[0]!r}? " if near else ""
+            raise ConsilienceError(f"{where}: unknown setting {key!r}. {hint}Known: {', '.join(known)}.")
+        new[key] = _as_type_of(known[key], value, f"{where}: {key}")
+    return replace(settings, **new)
+
+
+def _as_type_of(old: Any, value: Any, where: str) -> Any:
+    if isinstance(old, tuple):
+        items = value if isinstance(value, list | tuple) else [value]
+        numbers = where.endswith("low_quality")
+        if all(isinstance(item, int if numbers else str) for item in items):
+            return tuple(items)
+        raise ConsilienceError(f"{where} is {value!r}; it must be a list of {'numbers' if numbers else 'words'}.")
+    if isinstance(old, float) and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if type(value) is not type(old):
+        raise ConsilienceError(f"{where} is {value!r}; it must be of type {type(old).__name__}.")
+    return value
+
+
+def _presets() -> Any:
+    return resources.files("consilience.experiments").joinpath("presets")

@@ -1,0 +1,1 @@
+"""A run in; tables, figures and one page out."""

@@ -1,0 +1,65 @@
+"""Checkpoints: one safetensors file a round, written atomically, named by round and checksum. Never a pickle."""
+
+import hashlib
+import os
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from consilience.agents.protocol import Array
+from consilience.errors import ConsilienceError
+
+KEEP = 2
+"""Checkpoints kept. The one before the last stands in when the last is damaged."""
+
+
+def write(folder: Path, number: int, arrays: dict[str, Array]) -> None:
+    """Saves the state after round `number`. A kill at any moment leaves a whole checkpoint behind."""
+    data = save({key: np.asarray(value, order="C") for key, value in arrays.items()})
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / f"round-{number:05d}.{_checksum(data)}.safetensors", data)
+    for old in _found(folder)[:-KEEP]:
+        old.unlink(missing_ok=True)
+
+
+def read(folder: Path) -> tuple[int, dict[str, Array], list[str]]:
+    """The newest whole checkpoint: round, arrays, and the names of damaged files passed over.
+
+    Round 0 and no arrays when there is none; an error when there are some and all are damaged.
+    """
+    damaged: list[str] = []
+    for path in reversed(_found(folder)):
+        data = path.read_bytes()
+        _, checksum, _ = path.name.split(".")
+        if checksum == _checksum(data):
+            try:
+                return int(path.name[6:11]), load(data), damaged
+            except SafetensorError:
+                pass
+        damaged.append(path.name)
+    if damaged:
+        raise ConsilienceError(
+            f"no checkpoint in {folder} can be read: {', '.join(damaged)} are damaged. "
+            "Restore them from a backup, or delete them to start again from round 1."
+        )
+    return 0, {}, []
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Writes all of `data`, or nothing: to a temporary file, to the disk, then into place."""
+    temporary = path.with_name(f".{path.name}.part")
+    with temporary.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def _found(folder: Path) -> list[Path]:
+    return sorted(folder.glob("round-*.*.safetensors"))
+
+
+def _checksum(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]

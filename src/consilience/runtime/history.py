@@ -1,0 +1,104 @@
+"""What a run records, round by agent: accuracy, losses, disagreement, bytes, trust."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+
+from consilience.agents.protocol import Agent, Array
+from consilience.core import metrics
+from consilience.runtime.rounds import Round
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Labels that only an experimenter, or the agent itself, knows. Never seen in training; any part may be missing."""
+
+    shared_y: Array | None = None
+    target: tuple[Array, Array] | None = None
+    """A held-out sample (x, y) of the target domain."""
+    own: dict[str, tuple[Array, Array]] = field(default_factory=dict)
+    """Each agent's own test data (x, y)."""
+
+
+@final
+class History:
+    """Collects one row per round and agent of this process, and one trust matrix per round of collaboration."""
+
+    def __init__(self, agents: Sequence[Agent], evaluation: Evaluation) -> None:
+        self._agents = agents
+        self._evaluation = evaluation
+        self._columns: dict[str, list[float]] = {}
+        self._trust: list[Array] = []
+        self._trust_rounds: list[int] = []
+
+    def add(self, done: Round) -> dict[str, float]:
+        """Records a round. Returns the mean over agents of every measure."""
+        f = np.stack([done.predictions[a.name] for a in self._agents])
+        distance, spread = metrics.distances_to_mean(f), metrics.spread(f)
+        first = len(next(iter(self._columns.values()), []))
+        for number, agent in enumerate(self._agents):
+            row = {"round": done.number, "agent": number} | self._scores(agent, f[number])
+            losses = done.losses[agent.name]
+            row |= {"loss_local": losses.local, "loss_disagreement": losses.disagreement}
+            row |= {"disagreement": distance[number], "spread": spread, "bytes_sent": done.sent[agent.name]}
+            for key, value in row.items():
+                self._columns.setdefault(key, []).append(float(value))
+        if done.trust is not None:
+            self._trust.append(done.trust)
+            self._trust_rounds.append(done.number)
+        return {key: float(np.mean(values[first:])) for key, values in self._columns.items()}
+
+    def frame(self) -> "pd.DataFrame":
+        """The rows as a DataFrame, sorted by round, agents by name."""
+        import pandas as pd
+
+        columns: dict[str, object] = {key: np.array(values) for key, values in self._columns.items()}
+        names = np.array([a.name for a in self._agents])
+        columns["agent"] = names[np.array(self._columns["agent"], dtype=int)]
+        for key in ("round", "bytes_sent"):
+            columns[key] = np.array(self._columns[key], dtype=np.int64)
+        return pd.DataFrame(columns)
+
+    def trust(self) -> tuple[Array, Array]:
+        """Trust matrices (rounds, agents of this process, roster) and the numbers of their rounds."""
+        if not self._trust:
+            return np.zeros((0, 0, 0)), np.zeros(0, dtype=np.int64)
+        return np.stack(self._trust), np.array(self._trust_rounds, dtype=np.int64)
+
+    def arrays(self) -> dict[str, Array]:
+        """All of it as arrays, for a checkpoint."""
+        trust, rounds = self.trust()
+        saved = {f"column.{key}": np.array(values) for key, values in self._columns.items()}
+        return saved | {"trust": trust, "trust_rounds": rounds}
+
+    def restore(self, saved: dict[str, Array]) -> None:
+        """Takes up what `arrays` gave."""
+        self._columns = {
+            key.removeprefix("column."): value.tolist() for key, value in saved.items() if key.startswith("column.")
+        }
+        self._trust = list(saved["trust"])
+        self._trust_rounds = saved["trust_rounds"].tolist()
+
+    def _scores(self, agent: Agent, on_shared: Array) -> dict[str, float]:
+        known = self._evaluation
+        pairs: dict[str, tuple[Array, Array]] = {}
+        if known.shared_y is not None:
+            pairs["shared"] = on_shared, known.shared_y
+        if known.target is not None:
+            pairs["target"] = agent.predict(known.target[0]), known.target[1]
+        if agent.name in known.own and len(known.own[agent.name][0]):
+            pairs["own"] = agent.predict(known.own[agent.name][0]), known.own[agent.name][1]
+        scores: dict[str, float] = {}
+        for place in ("shared", "target", "own"):
+            if agent.task == "regression":
+                scores[f"rmse_{place}"] = metrics.rmse(*pairs[place]) if place in pairs else np.nan
+            else:
+                scores[f"accuracy_{place}"] = metrics.accuracy(*pairs[place]) if place in pairs else np.nan
+                balanced = metrics.balanced_accuracy(*pairs[place]) if place in pairs else np.nan
+                scores[f"balanced_accuracy_{place}"] = balanced
+        return scores

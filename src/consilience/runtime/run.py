@@ -1,0 +1,161 @@
+"""A run: the loop, recorded and saved round by round, and the folder it leaves behind."""
+
+import json
+import platform
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from consilience.agents.protocol import Agent, Array
+from consilience.errors import ConsilienceError
+from consilience.runtime import checkpoint
+from consilience.runtime.exchange import Exchange
+from consilience.runtime.history import Evaluation, History
+from consilience.runtime.rounds import Method, Round, Start, consensus
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+OnRound = Callable[[int, dict[str, float]], None]
+"""Told the round's number and the means over agents of every measure."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """All that is known of a finished run. `save` and `load` are its folder's one form."""
+
+    metrics: "pd.DataFrame"
+    """One row per round and agent."""
+    trust: Array
+    """(rounds of collaboration, agents of the process, roster)."""
+    trust_rounds: Array
+    summary: dict[str, Any]
+    """Versions, seed, fingerprint, time, and what is known of each agent."""
+    references: dict[str, "Run"] = field(default_factory=dict)
+    """The same agents under other methods, such as alone and naive."""
+
+    @property
+    def names(self) -> list[str]:
+        """Agents in the order of the trust matrices."""
+        return [agent["name"] for agent in self.summary["agents"]]
+
+    def save(self, folder: Path) -> None:
+        """Writes metrics.parquet, trust.npz and, last, summary.json: a folder with a summary is a finished run."""
+        table, matrices = BytesIO(), BytesIO()
+        self.metrics.to_parquet(table, index=False)
+        np.savez_compressed(matrices, trust=self.trust, rounds=self.trust_rounds, agents=np.array(self.names))
+        folder.mkdir(parents=True, exist_ok=True)
+        checkpoint.write_atomically(folder / "metrics.parquet", table.getvalue())
+        checkpoint.write_atomically(folder / "trust.npz", matrices.getvalue())
+        for name, reference in self.references.items():
+            reference.save(folder / name)
+        summary = json.dumps(self.summary, indent=2, allow_nan=False)
+        checkpoint.write_atomically(folder / "summary.json", summary.encode())
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether `folder` holds a run that came to its end."""
+    return (folder / "summary.json").is_file()
+
+
+def load_run(folder: Path) -> Run:
+    """Reads a finished run's folder."""
+    import pandas as pd
+
+    if not is_finished(folder):
+        raise ConsilienceError(
+            f"{folder} holds no finished run (there is no summary.json). "
+            "Give the folder of a run, or finish it with `consilience run --resume --out FOLDER`."
+        )
+    try:
+        summary = json.loads((folder / "summary.json").read_text())
+        with np.load(folder / "trust.npz", allow_pickle=False) as matrices:
+            trust, rounds = matrices["trust"], matrices["rounds"]
+        table = pd.read_parquet(folder / "metrics.parquet")
+    except (OSError, ValueError, KeyError) as error:
+        raise ConsilienceError(f"the run in {folder} cannot be read: {error}. Run it again.") from error
+    inner = {path.name: load_run(path) for path in sorted(folder.iterdir()) if path.is_dir() and is_finished(path)}
+    return Run(table, trust, rounds, summary, inner)
+
+
+def carry_out(
+    agents: Sequence[Agent],
+    shared: Array,
+    exchange: Exchange,
+    method: Method,
+    *,
+    evaluation: Evaluation,
+    facts: dict[str, Any],
+    folder: Path | None = None,
+    on_round: OnRound | None = None,
+) -> Run:
+    """Runs Algorithm 1, records it, and with a `folder` saves a checkpoint after every round and resumes from it.
+
+    `facts` go into the summary as they are.
+    """
+    began = time.perf_counter()
+    history = History(agents, evaluation)
+    start, seconds_before = Start(), 0.0
+    if folder is not None:
+        start, seconds_before = _resume(folder, agents, shared, history)
+
+    def after_round(done: Round) -> None:
+        means = history.add(done)
+        if folder is not None:
+            seconds = seconds_before + time.perf_counter() - began
+            checkpoint.write(folder / "checkpoint", done.number, _all_arrays(agents, history, done, seconds))
+        if on_round is not None:
+            on_round(done.number, means)
+
+    consensus(agents, shared, exchange, method, after_round, start)
+    trust, rounds = history.trust()
+    seconds = round(seconds_before + time.perf_counter() - began, 3)
+    run = Run(history.frame(), trust, rounds, facts | {"seconds": seconds, "versions": versions()})
+    if folder is not None:
+        run.save(folder)
+    return run
+
+
+def versions() -> dict[str, str]:
+    """Versions of everything that has a say in the numbers."""
+    packages = ("consilience", "numpy", "pandas", "scikit-learn", "scipy", "torch")
+    return {"python": platform.python_version()} | {name: version(name) for name in packages}
+
+
+def _all_arrays(agents: Sequence[Agent], history: History, done: Round, seconds: float) -> dict[str, Array]:
+    arrays = {f"history/{key}": value for key, value in history.arrays().items()}
+    for agent in agents:
+        arrays |= {f"agent/{agent.name}/{key}": value for key, value in agent.state().items()}
+    if done.kept is not None:
+        arrays["kept"] = done.kept
+    return arrays | {"seconds": np.array(seconds)}
+
+
+def _resume(folder: Path, agents: Sequence[Agent], shared: Array, history: History) -> tuple[Start, float]:
+    """Restores agents and history from the newest checkpoint, if there is one."""
+    done, arrays, damaged = checkpoint.read(folder / "checkpoint")
+    if damaged:
+        import warnings
+
+        warnings.warn(f"passed over damaged checkpoints: {', '.join(damaged)}; going on from round {done}", stacklevel=3)
+    if not done:
+        return Start(), 0.0
+
+    def part(prefix: str) -> dict[str, Array]:
+        return {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
+
+    history.restore(part("history/"))
+    for agent in agents:
+        state = part(f"agent/{agent.name}/")
+        if not state:
+            raise ConsilienceError(
+                f"the checkpoint in {folder} knows no agent {agent.name!r}. Resume with the same agents."
+            )
+        agent.restore(state, shared)
+    return Start(done, arrays.get("kept")), float(arrays["seconds"])
