@@ -30,7 +30,15 @@ class SklearnAgent:
     """
 
     def __init__(
-        self, estimator: Any, x: Array, y: Array, name: str = "", *, classes: int = 0, kind: str = "", seed: int = 0
+        self,
+        estimator: Any,
+        x: Array,
+        y: Array,
+        name: str = "",
+        *,
+        classes: int = 0,
+        kind: str = "",
+        seed: int = 0,
     ) -> None:
         self.task: Task = "regression" if is_regressor(estimator) else "classification"
         x, self._y = checked_data(name, self.task, x, y)

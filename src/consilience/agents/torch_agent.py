@@ -73,7 +73,7 @@ class TorchAgent:
         """Class probabilities (samples, classes) or values (samples, outputs), in evaluation mode."""
         self.model.eval()
         with torch.inference_mode():
-            outs = [self.model(part.to(self.device)) for part in self._on_host(x).split(1024)]
+            outs = [self.model(part.to(self.device)) for part in torch.split(self._on_host(x), 1024)]
             out = torch.cat(outs)
             if self.task == "classification":
                 out = functional.softmax(out, dim=1)

@@ -32,9 +32,10 @@ def dirichlet(
         held = np.zeros(agents)
         for label in np.unique(y):
             members = draw.permutation(np.flatnonzero(y == label))
-            share = draw.dirichlet(np.full(agents, alpha)) * (held < len(y) / agents)
+            has_room = held < len(y) / agents
+            share = draw.dirichlet(np.full(agents, alpha)) * has_room
             if share.sum() == 0:
-                share = np.ones(agents)
+                share = has_room.astype(float)
             cuts = (np.cumsum(share / share.sum())[:-1] * len(members)).astype(int)
             for agent, part in enumerate(np.split(members, cuts)):
                 parts[agent].append(part)

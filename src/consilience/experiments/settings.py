@@ -3,46 +3,51 @@
 import difflib
 import json
 import tomllib
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from consilience.core.trust import FLOOR, OFFSET
 from consilience.errors import ConsilienceError
 from consilience.runtime.rounds import Method
 
 DEFAULT = "digits"
+T = TypeVar("T")
+
+
+def _setting(default: T, meaning: str) -> T:
+    return field(default=default, metadata={"meaning": meaning})
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Every setting there is. The comments are what `consilience presets --settings` prints."""
+    """Every setting there is, with its default and what it means."""
 
-    dataset: str = "digits"  # digits | breast-cancer | polynomial
-    agents: int = 10  # how many
-    models: tuple[str, ...] = ("cnn", "mlp", "forest", "boosting", "logistic")  # dealt out in turn
-    partition: str = "dirichlet"  # dirichlet | iid
-    alpha: float = 1.0  # of the Dirichlet split: small, few classes per agent
-    low_quality: tuple[int, ...] = ()  # agents whose training labels are all shifted
-    target_fraction: float = 0.25  # held out to measure on the target domain
-    test_fraction: float = 0.2  # of each agent's data, held out to measure on its own domain
-    shared_per_agent: int = 30  # samples each agent contributes to the shared data
-    method: str = "dynamic"  # dynamic | static | every-K | naive | alone
-    references: tuple[str, ...] = ("alone", "naive")  # methods run beside it, on the same split
-    rounds: int = 15  # with the warm-up
-    warmup: int = 5  # rounds of training alone before the first exchange
-    lam: float = 0.5  # weight of the disagreement with the pseudo-labels
-    similarity: str = "entropy"  # entropy (weighted cosine) | cosine
-    entropy_offset: float = OFFSET  # added to the entropy: 1 as in the authors' code, 0 as in the paper
-    entropy_floor: float = FLOOR  # the least that is divided by, with an offset of 0
-    labels: str = "soft"  # soft | majority
-    epochs: int = 5  # passes over the private data per round (torch models)
-    batch: int = 64  # private samples per step
-    shared_batch: int = 256  # shared samples per step
-    lr: float = 0.005  # of Adam
-    seed: int = 0  # of everything random
-    threads: int = 1  # of each numerical library; the numbers may depend on it in the last bits
+    dataset: str = _setting("digits", "digits | breast-cancer | polynomial")
+    agents: int = _setting(10, "how many")
+    models: tuple[str, ...] = _setting(("forest", "boosting", "cnn", "logistic", "mlp"), "dealt out in turn")
+    partition: str = _setting("dirichlet", "dirichlet | iid")
+    alpha: float = _setting(1.0, "of the Dirichlet split: small, few classes per agent")
+    low_quality: tuple[int, ...] = _setting((), "agents whose training labels are all shifted")
+    target_fraction: float = _setting(0.25, "held out to measure on the target domain")
+    test_fraction: float = _setting(0.2, "of each agent's data, held out to measure on its own domain")
+    shared_per_agent: int = _setting(30, "samples each agent contributes to the shared data")
+    method: str = _setting("dynamic", "dynamic | static | every-K | naive | alone")
+    references: tuple[str, ...] = _setting(("alone", "naive"), "methods run beside it, on the same split")
+    rounds: int = _setting(15, "with the warm-up")
+    warmup: int = _setting(5, "rounds of training alone before the first exchange")
+    lam: float = _setting(0.5, "weight of the disagreement with the pseudo-labels")
+    similarity: str = _setting("entropy", "entropy (weighted cosine) | cosine")
+    entropy_offset: float = _setting(OFFSET, "added to the entropy: 1 as in the authors' code, 0 as in the paper")
+    entropy_floor: float = _setting(FLOOR, "the least that is divided by, with an offset of 0")
+    labels: str = _setting("soft", "soft | majority")
+    epochs: int = _setting(5, "passes over the private data per round (torch models)")
+    batch: int = _setting(64, "private samples per step")
+    shared_batch: int = _setting(256, "shared samples per step")
+    lr: float = _setting(0.005, "of Adam")
+    seed: int = _setting(0, "of everything random")
+    threads: int = _setting(1, "of each numerical library; the numbers may depend on it in the last bits")
 
     def __post_init__(self) -> None:
         if self.agents < 2:
@@ -80,8 +85,9 @@ class Settings:
         )
 
     def to_toml(self) -> str:
-        """All settings as TOML."""
-        return "".join(f"{key} = {json.dumps(value)}\n" for key, value in asdict(self).items())
+        """All settings as TOML, each with its meaning."""
+        lines = [f"{f.name} = {json.dumps(getattr(self, f.name))}  # {f.metadata['meaning']}" for f in fields(self)]
+        return "\n".join(lines) + "\n"
 
 
 def preset_names() -> list[str]:
@@ -92,7 +98,7 @@ def preset_names() -> list[str]:
 
 def preset_text(name: str) -> str:
     """The TOML of a preset; its first comment says what it is."""
-    return _presets().joinpath(f"{name}.toml").read_text()
+    return str(_presets().joinpath(f"{name}.toml").read_text())
 
 
 def read_settings(source: str, changes: dict[str, Any]) -> Settings:

@@ -73,14 +73,14 @@ class History:
     def arrays(self) -> dict[str, Array]:
         """All of it as arrays, for a checkpoint."""
         trust, rounds = self.trust()
-        saved = {f"column.{key}": np.array(values) for key, values in self._columns.items()}
+        columns = enumerate(self._columns.items())
+        saved: dict[str, Array] = {f"column.{place:02d}.{key}": np.array(values) for place, (key, values) in columns}
         return saved | {"trust": trust, "trust_rounds": rounds}
 
     def restore(self, saved: dict[str, Array]) -> None:
         """Takes up what `arrays` gave."""
-        self._columns = {
-            key.removeprefix("column."): value.tolist() for key, value in saved.items() if key.startswith("column.")
-        }
+        columns = sorted(key for key in saved if key.startswith("column."))
+        self._columns = {key.split(".", 2)[2]: saved[key].tolist() for key in columns}
         self._trust = list(saved["trust"])
         self._trust_rounds = saved["trust_rounds"].tolist()
 

@@ -6,8 +6,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from consilience.agents.protocol import Agent, Array, Losses
-from consilience.core import trust as rules
 from consilience.core.labels import majority_labels, pseudo_labels
+from consilience.core.trust import (
+    FLOOR,
+    OFFSET,
+    cosine_trust,
+    entropy_trust,
+    gaussian_trust,
+    restrict,
+    uniform_trust,
+)
 from consilience.errors import ConsilienceError
 from consilience.runtime.exchange import Exchange, checked_predictions
 
@@ -26,8 +34,8 @@ class Method:
     lam: float = 0.5
     similarity: str = "entropy"
     """entropy (weighted cosine) | cosine. Regression always uses the Gaussian kernel."""
-    entropy_offset: float = rules.OFFSET
-    entropy_floor: float = rules.FLOOR
+    entropy_offset: float = OFFSET
+    entropy_floor: float = FLOOR
     labels: str = "soft"
     """soft | majority (one hard vote per agent, no trust)."""
     period: int = field(init=False, default=1)
@@ -85,22 +93,26 @@ def consensus(
     """Algorithm 1. `agents` are those that live in this process; the exchange makes up the difference."""
     start = start or Start()
     kept = start.kept
-    own = [exchange.roster.index(a.name) for a in agents]
+    own = np.array([exchange.roster.index(a.name) for a in agents])
     spoken = {a.name: _published(a, shared) for a in agents}
     for t in range(start.rounds_done + 1, method.rounds + 1):
         psi: dict[str, Array] = {}
-        w, names, sent = None, (), dict.fromkeys(spoken, 0)
+        w: Array | None = None
+        names: tuple[str, ...] = ()
+        sent = dict.fromkeys(spoken, 0)
         if t > method.warmup and method.lam > 0:
             heard = exchange.gather(t, spoken)
             sent = heard.sent
             names = tuple(name for name in exchange.roster if name in heard.predictions)
-            f = np.stack([heard.predictions[name] for name in names])
             present = np.array([name in heard.predictions for name in exchange.roster])
+            f = np.stack([heard.predictions[name] for name in names])
             due = method.period > 0 and (t - method.warmup - 1) % method.period == 0
-            if kept is None or due or np.isnan(kept[np.ix_(present[own], present)]).any():
-                kept = _whom_to_believe(method, agents, own, f, present)
-            w = _over_heard(kept, own, present)
-            psi = _what_to_believe(method, agents, w[:, present], f, present[own])
+            if kept is None or due or np.isnan(kept[np.ix_(own, present)][present[own]]).any():
+                kept = np.full((len(present), len(present)), np.nan)
+                kept[np.ix_(present, present)] = _whom_to_believe(method, agents, names, f)
+            w_heard = restrict(kept[present], present)
+            psi = _what_to_believe(method, agents, names, w_heard, f)
+            w = _own_rows(w_heard, own, present)
         losses = {a.name: a.train(shared, psi.get(a.name), method.lam if a.name in psi else 0.0) for a in agents}
         spoken = {a.name: _published(a, shared) for a in agents}
         after_round(Round(t, spoken, names, losses, w, sent, kept))
@@ -111,46 +123,39 @@ def _published(agent: Agent, shared: Array) -> Array:
     return checked_predictions(agent.name, f, len(shared), agent.outputs, agent.task)
 
 
-def _whom_to_believe(
-    method: Method, agents: Sequence[Agent], own: list[int], f: Array, present: Array
-) -> Array:
-    """Trust rows of this process's agents over the roster; NaN where someone was not heard."""
-    position = np.cumsum(present) - 1
-    rows = [i for i in own if present[i]]
+def _whom_to_believe(method: Method, agents: Sequence[Agent], names: tuple[str, ...], f: Array) -> Array:
+    """Trust among all who were heard. Each row needs only what was heard and, for regression, the agent's own noise.
+
+    Every process computes all rows and uses its own: one matrix product of the same shape everywhere gives the same
+    bits everywhere, however the agents are spread over processes.
+    """
     if method.trust == "naive" or method.labels == "majority":
-        w = rules.uniform_trust(len(f))[position[rows]]
-    elif agents[0].task == "regression":
-        scale = np.array([a.noise for a, i in zip(agents, own, strict=True) if present[i]])
-        w = rules.gaussian_trust(f, scale, position[rows])
-    elif method.similarity == "cosine":
-        w = rules.cosine_trust(f)[position[rows]]
-    else:
-        w = rules.entropy_trust(f, method.entropy_offset, method.entropy_floor)[position[rows]]
-    full = np.full((len(own), len(present)), np.nan)
-    full[np.ix_(present[own], present)] = w
-    return full
-
-
-def _over_heard(kept: Array, own: list[int], present: Array) -> Array:
-    """Kept trust over those heard now. An agent whom nobody heard believes only itself this round."""
-    w = np.zeros_like(kept)
-    in_touch = present[own]
-    w[np.ix_(in_touch, present)] = rules.restrict(kept[in_touch], present)
-    for row, i in enumerate(own):
-        if not in_touch[row]:
-            w[row, i] = 1
-    return w
+        return uniform_trust(len(f))
+    if agents[0].task == "regression":
+        noise = {agent.name: agent.noise for agent in agents}
+        return gaussian_trust(f, np.array([noise.get(name, np.nan) for name in names]))
+    if method.similarity == "cosine":
+        return cosine_trust(f)
+    return entropy_trust(f, method.entropy_offset, method.entropy_floor)
 
 
 def _what_to_believe(
-    method: Method, agents: Sequence[Agent], w: Array, f: Array, in_touch: Array
+    method: Method, agents: Sequence[Agent], names: tuple[str, ...], w: Array, f: Array
 ) -> dict[str, Array]:
-    """Pseudo-labels by agent, for those who took part in the exchange."""
+    """Pseudo-labels of this process's agents, for those who took part in the exchange."""
+    here = [agent.name for agent in agents if agent.name in names]
     if method.labels == "majority":
-        vote = majority_labels(f)
-        return {a.name: vote for a, there in zip(agents, in_touch, strict=True) if there}
+        return dict.fromkeys(here, majority_labels(f))
     psi = pseudo_labels(w, f)
-    return {a.name: own for a, own, there in zip(agents, psi, in_touch, strict=True) if there}
+    return {name: psi[names.index(name)] for name in here}
+
+
+def _own_rows(w: Array, own: Array, present: Array) -> Array:
+    """Rows of this process's agents over the roster. An agent whom nobody heard believes only itself this round."""
+    full = np.eye(len(present))
+    full[present] = 0
+    full[np.ix_(present, present)] = w
+    return full[own]
 
 
 def _period(trust: str) -> int:

@@ -143,7 +143,9 @@ def _resume(folder: Path, agents: Sequence[Agent], shared: Array, history: Histo
     if damaged:
         import warnings
 
-        warnings.warn(f"passed over damaged checkpoints: {', '.join(damaged)}; going on from round {done}", stacklevel=3)
+        warnings.warn(
+            f"passed over damaged checkpoints: {', '.join(damaged)}; going on from round {done}", stacklevel=3
+        )
     if not done:
         return Start(), 0.0
 

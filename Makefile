@@ -1,0 +1,39 @@
+# `make run` and `make test` need Python 3.11 or newer and nothing else.
+PYTHON ?= python3
+VENV := .venv
+PIP := $(VENV)/bin/pip --disable-pip-version-check install -q -c constraints.txt
+
+.PHONY: run test lint format clean
+
+run: $(VENV)/run.stamp  ## install the package and run the default experiment
+	$(VENV)/bin/consilience run
+
+test: $(VENV)/dev.stamp lint  ## install the development tools and pass the tests
+	$(VENV)/bin/python -m pytest
+
+lint: $(VENV)/dev.stamp  ## style, types and the direction of imports
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+
+format: $(VENV)/dev.stamp  ## bring the code into shape
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+clean:  ## remove what was installed and cached; runs stay
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+$(VENV)/bin/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "The venv module is missing: apt-get install python3-venv"; exit 1; }
+
+$(VENV)/run.stamp: $(VENV)/bin/pip pyproject.toml constraints.txt
+	@echo "Installing consilience into $(VENV) (about a minute) ..."
+	$(PIP) -e .
+	@touch $@
+
+$(VENV)/dev.stamp: $(VENV)/bin/pip pyproject.toml constraints.txt
+	@echo "Installing consilience and its development tools into $(VENV) (about two minutes) ..."
+	$(PIP) -e '.[dev]'
+	@touch $@ $(VENV)/run.stamp

@@ -1,0 +1,258 @@
+"""The command line: parse, call one function, print. Heavy modules are imported only when a command runs."""
+
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+
+from consilience.errors import ConsilienceError
+
+if TYPE_CHECKING:
+    from consilience.experiments.settings import Settings
+    from consilience.runtime.run import Run
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help=(
+        "Collaborative learning via prediction consensus: agents with private data and models of any kind make "
+        "each other better by exchanging predictions on shared unlabelled data. No data and no weights are sent.\n\n"
+        "Start with [bold]consilience run[/bold]."
+    ),
+)
+console = Console()
+RUNS = Path("runs")
+
+Source = Annotated[
+    str | None,
+    typer.Argument(metavar="[PRESET | FILE.toml]", help="A preset (see `consilience presets`) or a TOML file."),
+]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; may be given often. Example: --set lam=1"),
+]
+Out = Annotated[Path | None, typer.Option("--out", metavar="FOLDER", help="Where to write. Default: runs/NAME-1, ...")]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on where an interrupted run stopped.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing run folder.")]
+
+
+@app.command()
+def run(
+    source: Source = None,
+    changes: Changes = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of everything random; short for --set seed=N.")] = None,
+    out: Out = None,
+    resume: Resume = False,
+    overwrite: Overwrite = False,
+) -> None:
+    """Run one experiment: a method, and beside it the agents alone and with naive trust.
+
+    Without arguments: ten agents with five kinds of models read handwritten digits, two of them with wrong labels.
+    Writes a run folder with the settings, metrics, trust matrices, checkpoints and a report to open in a browser.
+
+    Examples:
+
+      consilience run
+
+      consilience run digits-mlp --seed 3 --set rounds=20 --out runs/mine
+
+      consilience run --resume --out runs/mine
+    """
+    with console.status("Loading ..."):
+        from consilience.experiments.folders import claim_folder, last_folder, next_folder
+        from consilience.experiments.run import run_experiment, settings_of
+        from consilience.experiments.settings import DEFAULT, changed
+        from consilience.report.page import write_page
+
+    name = Path(source or DEFAULT).stem
+    folder = out or (last_folder(RUNS, name) if resume else next_folder(RUNS, name))
+    if resume and source is None and folder.is_dir():
+        settings = changed(settings_of(folder), _changes(changes, seed), "--set")
+    else:
+        settings = _settings(source, changes, seed)
+    claim_folder(folder, resume, overwrite)
+    steps = [*settings.references, settings.method]
+    try:
+        with _Progress(len(steps) * settings.rounds) as progress:
+
+            def on_round(method: str, number: int, means: dict[str, float]) -> None:
+                done = steps.index(method) * settings.rounds + number
+                progress.show(f"{method} {number}/{settings.rounds}", done, means)
+
+            finished = run_experiment(settings, folder, on_round)
+    except KeyboardInterrupt:
+        _stopped(f"consilience run --resume --out {folder}")
+    page = write_page(finished, folder / "report.html")
+    _print_run(finished)
+    console.print(f"Report: {page}", soft_wrap=True, highlight=False)
+
+
+@app.command()
+def compare(
+    source: Source = None,
+    methods: Annotated[
+        str, typer.Option(help="dynamic, static, every-K, naive, alone.")
+    ] = "dynamic,static,naive,alone",
+    seeds: Annotated[str, typer.Option(help="Numbers and ranges, such as 0-4 or 1,3,5.")] = "0-4",
+    score: Annotated[str, typer.Option(help="A column of metrics.parquet. Default: accuracy_target.")] = "",
+    changes: Changes = None,
+    out: Out = None,
+    resume: Resume = False,
+    overwrite: Overwrite = False,
+) -> None:
+    """Compare methods over seeds, on identical splits and initial models.
+
+    Prints the mean over agents with good labels, the worst agent, the gain over training alone and the difference
+    to the first method, with paired 95 % confidence intervals. Writes the same as compare.md, compare.tex and
+    compare.csv.
+
+    Example:
+
+      consilience compare digits --methods dynamic,naive,alone --seeds 0-4
+    """
+    with console.status("Loading ..."):
+        from consilience.experiments.compare import compare as run_all
+        from consilience.experiments.compare import parse_seeds, summarise
+        from consilience.experiments.folders import claim_folder, last_folder, next_folder
+        from consilience.experiments.settings import DEFAULT
+        from consilience.report.tables import compare_grid
+
+    settings = _settings(source, changes, None)
+    chosen, numbers = [m.strip() for m in methods.split(",") if m.strip()], parse_seeds(seeds)
+    name = f"compare-{Path(source or DEFAULT).stem}"
+    folder = out or (last_folder(RUNS, name) if resume else next_folder(RUNS, name))
+    for method in chosen:
+        settings.algorithm(method)
+    claim_folder(folder, resume, overwrite)
+    pairs = [(seed, method) for seed in numbers for method in chosen]
+    try:
+        with _Progress(len(pairs) * settings.rounds) as progress:
+
+            def on_round(method: str, seed: int, number: int, means: dict[str, float]) -> None:
+                done = pairs.index((seed, method)) * settings.rounds + number
+                progress.show(f"seed {seed}: {method} {number}/{settings.rounds}", done, means)
+
+            table = run_all(settings, chosen, numbers, folder, on_round)
+    except KeyboardInterrupt:
+        _stopped(f"the same command, with --resume --out {folder}")
+    default = "rmse_target" if "rmse_target" in table else "accuracy_target"
+    grid = compare_grid(summarise(table, score or default), score or default, len(numbers))
+    (folder / "compare.md").write_text(f"{grid.title}\n\n{grid.markdown()}")
+    (folder / "compare.tex").write_text(grid.latex())
+    table.to_csv(folder / "compare.csv", index=False)
+    console.print(grid.for_screen())
+    console.print(f"Written: {folder}/compare.md, compare.tex, compare.csv", soft_wrap=True, highlight=False)
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.")],
+) -> None:
+    """Print the tables of a finished run and write its report.html again."""
+    with console.status("Loading ..."):
+        from consilience.report.page import write_page
+        from consilience.report.theory import findings
+        from consilience.runtime.run import load_run
+
+        finished = load_run(folder)
+        page = write_page(finished, folder / "report.html")
+    _print_run(finished)
+    for sentence in findings(finished):
+        console.print(f"- {sentence}", highlight=False)
+    console.print(f"Report: {page}", soft_wrap=True, highlight=False)
+
+
+@app.command()
+def presets(
+    settings: Annotated[bool, typer.Option("--settings", help="List every setting with its default.")] = False,
+) -> None:
+    """List the presets, or with --settings everything that can be set."""
+    from consilience.experiments.settings import Settings, preset_names, preset_text
+
+    if settings:
+        console.print(Settings().to_toml(), end="", highlight=False, markup=False, soft_wrap=True)
+        return
+    for name in preset_names():
+        first = preset_text(name).splitlines()[0].removeprefix("# ")
+        console.print(f"[bold]{name:15}[/bold]{first}", highlight=False)
+
+
+def main() -> None:
+    """The program. Errors that the user can mend are one sentence; Ctrl-C and a request to end are no errors."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        app()
+    except ConsilienceError as error:
+        Console(stderr=True).print(f"[bold red]error:[/bold red] {_plain(str(error))}", highlight=False)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+class _Progress:
+    """A live line: what runs, accuracy, disagreement, time left."""
+
+    def __init__(self, total: int) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._bar = Progress(
+            TextColumn("{task.description:24}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[state]}"),
+            TimeRemainingColumn(),
+            TextColumn("left"),
+            console=console,
+            transient=True,
+        )
+        self._task = self._bar.add_task("preparing data and models", total=total, state="")
+
+    def __enter__(self) -> "_Progress":
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def show(self, what: str, done: int, means: dict[str, float]) -> None:
+        """Tells of a finished round."""
+        key = "rmse_target" if "rmse_target" in means else "accuracy_target"
+        label = "error" if key.startswith("rmse") else "accuracy"
+        state = f"{label} {means[key]:.3f}  disagreement {means['spread']:.3f}"
+        self._bar.update(self._task, completed=done, description=what, state=state)
+
+
+def _changes(changes: list[str] | None, seed: int | None) -> dict[str, Any]:
+    from consilience.experiments.settings import parse_change
+
+    return dict(parse_change(text) for text in changes or []) | ({} if seed is None else {"seed": seed})
+
+
+def _settings(source: str | None, changes: list[str] | None, seed: int | None) -> "Settings":
+    from consilience.experiments.settings import DEFAULT, read_settings
+
+    return read_settings(source or DEFAULT, _changes(changes, seed))
+
+
+def _print_run(finished: "Run") -> None:
+    from consilience.report.tables import means_grid, run_grid, weights_sentence
+
+    console.print(run_grid(finished).for_screen())
+    console.print(means_grid(finished).for_screen())
+    console.print(weights_sentence(finished), highlight=False)
+
+
+def _stopped(how: str) -> NoReturn:
+    console.print(f"Stopped. Every finished round is saved. Go on with: {how}", soft_wrap=True, highlight=False)
+    sys.exit(130)
+
+
+def _plain(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)

@@ -1,0 +1,139 @@
+"""Methods x seeds on identical splits, with honest intervals."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.stats import t as student
+
+from consilience.agents.protocol import Array
+from consilience.errors import ConsilienceError
+from consilience.experiments.run import run_method
+from consilience.experiments.settings import Settings
+from consilience.runtime.run import Run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+OnCompare = Callable[[str, int, int, dict[str, float]], None]
+"""Told the method, the seed, the round's number, and the means over agents of every measure."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over seeds and its 95 % confidence interval (Student's t; not defined for a single seed)."""
+
+    mean: float
+    half_width: float
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the interval leaves out zero."""
+        return abs(self.mean) > self.half_width
+
+
+@dataclass(frozen=True)
+class Line:
+    """One method in a comparison. Differences are paired: taken seed by seed on the same split and initial models."""
+
+    method: str
+    score: Estimate
+    """Mean over the agents with good labels."""
+    worst: float
+    """The worst of them, mean over seeds."""
+    gain: Estimate
+    """Over training alone."""
+    lead: Estimate
+    """Over the first method of the comparison."""
+
+
+def estimate(values: Sequence[float] | Array) -> Estimate:
+    """Mean and 95 % interval of independent values, one per seed.
+
+    >>> found = estimate([0.8, 0.9, 1.0])
+    >>> round(found.mean, 3), round(found.half_width, 3)
+    (0.9, 0.248)
+    """
+    values = np.asarray(values, dtype=float)
+    if len(values) < 2:
+        return Estimate(float(values.mean()), float("nan"))
+    half = student.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
+    return Estimate(float(values.mean()), float(half))
+
+
+def compare(
+    settings: Settings,
+    methods: Sequence[str],
+    seeds: Sequence[int],
+    folder: Path,
+    on_progress: OnCompare | None = None,
+) -> "pd.DataFrame":
+    """Runs every method with every seed into `folder`/seed-S/METHOD; what is finished there is not run again.
+
+    Returns the last round: one row per method, seed and agent.
+    """
+    import pandas as pd
+
+    if not methods or not seeds:
+        raise ConsilienceError("name at least one method and one seed, such as --methods dynamic,alone --seeds 0-4.")
+    rows = []
+    for seed in seeds:
+        for method in methods:
+            told = _teller(on_progress, seed)
+            chosen = replace(settings, seed=seed, references=())
+            run = run_method(chosen, method, folder / f"seed-{seed}" / method, told)
+            rows.append(last_round(run).assign(method=method, seed=seed))
+    return pd.concat(rows, ignore_index=True)
+
+
+def last_round(run: Run) -> "pd.DataFrame":
+    """The metrics after the last round, with whether each agent's labels are of low quality."""
+    table = run.metrics[run.metrics["round"] == run.metrics["round"].max()]
+    low = {agent["name"]: bool(agent["low_quality"]) for agent in run.summary["agents"]}
+    result: pd.DataFrame = table.assign(low_quality=table["agent"].map(low))
+    return result
+
+
+def summarise(table: "pd.DataFrame", score: str) -> list[Line]:
+    """One line per method, in the order they were given. `table` is what `compare` returned."""
+    if score not in table:
+        known = [str(c) for c in table if str(c).startswith(("accuracy", "balanced", "rmse"))]
+        raise ConsilienceError(f"unknown score {score!r}. Known here: {', '.join(known)}.")
+    lower_is_better = score.startswith("rmse")
+    good = table[~table["low_quality"]]
+    per_seed = good.pivot_table(index="seed", columns="method", values=score)
+    grouped = good.groupby(["method", "seed"])[score]
+    worst = (grouped.max() if lower_is_better else grouped.min()).groupby("method").mean()
+    methods = list(dict.fromkeys(table["method"]))
+    sign = -1 if lower_is_better else 1
+    nothing = Estimate(float("nan"), float("nan"))
+    lines = []
+    for method in methods:
+        own = per_seed[method]
+        gain = estimate(sign * (own - per_seed["alone"])) if "alone" in per_seed and method != "alone" else nothing
+        lead = estimate(sign * (own - per_seed[methods[0]])) if method != methods[0] else nothing
+        lines.append(Line(method, estimate(own), float(worst[method]), gain, lead))
+    return lines
+
+
+def parse_seeds(text: str) -> list[int]:
+    """Seeds from a list or a range.
+
+    >>> parse_seeds("0-2"), parse_seeds("3,5")
+    ([0, 1, 2], [3, 5])
+    """
+    seeds: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise ConsilienceError(f"--seeds {text}: write numbers and ranges, such as 0-4 or 1,3,5.")
+        seeds += range(int(first), int(last or first) + 1)
+    return list(dict.fromkeys(seeds))
+
+
+def _teller(on_progress: OnCompare | None, seed: int) -> Callable[[str, int, dict[str, float]], None] | None:
+    if on_progress is None:
+        return None
+    return lambda method, number, means: on_progress(method, seed, number, means)

@@ -1,0 +1,297 @@
+"""The report of a run: one self-contained page that opens offline.
+
+Python prepares the numbers (`page_data`), `page.html` draws them.
+"""
+
+import json
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from consilience.agents.protocol import Array
+from consilience.core import consensus
+from consilience.errors import ConsilienceError
+from consilience.report.theory import findings, low_quality
+from consilience.runtime.checkpoint import write_atomically
+from consilience.runtime.run import Run
+
+PLACES = {"target": "the target domain", "shared": "the shared data", "own": "each agent's own test data"}
+SCORES = {"accuracy": "accuracy", "balanced_accuracy": "balanced accuracy", "rmse": "error (RMSE)"}
+MOST_TRUST_VALUES = 150_000
+"""Trust values on a page. Longer runs show evenly spaced rounds, so that the page stays near one megabyte."""
+
+
+def write_page(run: Run, path: Path) -> Path:
+    """Writes the report of `run` to `path` and returns it."""
+    template = (files("consilience.report") / "page.html").read_text(encoding="utf-8")
+    before, after = template.split("__DATA__")
+    text = json.dumps(page_data(run), allow_nan=False, separators=(",", ":"))
+    safe = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, (before + safe + after).encode())
+    return path
+
+
+def page_data(run: Run) -> dict[str, Any]:
+    """Everything the page shows, ready for JSON: numbers rounded, None for what is unknown.
+
+    A part that the run cannot fill is None or empty, and the page leaves its section out or says why.
+    """
+    rows, measures, known = _rows(run), _measures(run), run.summary
+    square = len(run.trust) > 0 and len(rows) == len(run.names)
+    return {
+        "title": _method(run) + (f" on {known['dataset']}" if "dataset" in known else ""),
+        "facts": _facts(run),
+        "footer": ", ".join(f"{name} {number}" for name, number in known.get("versions", {}).items()),
+        "agents": _agents(run, rows, square),
+        "start": _start(run),
+        "alone_note": _alone_note(run),
+        "measures": measures,
+        "headline": _headline(run, measures),
+        "trust": _trust(run, rows),
+        "agreement": _agreement(run, rows, square),
+        "influence": _influence(run) if square else None,
+        "theory": findings(run),
+        "classes": _classes(run),
+        "sent": _sent(run),
+    }
+
+
+def _rows(run: Run) -> list[int]:
+    """Positions in the roster of the agents of this process: the rows of the trust matrices."""
+    own = list(dict.fromkeys(run.metrics["agent"]))
+    unknown = [name for name in own if name not in run.names]
+    shape = run.trust.shape[1:] if len(run.trust) else (len(own), len(run.names))
+    if unknown or shape != (len(own), len(run.names)):
+        raise ConsilienceError(
+            f"the run's parts do not fit together: metrics of {len(own)} agents, a summary of {len(run.names)}, "
+            f"trust matrices of {shape[0]} x {shape[1]}. The summary must list every agent of the exchange."
+        )
+    return [run.names.index(name) for name in own]
+
+
+def _start(run: Run) -> int | None:
+    """The first round of collaboration."""
+    if len(run.trust_rounds):
+        return int(run.trust_rounds[0])
+    active = run.metrics.loc[run.metrics["bytes_sent"] > 0, "round"]
+    return int(active.min()) if len(active) else None
+
+
+def _method(run: Run) -> str:
+    name = str(run.summary["method"])
+    return f"consensus ({name})" if len(run.trust) and name != "naive" else name
+
+
+def _facts(run: Run) -> list[list[str]]:
+    """What the run was, as pairs of a name and a value."""
+    known, low, start, seconds = run.summary, len(low_quality(run)), _start(run), run.summary.get("seconds")
+    warmup = "" if start is None else f", {start - 1} of them warm-up"
+    time = None if seconds is None else f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+    facts: dict[str, Any] = {
+        "method": _method(run),
+        "dataset": known.get("dataset"),
+        "agents": f"{len(run.names)}" + (f", {low} with shifted labels" if low else ""),
+        "rounds": f"{run.metrics['round'].max()}{warmup}",
+        "shared data": f"{known['shared_samples']} samples" if "shared_samples" in known else None,
+        "seed": known.get("seed"),
+        "wall time": time,
+    }
+    return [[name, str(value)] for name, value in facts.items() if value is not None]
+
+
+def _agents(run: Run, rows: list[int], square: bool) -> list[dict[str, Any]]:
+    """One entry per agent of the roster. Little is known of those that live elsewhere."""
+    received = [_received(w, rows) for w in run.trust[[0, -1]]] if len(run.trust) else []
+    shares = consensus.influence(run.trust) if square else None
+    return [
+        {
+            "name": agent["name"],
+            "model": agent.get("model"),
+            "samples": agent.get("samples"),
+            "low": bool(agent.get("low_quality")),
+            "here": number in rows,
+            "received": [_rounded(column[number]) for column in received],
+            "influence": None if shares is None else _rounded(shares[number]),
+        }
+        for number, agent in enumerate(run.summary["agents"])
+    ]
+
+
+def _measures(run: Run) -> list[dict[str, Any]]:
+    """Each score at each place where labels were known: per agent and round, alone, together, gain (up is better)."""
+    found = []
+    for place in PLACES:
+        for score in SCORES:
+            column = f"{score}_{place}"
+            series = _series(run, column)
+            if series is None:
+                continue
+            alone, sign = _alone(run, column), -1 if score == "rmse" else 1
+            together = series[:, -1] if _start(run) is not None else np.full(len(series), np.nan)
+            found.append(
+                {
+                    "column": column,
+                    "place": PLACES[place],
+                    "score": SCORES[score],
+                    "lower_is_better": score == "rmse",
+                    "rounds": sorted({int(number) for number in run.metrics["round"]}),
+                    "series": _rounded(series),
+                    "alone": _rounded(alone),
+                    "together": _rounded(together),
+                    "gain": _rounded(sign * (together - alone)),
+                }
+            )
+    return found
+
+
+def _series(run: Run, column: str) -> Array | None:
+    """(agents of the roster, rounds), NaN for agents that live elsewhere; None when nobody has this score."""
+    if column not in run.metrics.columns or run.metrics[column].isna().all():
+        return None
+    table = run.metrics.pivot(index="agent", columns="round", values=column)
+    return table.reindex(run.names).to_numpy(dtype=np.float64)
+
+
+def _alone(run: Run, column: str) -> Array:
+    """Each agent's score without peers: from the reference, or at the end of the warm-up; NaN without either."""
+    start, first = _start(run), int(run.metrics["round"].min())
+    if "alone" in run.references or start is None:
+        return _last(run.references.get("alone", run), column)
+    series = _series(run, column)
+    return np.full(len(run.names), np.nan) if series is None or start <= first else series[:, start - 1 - first]
+
+
+def _alone_note(run: Run) -> str:
+    start = _start(run)
+    if start is None:
+        return "Nobody collaborated in this run: all scores are of agents alone."
+    if "alone" in run.references:
+        return "Alone is the last round of a run of the same agents without collaboration."
+    if start > 1:
+        return f"Alone is the end of the warm-up (round {start - 1}): there is no run of the same agents alone."
+    return "What agents reach alone is unknown: there was no warm-up, and there is no run of the same agents alone."
+
+
+def _headline(run: Run, measures: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Means over the agents with good labels and over those without, for the references and the method."""
+    if not measures:
+        return None
+    measure, column, low = measures[0], measures[0]["column"], low_quality(run)
+    good = [number for number in range(len(run.names)) if number not in low]
+    references = sorted(run.references.items(), key=lambda item: item[0] != "alone")
+    methods = [(_method(one), _last(one, column)) for _, one in references]
+    if "alone" not in run.references and (_start(run) or 0) > 1:
+        methods.insert(0, ("after the warm-up", _alone(run, column)))
+    methods.append((_method(run), _last(run, column)))
+    whom = "the agents with good labels" if low else "all agents"
+    return {
+        "what": f"Mean {measure['score']} on {measure['place']} over {whom}",
+        "entries": [{"method": title, "mean": _mean(f, good), "low": _mean(f, low)} for title, f in methods],
+        "gain": _mean(np.array(measure["gain"], dtype=np.float64), good),
+    }
+
+
+def _last(run: Run, column: str) -> Array:
+    series = _series(run, column)
+    return np.full(len(run.names), np.nan) if series is None else np.asarray(series[:, -1])
+
+
+def _mean(values: Array, numbers: list[int]) -> Any:
+    known = [value for value in values[numbers] if not np.isnan(value)]
+    return _rounded(np.mean(known)) if known else None
+
+
+def _trust(run: Run, rows: list[int]) -> dict[str, Any] | None:
+    """The trust matrices, thinned out to what a page can hold, and what each agent receives."""
+    if not len(run.trust):
+        return None
+    most = max(2, MOST_TRUST_VALUES // run.trust[0].size)
+    shown = np.unique(np.linspace(0, len(run.trust) - 1, min(most, len(run.trust))).round().astype(int))
+    return {
+        "rounds": run.trust_rounds[shown].tolist(),
+        "of": len(run.trust),
+        "rows": rows,
+        "matrices": _rounded(run.trust[shown], 3),
+        "received": _rounded(np.array([_received(w, rows) for w in run.trust[shown]])),
+    }
+
+
+def _received(w: Array, rows: list[int]) -> Array:
+    """Trust that each agent receives from the peers whose rows are known."""
+    known = np.zeros((w.shape[1], w.shape[1]))
+    known[rows] = w
+    return consensus.trust_received(known)
+
+
+def _agreement(run: Run, rows: list[int], square: bool) -> dict[str, Any] | None:
+    """Spread over rounds beside the bound of the ideal dynamics, and mean self-confidence tr(W)/N."""
+    if len(rows) < 2:
+        return None
+    spread = run.metrics.groupby("round")["spread"].first()
+    before, bound = (_start(run) or 0) - 1, None
+    if square and before in spread.index:
+        values = spread[before] * np.r_[1.0, consensus.contraction_bound(run.trust)]
+        bound = {"rounds": [before, *run.trust_rounds.tolist()], "values": _rounded(values)}
+    own = run.trust[:, np.arange(len(rows)), rows].mean(axis=1) if len(run.trust) else np.zeros(0)
+    return {
+        "rounds": spread.index.tolist(),
+        "spread": _rounded(spread.to_numpy()),
+        "bound": bound,
+        "confidence": {"rounds": run.trust_rounds.tolist(), "values": _rounded(own)},
+    }
+
+
+def _influence(run: Run) -> dict[str, Any]:
+    """Each agent's share in the product of all W, and in the first and the last W kept for ever."""
+    return {
+        "product": _rounded(consensus.influence(run.trust)),
+        "first": _rounded(consensus.stationary(run.trust[0])),
+        "last": _rounded(consensus.stationary(run.trust[-1])),
+        "rounds": run.trust_rounds[[0, -1]].tolist(),
+    }
+
+
+def _classes(run: Run) -> dict[str, Any] | None:
+    counts = [agent.get("class_counts") or [] for agent in run.summary["agents"]]
+    if not any(counts):
+        return None
+    return {"names": [str(name) for name in run.summary["classes"]], "counts": counts}
+
+
+def _sent(run: Run) -> dict[str, Any]:
+    """Bytes that each agent sent, beside what sharing weights costs: up and down, 4 bytes a parameter, every round."""
+    total = run.metrics.groupby("agent")["bytes_sent"].sum().reindex(run.names)
+    active = set(run.metrics.loc[run.metrics["bytes_sent"] > 0, "round"]) | set(run.trust_rounds.tolist())
+    obstacle = _obstacle_to_weights(run.summary["agents"])
+    cost = [] if obstacle else [2 * 4 * agent["parameters"] * len(active) for agent in run.summary["agents"]]
+    sent = [None if np.isnan(number) else int(number) for number in total.astype(float)]
+    return {"bytes": sent, "rounds": len(active), "weights": cost, "obstacle": obstacle}
+
+
+def _obstacle_to_weights(agents: Sequence[dict[str, Any]]) -> str:
+    """Why these agents could not share weights, and who is in the way; empty when they could."""
+    if any("parameters" not in agent for agent in agents):
+        return "What sharing weights would have cost is unknown: the models of peers elsewhere are not known here."
+    kinds: dict[tuple[str, int | None], list[str]] = {}
+    for agent in agents:
+        kinds.setdefault((agent["model"], agent["parameters"]), []).append(agent["name"])
+    if len(kinds) == 1 and agents[0]["parameters"] is not None:
+        return ""
+    groups = []
+    for (model, parameters), names in kinds.items():
+        shown = ", ".join(names if len(names) <= 12 else [*names[:10], f"and {len(names) - 10} more"])
+        what = "whose weights cannot be averaged" if parameters is None else f"{parameters:,} parameters"
+        groups.append(f"agent{'s' if len(names) > 1 else ''} {shown}: {model}, {what}")
+    return f"Sharing weights would not be possible with these models ({'; '.join(groups)})."
+
+
+def _rounded(values: Any, digits: int = 4) -> Any:
+    """`values` with so many significant digits, as (lists of) floats; None for what is not finite."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim:
+        return [_rounded(part, digits) for part in array]
+    return float(f"{array:.{digits}g}") if np.isfinite(array) else None

@@ -1,0 +1,180 @@
+"""Tables: a run and a comparison, on screen, in Markdown and in LaTeX."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from rich.table import Table
+
+from consilience.core.consensus import trust_received
+from consilience.experiments.compare import Estimate, Line, last_round
+from consilience.runtime.run import Run
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table before it is rendered: a title, headings, rows of text, and the numbers of columns set to the right."""
+
+    title: str
+    headings: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+    words: int = 1
+    """How many leading columns hold words; the others hold numbers."""
+
+    def for_screen(self) -> Table:
+        """As a rich table."""
+        table = Table(title=self.title, title_justify="left", title_style="bold")
+        for number, heading in enumerate(self.headings):
+            table.add_column(heading, justify="left" if number < self.words else "right", no_wrap=number < self.words)
+        for row in self.rows:
+            table.add_row(*row)
+        return table
+
+    def markdown(self) -> str:
+        """As a Markdown table."""
+        rule = tuple("---" if number < self.words else "---:" for number in range(len(self.headings)))
+        lines = [self.headings, rule, *self.rows]
+        return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+    def latex(self) -> str:
+        """As a LaTeX tabular with booktabs rules."""
+        columns = "l" * self.words + "r" * (len(self.headings) - self.words)
+        body = [" & ".join(_tex(cell) for cell in row) + r" \\" for row in self.rows]
+        head = " & ".join(_tex(cell) for cell in self.headings) + r" \\"
+        parts = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", head, r"\midrule", *body, r"\bottomrule"]
+        return "\n".join([*parts, r"\end{tabular}"]) + "\n"
+
+
+def score_name(run: Run, place: str = "target") -> str:
+    """The column that answers how good an agent is."""
+    return f"rmse_{place}" if run.summary["task"] == "regression" else f"accuracy_{place}"
+
+
+def run_grid(run: Run) -> Grid:
+    """Per agent: model, samples, score alone and together, gain, trust received."""
+    score = score_name(run)
+    together = last_round(run).set_index("agent")[score]
+    has_alone = "alone" in run.references
+    before = run.metrics[run.metrics["round"] == max(run.summary["warmup"], 1)].set_index("agent")[score]
+    alone = last_round(run.references["alone"]).set_index("agent")[score] if has_alone else before
+    trust = _trust_columns(run)
+    sign = -1 if score.startswith("rmse") else 1
+    rows = []
+    for number, agent in enumerate(run.summary["agents"]):
+        name = agent["name"]
+        label = f"{name} (labels shifted)" if agent["low_quality"] else name
+        gain = sign * (together[name] - alone[name])
+        numbers = (f"{agent['samples']}", _number(alone[name]), _number(together[name]), _signed(gain))
+        rows.append((label, agent["model"], *numbers, *(f"{column[number]:.2f}" for column in trust)))
+    first = run.trust_rounds[0] if len(trust) else 0
+    last = run.trust_rounds[-1] if len(trust) else 0
+    received = (f"trust received, round {first}", f"round {last}") if len(trust) else ()
+    headings = (
+        "agent",
+        "model",
+        "samples",
+        "alone" if has_alone else "after warm-up",
+        "together",
+        "gain",
+        *received,
+    )
+    what = "Error (RMSE)" if score.startswith("rmse") else "Accuracy"
+    return Grid(f"{what} on the target domain", headings, rows, words=2)
+
+
+def means_grid(run: Run) -> Grid:
+    """Mean over the agents with good labels, for the method and each reference."""
+    score = score_name(run)
+    rows = []
+    for name, one in [*run.references.items(), (run.summary["method"], run)]:
+        table = last_round(one)
+        good = table[~table["low_quality"]][score]
+        worst = good.max() if score.startswith("rmse") else good.min()
+        sent = int(one.metrics["bytes_sent"].sum())
+        rows.append((method_title(name), _number(good.mean()), _number(worst), size(sent)))
+    return Grid("Mean over the agents with good labels", ("method", "mean", "worst agent", "sent"), rows)
+
+
+def weights_sentence(run: Run) -> str:
+    """What was sent, beside what sharing weights would have cost where that is possible at all."""
+    rounds = len(run.trust_rounds)
+    sent = int(run.metrics["bytes_sent"].sum())
+    agents = run.summary["agents"]
+    each = sent / max(len(agents) * rounds, 1)
+    said = f"Sent: {size(sent)} in all, {size(each)} per agent and round."
+    sizes = [agent["parameters"] for agent in agents]
+    if len({agent["model"] for agent in agents}) == 1 and None not in sizes:
+        cost = sum(2 * 4 * number for number in sizes) * rounds
+        return f"{said} Sharing weights through a server would have sent {size(cost)}."
+    kinds = dict.fromkeys(agent["model"] for agent in agents)
+    possible = {agent["model"]: agent["parameters"] for agent in agents if agent["parameters"] is not None}
+    reason = "the agents' models differ" if len(kinds) > 1 else "these models have no weights to average"
+    text = f"{said} Sharing weights is not possible here: {reason} ({', '.join(kinds)})"
+    if possible:
+        costs = ", ".join(f"{size(2 * 4 * number)} for each {model}" for model, number in possible.items())
+        text += f"; among their own kind it would cost {costs} per round"
+    return text + "."
+
+
+def compare_grid(lines: Sequence[Line], score: str, seeds: int) -> Grid:
+    """A comparison: mean, worst agent, gain over alone and difference to the first method, with 95 % intervals."""
+    rows = []
+    for line in lines:
+        cells = (_number(line.score.mean), _number(line.worst), _interval(line.gain), _interval(line.lead))
+        rows.append((method_title(line.method), *cells))
+    title = f"{score}, agents with good labels, {seeds} seed{'s' if seeds > 1 else ''}"
+    against = f"against {lines[0].method} [95 %]"
+    return Grid(title, ("method", "mean", "worst agent", "gain over alone [95 %]", against), rows)
+
+
+def method_title(name: str) -> str:
+    """How a method is called in tables."""
+    titles = {
+        "alone": "alone",
+        "naive": "naive",
+        "dynamic": "consensus (dynamic)",
+        "static": "consensus (static)",
+    }
+    return titles.get(name, f"consensus ({name})")
+
+
+def size(number: float) -> str:
+    """Bytes for people.
+
+    >>> size(1_080_000)
+    '1.1 MB'
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if number < 1000 or unit == "GB":
+            return f"{number:.0f} {unit}" if unit == "B" or number >= 100 else f"{number:.1f} {unit}"
+        number /= 1000
+    raise AssertionError
+
+
+def _trust_columns(run: Run) -> list[np.ndarray]:
+    """Trust received from peers in the first and the last round of collaboration."""
+    if not len(run.trust) or run.trust.shape[1] != run.trust.shape[2]:
+        return []
+    return [trust_received(run.trust[0]), trust_received(run.trust[-1])]
+
+
+def _number(value: float) -> str:
+    return "-" if np.isnan(value) else f"{value:.3f}"
+
+
+def _signed(value: float) -> str:
+    return "-" if np.isnan(value) else f"{value:+.3f}"
+
+
+def _interval(value: Estimate) -> str:
+    if np.isnan(value.mean):
+        return "-"
+    if np.isnan(value.half_width):
+        return f"{value.mean:+.3f} [one seed]"
+    return f"{value.mean:+.3f} [{value.mean - value.half_width:+.3f}, {value.mean + value.half_width:+.3f}]"
+
+
+def _tex(cell: str) -> str:
+    for sign in ("&", "%", "_", "#"):
+        cell = cell.replace(sign, f"\\{sign}")
+    return cell

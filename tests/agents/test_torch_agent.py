@@ -1,0 +1,170 @@
+"""What a user relies on in an agent with a torch model."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from consilience import ConsilienceError, TorchAgent
+from tests.conftest import CLASSES, FEATURES, blobs
+
+
+def network(seed: int = 0, dropout: float = 0.0, norm: bool = False) -> nn.Module:
+    torch.manual_seed(seed)
+    middle: list[nn.Module] = [nn.BatchNorm1d(16)] if norm else []
+    return nn.Sequential(nn.Linear(FEATURES, 16), *middle, nn.ReLU(), nn.Dropout(dropout), nn.Linear(16, CLASSES))
+
+
+def soft_labels(samples: int, seed: int = 5):
+    return np.random.default_rng(seed).dirichlet(np.ones(CLASSES), samples).astype(np.float32)
+
+
+def same_state(a: TorchAgent, b: TorchAgent) -> bool:
+    one, two = a.state(), b.state()
+    return one.keys() == two.keys() and all(np.array_equal(one[key], two[key]) for key in one)
+
+
+def test_training_is_the_local_objective_with_adam_written_out(shared):
+    """One round against a plain loop: L(f(x), y) + lam dist(f(x*), psi), private pass first."""
+    x, y = blobs(50, seed=1)
+    psi, lam = soft_labels(len(shared)), 0.7
+    agent = TorchAgent(network(), x, y, "a", epochs=2, batch=64, shared_batch=256, lr=5e-3)
+    agent.train(shared, psi, lam)
+
+    model = network()
+    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
+    for _ in range(2):
+        optimizer.zero_grad()
+        local = functional.cross_entropy(model(torch.from_numpy(x)), torch.from_numpy(y))
+        log = functional.log_softmax(model(torch.from_numpy(shared)), dim=1)
+        disagreement = -(torch.from_numpy(psi) * log).sum(1).mean()
+        (local + lam * disagreement).backward()
+        optimizer.step()
+    for mine, plain in zip(agent.model.parameters(), model.parameters(), strict=True):
+        torch.testing.assert_close(mine, plain, rtol=1e-4, atol=1e-6)
+
+
+def test_regression_uses_the_squared_distance(shared):
+    x, _ = blobs(30, seed=1)
+    y = x[:, :1] * 2
+    torch.manual_seed(0)
+    linear = nn.Linear(FEATURES, 1)
+    agent = TorchAgent(linear, x, y, "a", task="regression", epochs=1, optimizer=lambda p: torch.optim.SGD(p, lr=0.0))
+    psi = np.full((len(shared), 1), 3.0, np.float32)
+    losses = agent.train(shared, psi, 1.0)
+    assert losses.local == pytest.approx(float(np.square(agent.predict(x) - y).mean()), rel=1e-5)
+    assert losses.disagreement == pytest.approx(float(np.square(agent.predict(shared) - 3).mean()), rel=1e-5)
+
+
+def test_predictions_are_probabilities_in_evaluation_mode(shared):
+    x, y = blobs(50, seed=1)
+    agent = TorchAgent(network(dropout=0.5, norm=True), x, y, "a")
+    agent.train(shared, None, 0.0)
+    first = agent.predict(shared)
+    np.testing.assert_allclose(first.sum(axis=1), 1, atol=1e-5)
+    np.testing.assert_array_equal(first, agent.predict(shared))
+
+
+def test_numbers_depend_on_the_seed_and_name_not_on_who_trained_before(shared):
+    """Dropout and batches come from the agent's own streams; the global stream of torch is left alone."""
+    x, y = blobs(80, seed=1)
+
+    def train(noise: bool, **kwargs: object) -> TorchAgent:
+        agent = TorchAgent(network(dropout=0.3), x, y, **kwargs)
+        torch.manual_seed(123)
+        if noise:
+            torch.rand(17)
+        agent.train(shared, soft_labels(len(shared)), 0.5)
+        return agent
+
+    alone, after_others = train(False, name="a"), train(True, name="a")
+    assert same_state(alone, after_others)
+    assert not same_state(alone, train(False, name="a", seed=1))
+    torch.manual_seed(123)
+    expected = torch.rand(1)
+    train(False, name="a")
+    torch.manual_seed(123)
+    assert torch.rand(1) == expected
+
+
+def test_restored_agent_goes_on_bit_for_bit(shared):
+    x, y = blobs(80, seed=1)
+    psi = soft_labels(len(shared))
+    whole = TorchAgent(network(dropout=0.3, norm=True), x, y, "a")
+    for _ in range(4):
+        whole.train(shared, psi, 0.5)
+    half = TorchAgent(network(dropout=0.3, norm=True), x, y, "a")
+    for _ in range(2):
+        half.train(shared, psi, 0.5)
+    saved = half.state()
+    resumed = TorchAgent(network(seed=77, dropout=0.3, norm=True), x, y, "a")
+    resumed.restore(saved, shared)
+    for _ in range(2):
+        resumed.train(shared, psi, 0.5)
+    assert same_state(whole, resumed)
+
+
+@pytest.mark.parametrize("make", [torch.optim.Adam, torch.optim.SGD, torch.optim.AdamW])
+def test_optimizer_state_lives_on_across_rounds(shared, make):
+    """Two rounds of one epoch equal what one optimizer would do; a fresh optimizer each round would differ."""
+    x, y = blobs(40, seed=1)
+    options = {"momentum": 0.9} if make is torch.optim.SGD else {}
+    agent = TorchAgent(network(), x, y, "a", epochs=1, optimizer=lambda p: make(p, lr=0.05, **options))
+    agent.train(shared, None, 0.0)
+    agent.train(shared, None, 0.0)
+    model, inputs, labels = network(), torch.from_numpy(x), torch.from_numpy(y)
+    optimizer = make(model.parameters(), lr=0.05, **options)
+    for _ in range(2):
+        optimizer.zero_grad()
+        functional.cross_entropy(model(inputs), labels).backward()
+        optimizer.step()
+    for mine, plain in zip(agent.model.parameters(), model.parameters(), strict=True):
+        torch.testing.assert_close(mine, plain, rtol=1e-4, atol=1e-5)
+
+
+def test_batches_cover_everything_and_none_is_a_lone_sample():
+    from consilience.agents.torch_agent import _batches
+
+    for samples in (2, 64, 65, 129, 1000):
+        parts = _batches(np.random.default_rng(0), samples, 64)
+        assert sorted(torch.cat(parts).tolist()) == list(range(samples))
+        assert all(2 <= len(part) <= 64 for part in parts)
+
+
+def test_a_single_class_is_enough_to_train(shared):
+    x, _ = blobs(20, seed=1)
+    agent = TorchAgent(network(), x, np.zeros(20, dtype=int), "a")
+    agent.train(shared, soft_labels(len(shared)), 0.5)
+    assert np.isfinite(agent.predict(shared)).all()
+
+
+@pytest.mark.parametrize(
+    ("model", "x", "y", "says"),
+    [
+        (nn.Linear(6, 3), np.zeros((0, 6), np.float32), np.zeros(0, int), "no training data"),
+        (nn.Linear(6, 3), np.zeros((4, 6), np.float32), np.zeros(3, int), "4 samples but 3 labels"),
+        (nn.Linear(6, 3), np.zeros((2, 6), np.float32), np.array([0, 3]), "one output per class"),
+        (nn.Linear(6, 3), np.zeros((2, 6), np.float32), np.array(["a", "b"]), "LabelEncoder"),
+        (nn.Linear(6, 3), np.zeros((2, 6), np.float32), np.array([0.5, 1.0]), "class numbers"),
+        (nn.Flatten(0), np.zeros((2, 6), np.float32), np.array([0, 1]), "one row per sample"),
+    ],
+)
+def test_bad_input_is_refused_with_advice(model, x, y, says):
+    with pytest.raises(ConsilienceError, match=says):
+        TorchAgent(model, x, y, "a")
+
+
+def test_divergence_is_reported(shared):
+    x, y = blobs(20, seed=1)
+    agent = TorchAgent(network(), np.where(x > 2, np.inf, x).astype(np.float32), y, "a")
+    with pytest.raises(ConsilienceError, match="agent 'a': training diverged in round 1"):
+        agent.train(shared, None, 0.0)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU on this machine")
+def test_a_gpu_gives_probabilities_too(shared):
+    x, y = blobs(50, seed=1)
+    agent = TorchAgent(network(), x, y, "a", device="cuda")
+    agent.train(shared, soft_labels(len(shared)), 0.5)
+    np.testing.assert_allclose(agent.predict(shared).sum(axis=1), 1, atol=1e-5)

@@ -1,0 +1,300 @@
+"""The report holds the run's numbers, opens offline, draws them in a real browser, and trusts no name."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from consilience.core.consensus import contraction_bound, influence, stationary, trust_received
+from consilience.errors import ConsilienceError
+from consilience.report import page
+from consilience.report.page import page_data, write_page
+from consilience.runtime.run import Run
+
+HOSTILE = "</script><b>x"
+COLUMNS = [f"{score}_{place}" for place in ("shared", "target", "own") for score in ("accuracy", "balanced_accuracy")]
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no chromium, chromium-browser or google-chrome on PATH")
+
+
+def make_trust(rounds: int, agents: int, seed: int = 0) -> np.ndarray:
+    """Row-stochastic matrices that come closer to uniform."""
+    draw = np.random.default_rng(seed).uniform(0.1, 1, (agents, agents)) + np.eye(agents)
+    mix = np.linspace(0.9, 0.2, rounds)[:, None, None]
+    return mix * draw / draw.sum(axis=1, keepdims=True) + (1 - mix) / agents
+
+
+def make_run(
+    names: Sequence[str] = ("a", "b", "c", "d"),
+    *,
+    rounds: int = 7,
+    warmup: int = 2,
+    columns: Sequence[str] = COLUMNS,
+    collaborates: bool = True,
+    **facts: Any,
+) -> Run:
+    """A run in which agent i has score (round + i) / 20 everywhere and sends 100 bytes in each exchange."""
+    rows = [
+        {"round": t, "agent": name, "spread": 1 / t, "bytes_sent": 100 if collaborates and t > warmup else 0}
+        | dict.fromkeys(columns, (t + number) / 20)
+        for t in range(1, rounds + 1)
+        for number, name in enumerate(names)
+    ]
+    active = np.arange(warmup + 1, rounds + 1) if collaborates else np.zeros(0, dtype=np.int64)
+    trust = make_trust(len(active), len(names)) if collaborates else np.zeros((0, 0, 0))
+    person = {"model": "mlp", "samples": 30, "parameters": 1000, "class_counts": [10, 20]}
+    people = [person | {"name": name, "low_quality": number == 1} for number, name in enumerate(names)]
+    summary = {"method": "dynamic" if collaborates else "alone", "dataset": "toy", "classes": ["no", "yes"]}
+    return Run(pd.DataFrame(rows), trust, active, summary | {"agents": people, "seconds": 4.2} | facts)
+
+
+def without_scores(run: Run) -> Run:
+    return replace(run, metrics=run.metrics.assign(**dict.fromkeys(COLUMNS, np.nan)))
+
+
+def one_site(run: Run, name: str) -> Run:
+    """What one organisation has: its own metrics and trust row, and of its peers only the names."""
+    people = [a if a["name"] == name else {"name": a["name"]} for a in run.summary["agents"]]
+    own = run.names.index(name)
+    metrics = run.metrics[run.metrics["agent"] == name]
+    return replace(run, metrics=metrics, trust=run.trust[:, [own]], summary=run.summary | {"agents": people})
+
+
+def measure(run: Run, column: str) -> dict[str, Any]:
+    return next(m for m in page_data(run)["measures"] if m["column"] == column)
+
+
+def test_scores_alone_come_from_the_reference() -> None:
+    alone = make_run(collaborates=False, rounds=4)
+    data = measure(replace(make_run(), references={"alone": alone}), "accuracy_target")
+    assert data["alone"] == [0.2, 0.25, 0.3, 0.35]
+    assert data["together"] == [0.35, 0.4, 0.45, 0.5]
+    assert data["gain"] == [0.15, 0.15, 0.15, 0.15]
+
+
+def test_without_a_reference_alone_is_the_end_of_the_warm_up_and_the_page_says_so() -> None:
+    run = make_run()
+    assert measure(run, "accuracy_own")["alone"] == [0.1, 0.15, 0.2, 0.25]
+    assert "end of the warm-up (round 2)" in page_data(run)["alone_note"]
+    titles = [entry["method"] for entry in page_data(run)["headline"]["entries"]]
+    assert titles == ["after the warm-up", "consensus (dynamic)"]
+
+
+def test_without_reference_and_warm_up_alone_is_unknown() -> None:
+    run = make_run(warmup=0)
+    assert measure(run, "accuracy_target")["alone"] == [None] * 4
+    assert "unknown" in page_data(run)["alone_note"]
+    assert page_data(run)["headline"]["gain"] is None
+
+
+def test_headline_is_the_mean_over_agents_with_good_labels() -> None:
+    alone, naive = make_run(collaborates=False, rounds=4), make_run(rounds=5, method="naive")
+    headline = page_data(replace(make_run(), references={"naive": naive, "alone": alone}))["headline"]
+    assert [(entry["method"], entry["mean"], entry["low"]) for entry in headline["entries"]] == [
+        ("alone", pytest.approx((0.2 + 0.3 + 0.35) / 3, abs=1e-4), 0.25),
+        ("naive", pytest.approx((0.25 + 0.35 + 0.4) / 3, abs=1e-4), 0.3),
+        ("consensus (dynamic)", pytest.approx((0.35 + 0.45 + 0.5) / 3, abs=1e-4), 0.4),
+    ]
+
+
+def test_regression_gains_by_a_lower_error() -> None:
+    data = measure(make_run(columns=["rmse_target"], task="regression"), "rmse_target")
+    assert data["lower_is_better"]
+    assert data["gain"] == [-0.25] * 4
+
+
+def test_trust_influence_and_bound_are_those_of_the_core() -> None:
+    run = make_run()
+    data = page_data(run)
+    np.testing.assert_allclose(data["trust"]["matrices"], run.trust, rtol=6e-3)
+    np.testing.assert_allclose(data["trust"]["received"], [trust_received(w) for w in run.trust], rtol=1e-3)
+    np.testing.assert_allclose([a["received"][1] for a in data["agents"]], trust_received(run.trust[-1]), rtol=1e-3)
+    np.testing.assert_allclose(data["influence"]["product"], influence(run.trust), rtol=1e-3)
+    np.testing.assert_allclose(data["influence"]["last"], stationary(run.trust[-1]), rtol=1e-3)
+    assert data["agreement"]["bound"]["rounds"] == [2, 3, 4, 5, 6, 7]
+    expected = 0.5 * np.r_[1, contraction_bound(run.trust)]
+    np.testing.assert_allclose(data["agreement"]["bound"]["values"], expected, rtol=1e-3)
+    np.testing.assert_allclose(data["agreement"]["confidence"]["values"][0], np.trace(run.trust[0]) / 4, rtol=1e-3)
+
+
+def test_long_runs_show_fewer_rounds_but_the_first_and_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "MOST_TRUST_VALUES", 64)
+    trust = page_data(make_run(rounds=30))["trust"]
+    assert len(trust["matrices"]) == len(trust["rounds"]) == 4
+    assert (trust["rounds"][0], trust["rounds"][-1], trust["of"]) == (3, 30, 28)
+
+
+def test_the_cost_of_sharing_weights_is_two_ways_four_bytes_a_parameter() -> None:
+    sent = page_data(make_run())["sent"]
+    assert sent["bytes"] == [500] * 4
+    assert sent["weights"] == [2 * 4 * 1000 * 5] * 4
+
+
+def test_the_page_says_whose_models_cannot_share_weights() -> None:
+    run = make_run()
+    run.summary["agents"][2] |= {"model": "forest", "parameters": None}
+    sent = page_data(run)["sent"]
+    assert sent["weights"] == []
+    assert "agent c: forest, whose weights cannot be averaged" in sent["obstacle"]
+
+
+def test_a_run_alone_has_scores_but_no_trust() -> None:
+    data = page_data(make_run(collaborates=False))
+    assert (data["trust"], data["influence"], data["start"]) == (None, None, None)
+    first = data["measures"][0]
+    assert (first["alone"][0], first["together"][0]) == (0.35, None)
+    assert len(data["headline"]["entries"]) == 1
+
+
+def test_one_site_shows_its_own_trust_and_skips_what_needs_all_rows() -> None:
+    run = make_run()
+    data = page_data(one_site(run, "c"))
+    assert data["trust"]["rows"] == [2]
+    assert (data["influence"], data["agreement"]) == (None, None)
+    expected = run.trust[0, 2] * (np.arange(4) != 2)
+    np.testing.assert_allclose([a["received"][0] for a in data["agents"]], expected, rtol=1e-3)
+    assert [a["here"] for a in data["agents"]] == [False, False, True, False]
+    assert data["sent"]["bytes"] == [None, None, 500, None]
+    assert "unknown" in data["sent"]["obstacle"]
+
+
+def test_trust_that_does_not_fit_the_roster_is_refused() -> None:
+    run = make_run()
+    with pytest.raises(ConsilienceError, match="must list every agent"):
+        page_data(replace(run, trust=run.trust[:, :, :3]))
+
+
+def test_hostile_names_stay_inside_the_data(tmp_path: Path) -> None:
+    run = make_run(["a", HOSTILE, "&amp;", "__DATA__"], classes=["<!--", "yes"])
+    text = write_page(run, tmp_path / "report.html").read_text()
+    assert HOSTILE not in text
+    inside = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    assert inside is not None
+    data = json.loads(inside[1])
+    assert [agent["name"] for agent in data["agents"]] == run.names
+    assert data["classes"]["names"] == ["<!--", "yes"]
+
+
+def test_the_page_asks_nothing_of_the_network_and_is_small(tmp_path: Path) -> None:
+    path = write_page(make_run(), tmp_path / "new" / "report.html")
+    text = path.read_text()
+    assert set(re.findall(r"https?://[^\s\"'`)]*", text)) == {"http://www.w3.org/2000/svg"}
+    assert set(re.findall(r"(?:src|href)\s*=\s*[\"']([^\"']*)", text)) == {"data:,"}
+    assert "default-src 'none'" in text
+    assert path.stat().st_size < 100_000
+
+
+def drawn(run: Run, folder: Path, fragment: str = "", script: str = "") -> str:
+    """The page's elements after a real browser has drawn it, and run `script`."""
+    path = write_page(run, folder / "report.html")
+    path.write_text(path.read_text().replace("</body>", f"<script>{script}</script></body>"))
+    switches = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
+    switches += [
+        "--disable-background-networking",
+        "--disable-component-update",
+        f"--user-data-dir={folder / 'browser'}",
+    ]
+    command = [str(CHROMIUM), *switches, "--virtual-time-budget=2000", "--dump-dom", f"{path.as_uri()}{fragment}"]
+    dom = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    return re.sub(r"<(script|style)\b.*?</\1>", "", dom, flags=re.DOTALL)
+
+
+def cell_values(dom: str) -> list[float]:
+    return [float(value) for value in re.findall(r'class="cell[^>]*data-value="([^"]+)"', dom)]
+
+
+def assert_ready(dom: str) -> None:
+    """All of the page was drawn, or its own error text is in the message."""
+    assert 'data-ready="yes"' in dom, re.findall(r'class="error">([^<]*)', dom)
+
+
+@needs_chromium
+def test_a_browser_draws_every_section(tmp_path: Path) -> None:
+    run = replace(make_run(), references={"alone": make_run(collaborates=False)})
+    dom = drawn(run, tmp_path, "#round=3")
+    assert_ready(dom)
+    headings = ["gain?", "trust?", "help?", "agree?", "consensus?", "of this run?", "hold?", "sent?"]
+    assert all(any(text.endswith(end) for text in re.findall(r"<h2>([^<]*)", dom)) for end in headings)
+    assert re.search(r'<input type="range" min="0" max="4"', dom)
+    assert ">round 3</output>" in dom
+    np.testing.assert_allclose(cell_values(dom), run.trust[0].ravel(), rtol=6e-3)
+    assert dom.count('class="cell masked"') == 4
+    help_section = dom.split('id="help"')[1].split("</section>")[0]
+    assert len(re.findall(r'<path class="curve "[^>]* d="M', help_section)) == 4 + 1  # agents, and the legend
+    assert len(re.findall(r'<path class="curve dashed"[^>]* d="M', help_section)) == 4 + 1
+    assert dom.count('class="dot bubble') == 4 * 2
+    assert "labels shifted" in dom
+
+
+@needs_chromium
+def test_the_address_selects_the_round(tmp_path: Path) -> None:
+    run = make_run()
+    dom = drawn(run, tmp_path, "#round=7")
+    assert ">round 7</output>" in dom
+    np.testing.assert_allclose(cell_values(dom), run.trust[-1].ravel(), rtol=6e-3)
+
+
+@needs_chromium
+def test_slider_diagonal_and_selector_change_what_is_shown(tmp_path: Path) -> None:
+    run = make_run()
+    run.metrics["accuracy_own"] = 0.9876
+    act = """
+    const slider = document.getElementById("round");
+    slider.value = 2; slider.dispatchEvent(new Event("input"));
+    document.getElementById("diagonal").click();
+    const place = document.querySelector("#help select");
+    place.value = "each agent's own test data"; place.dispatchEvent(new Event("change"));
+    """
+    dom = drawn(run, tmp_path, script=act)
+    assert_ready(dom)
+    np.testing.assert_allclose(cell_values(dom), run.trust[2].ravel(), rtol=6e-3)
+    assert dom.count('class="cell masked"') == 0
+    assert dom.split('id="agents"')[1].split("</section>")[0].count("0.988") == 8
+
+
+@needs_chromium
+def test_a_browser_shows_hostile_names_as_text(tmp_path: Path) -> None:
+    dom = drawn(make_run(["a", HOSTILE, "<img src=x onerror=document.title=1>", "d"]), tmp_path)
+    assert_ready(dom)
+    assert "&lt;/script&gt;&lt;b&gt;x" in dom
+    assert "<b>x" not in dom
+    assert "<img" not in dom
+
+
+@needs_chromium
+@pytest.mark.parametrize(
+    ("run", "there", "missing"),
+    [
+        (
+            make_run(columns=[f"rmse_{p}" for p in ("shared", "target", "own")], classes=[]),
+            "lower is better",
+            "accuracy",
+        ),
+        (without_scores(make_run()), "No labels were given", 'id="help"'),
+        (make_run(collaborates=False), "Nobody collaborated", 'id="trust"'),
+        (one_site(make_run(), "c"), "elsewhere", 'id="influence"'),
+    ],
+    ids=["regression", "no labels", "alone", "one site"],
+)
+def test_a_browser_draws_runs_that_lack_something(run: Run, there: str, missing: str, tmp_path: Path) -> None:
+    dom = drawn(run, tmp_path)
+    assert_ready(dom)
+    assert there in dom
+    assert missing not in dom
+
+
+@needs_chromium
+def test_a_failed_drawing_is_told_and_not_called_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "_influence", lambda run: {"product": None})
+    dom = drawn(make_run(), tmp_path)
+    assert 'data-ready="no"' in dom
+    assert "This part could not be drawn" in dom
+    assert 'id="sent"' in dom

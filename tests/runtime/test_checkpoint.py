@@ -1,0 +1,52 @@
+"""Checkpoints are whole or not there."""
+
+import numpy as np
+import pytest
+
+from consilience import ConsilienceError
+from consilience.runtime import checkpoint
+
+ARRAYS = {"a/weight": np.arange(6, dtype=np.float32).reshape(2, 3).T, "step": np.array(7.0), "none": np.zeros((0, 2))}
+
+
+def test_what_is_written_is_read_with_shapes_and_types(tmp_path):
+    checkpoint.write(tmp_path, 3, ARRAYS)
+    number, arrays, damaged = checkpoint.read(tmp_path)
+    assert (number, damaged) == (3, [])
+    for key, value in ARRAYS.items():
+        np.testing.assert_array_equal(arrays[key], value)
+        assert arrays[key].shape == value.shape
+        assert arrays[key].dtype == value.dtype
+
+
+def test_only_the_last_two_are_kept(tmp_path):
+    for number in range(1, 5):
+        checkpoint.write(tmp_path, number, ARRAYS)
+    assert sorted(path.name[:11] for path in tmp_path.iterdir()) == ["round-00003", "round-00004"]
+
+
+@pytest.mark.parametrize("harm", ["truncate", "flip", "empty"])
+def test_the_one_before_stands_in_for_a_damaged_one(tmp_path, harm):
+    checkpoint.write(tmp_path, 1, ARRAYS)
+    checkpoint.write(tmp_path, 2, ARRAYS)
+    [last] = tmp_path.glob("round-00002*")
+    data = bytearray(last.read_bytes())
+    data[-3] ^= 1
+    last.write_bytes({"truncate": bytes(data[: len(data) // 2]), "flip": bytes(data), "empty": b""}[harm])
+    number, arrays, damaged = checkpoint.read(tmp_path)
+    assert number == 1
+    assert damaged == [last.name]
+    np.testing.assert_array_equal(arrays["a/weight"], ARRAYS["a/weight"])
+
+
+def test_nothing_readable_is_an_error_that_names_the_files(tmp_path):
+    checkpoint.write(tmp_path, 1, ARRAYS)
+    [only] = tmp_path.glob("round-*")
+    only.write_bytes(b"x")
+    with pytest.raises(ConsilienceError, match=r"round-00001.*damaged"):
+        checkpoint.read(tmp_path)
+
+
+def test_a_half_written_file_is_no_checkpoint(tmp_path):
+    (tmp_path / ".round-00009.0000.safetensors.part").write_bytes(b"half")
+    assert checkpoint.read(tmp_path) == (0, {}, [])

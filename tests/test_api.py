@@ -1,0 +1,122 @@
+"""The Python interface: bring your own agents."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from torch import nn
+
+import consilience as cs
+from tests.conftest import CLASSES, FEATURES, blobs
+
+
+def three_agents(sizes=(30, 40, 50)) -> list[cs.Agent]:
+    torch.manual_seed(0)
+    return [
+        cs.TorchAgent(nn.Linear(FEATURES, CLASSES), *blobs(sizes[0], 1), "net"),
+        cs.SklearnAgent(RandomForestClassifier(10), *blobs(sizes[1], 2), "forest"),
+        cs.SklearnAgent(KNeighborsClassifier(3), *blobs(sizes[2], 3, classes=2), "neighbours"),
+    ]
+
+
+def test_agents_of_any_kind_improve_together(tmp_path, shared):
+    target = blobs(500, seed=7)
+    result = cs.collaborate(three_agents(), shared=shared, rounds=8, warmup=2, lam=0.5, target=target)
+    history = result.history
+    assert isinstance(history, pd.DataFrame)
+    assert len(history) == 8 * 3
+    assert result.trust.shape == (6, 3, 3)
+    np.testing.assert_allclose(result.trust.sum(axis=2), 1)
+    assert sum(result.influence.values()) == pytest.approx(1)
+    blind = history[history["agent"] == "neighbours"].set_index("round")["accuracy_target"]
+    assert blind[8] > blind[2], "an agent that never saw a class learns it from its peers"
+    np.testing.assert_allclose(result.agents[0].predict(target[0]).sum(axis=1), 1, atol=1e-5)
+    folder = result.save(tmp_path / "saved")
+    again = cs.load_run(folder)
+    pd.testing.assert_frame_equal(again.metrics, history)
+    np.testing.assert_array_equal(again.trust, result.trust)
+    page = result.report(tmp_path / "report.html")
+    assert "neighbours" in page.read_text()
+
+
+def test_a_collaboration_without_any_labels_to_measure_on_works(tmp_path, shared):
+    result = cs.collaborate(three_agents(), shared, rounds=3, warmup=1)
+    assert result.history["accuracy_target"].isna().all()
+    result.report(tmp_path / "report.html")
+
+
+def test_it_resumes_in_python_too(tmp_path, shared):
+    whole = cs.collaborate(three_agents(), shared, rounds=5, warmup=1)
+    cs.collaborate(three_agents(), shared, rounds=3, warmup=1, out=tmp_path / "run")
+    resumed = cs.collaborate(three_agents(), shared, rounds=5, warmup=1, out=tmp_path / "run", resume=True)
+    pd.testing.assert_frame_equal(whole.history, resumed.history)
+    np.testing.assert_array_equal(whole.trust, resumed.trust)
+
+
+def test_regression(shared):
+    x = np.linspace(-3, 3, 60, dtype=np.float32)[:, None]
+    draw = np.random.default_rng(0)
+    y = (x[:, 0] ** 2 + draw.normal(0, 0.3, 60)).astype(np.float32)
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(1, 32), nn.Tanh(), nn.Linear(32, 1))
+    from sklearn.ensemble import RandomForestRegressor
+
+    agents = [
+        cs.TorchAgent(net, x[:40], y[:40], "net", task="regression", epochs=50),
+        cs.SklearnAgent(RandomForestRegressor(20), x[20:], y[20:], "forest"),
+    ]
+    star = np.linspace(-3, 3, 50, dtype=np.float32)[:, None]
+    result = cs.collaborate(agents, star, rounds=6, warmup=1, lam=1.0, target=(star, star[:, 0] ** 2))
+    error = result.history.pivot(index="round", columns="agent", values="rmse_target")
+    assert (error.loc[6] < error.loc[1]).all()
+
+
+def test_nameless_agents_get_numbers_and_missing_classes_are_filled(shared):
+    agents = [
+        cs.SklearnAgent(LogisticRegression(), *blobs(30, 1, classes=2)),
+        cs.SklearnAgent(LogisticRegression(), *blobs(30, 2)),
+    ]
+    result = cs.collaborate(agents, shared, rounds=3, warmup=1)
+    assert [agent.name for agent in result.agents] == ["0", "1"]
+    assert agents[0].predict(shared).shape == (len(shared), 3)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"agents": three_agents()[:1]}, "at least two agents, got 1"),
+        ({"shared": np.zeros((0, FEATURES), np.float32)}, "shared data are empty"),
+        ({"lam": -1.0}, "lam is -1"),
+        ({"trust": "blind"}, "unknown trust 'blind'"),
+        ({"shared_labels": np.zeros(3, int)}, "3 shared labels for 40 shared samples"),
+    ],
+)
+def test_bad_input_is_refused(change, says, shared):
+    arguments = {"agents": three_agents(), "shared": shared, "rounds": 2, "warmup": 1} | change
+    with pytest.raises(cs.ConsilienceError, match=says):
+        cs.collaborate(**arguments)
+
+
+def test_agents_that_cannot_agree_are_refused(shared):
+    two_outputs = cs.TorchAgent(nn.Linear(FEATURES, 2), *blobs(30, 1, classes=2), "small")
+    with pytest.raises(cs.ConsilienceError, match="agent 'small' predicts 2 outputs, another agent 3"):
+        cs.collaborate([two_outputs, three_agents()[1]], shared, rounds=2)
+    twins = [three_agents()[1], three_agents()[1]]
+    with pytest.raises(cs.ConsilienceError, match="must be unique"):
+        cs.collaborate(twins, shared, rounds=2)
+
+
+def test_every_public_name_is_there_and_nothing_heavy_is_imported_early():
+    import subprocess
+    import sys
+
+    for name in cs.__all__:
+        assert getattr(cs, name) is not None
+    assert 15 <= len(cs.__all__) <= 30
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        cs.nothing  # noqa: B018
+    code = "import sys, consilience; print('torch' in sys.modules, 'numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False False"

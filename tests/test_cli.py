@@ -1,0 +1,154 @@
+"""The command line: every command, and errors that help."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from consilience.cli import app
+from consilience.errors import ConsilienceError
+
+QUICK = [
+    "--set",
+    "rounds=2",
+    "--set",
+    "warmup=1",
+    "--set",
+    "models=logistic",
+    "--set",
+    "agents=3",
+    "--set",
+    "low_quality=[]",
+]
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def call(*words: str) -> str:
+    """Output of a command that must succeed; its errors are raised as they are."""
+    result = CliRunner().invoke(app, list(words), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_run_numbers_its_folders_and_report_reads_them():
+    assert "Report: runs/digits-1/report.html" in call("run", *QUICK)
+    assert "Report: runs/digits-2/report.html" in call("run", *QUICK, "--seed", "5")
+    Path("runs/digits-1/report.html").unlink()
+    out = call("report", "runs/digits-1")
+    assert "Accuracy on the target domain" in out
+    assert Path("runs/digits-1/report.html").exists()
+
+
+def test_resume_without_a_folder_takes_the_newest():
+    call("run", *QUICK)
+    Path("runs/digits-1/summary.json").unlink()
+    assert "runs/digits-1/report.html" in call("run", "--resume")
+
+
+def test_an_existing_folder_is_not_overwritten_without_being_asked():
+    call("run", *QUICK, "--out", "mine")
+    before = Path("mine/metrics.parquet").read_bytes()
+    with pytest.raises(ConsilienceError, match="--overwrite to replace it"):
+        call("run", *QUICK, "--seed", "1", "--out", "mine")
+    assert Path("mine/metrics.parquet").read_bytes() == before
+    call("run", *QUICK, "--seed", "1", "--out", "mine", "--overwrite")
+    assert Path("mine/metrics.parquet").read_bytes() != before
+
+
+def test_a_folder_that_is_no_run_is_never_replaced():
+    Path("precious").mkdir()
+    Path("precious/thesis.txt").write_text("five years")
+    with pytest.raises(ConsilienceError, match="not replaced"):
+        call("run", *QUICK, "--out", "precious", "--overwrite")
+    assert Path("precious/thesis.txt").read_text() == "five years"
+
+
+def test_resuming_with_other_settings_says_which_differ():
+    call("run", *QUICK, "--out", "mine")
+    with pytest.raises(ConsilienceError, match=r"lam was 0.5, now 0.9"):
+        call("run", *QUICK, "--set", "lam=0.9", "--out", "mine", "--resume")
+
+
+def test_a_damaged_checkpoint_is_passed_over_with_a_warning():
+    call("run", *QUICK, "--out", "mine")
+    Path("mine/summary.json").unlink()
+    [last] = Path("mine/checkpoint").glob("round-00002*")
+    last.write_bytes(last.read_bytes()[:100])
+    with pytest.warns(UserWarning, match="going on from round 1"):
+        call("run", "--resume", "--out", "mine")
+
+
+def test_all_checkpoints_damaged_is_an_error():
+    call("run", *QUICK, "--out", "mine")
+    Path("mine/summary.json").unlink()
+    for path in Path("mine/checkpoint").iterdir():
+        path.write_bytes(b"")
+    with pytest.raises(ConsilienceError, match="no checkpoint in mine/checkpoint can be read"):
+        call("run", "--resume", "--out", "mine")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_an_unwritable_folder_is_an_error():
+    Path("locked").mkdir(mode=0o500)
+    with pytest.raises(ConsilienceError, match="cannot write to locked/run"):
+        call("run", *QUICK, "--out", "locked/run")
+
+
+def test_a_file_in_the_way_is_an_error():
+    Path("taken").write_text("x")
+    with pytest.raises(ConsilienceError, match="taken is a file"):
+        call("run", *QUICK, "--out", "taken")
+    with pytest.raises(ConsilienceError, match="cannot write to taken/run"):
+        call("run", *QUICK, "--out", "taken/run")
+
+
+def test_compare_writes_markdown_latex_and_csv():
+    out = call("compare", *QUICK, "--methods", "dynamic,alone", "--seeds", "0-1", "--out", "c")
+    assert "gain over alone" in out
+    assert Path("c/compare.md").read_text().count("|") > 10
+    assert r"\toprule" in Path("c/compare.tex").read_text()
+    assert len(Path("c/compare.csv").read_text().splitlines()) == 1 + 2 * 2 * 3
+    more = call("compare", *QUICK, "--methods", "dynamic,naive,alone", "--seeds", "0-1", "--out", "c", "--resume")
+    assert "naive" in more
+
+
+def test_presets_and_settings_are_listed():
+    assert "handwritten digits" in call("presets")
+    assert "entropy_offset = 1.0  # added to the entropy" in call("presets", "--settings")
+
+
+def test_a_preset_for_every_kind_of_task_runs():
+    out = call("run", "polynomial", "--out", "p")
+    assert "Error (RMSE) on the target domain" in out
+    out = call("run", "breast-cancer", "--set", "rounds=6", "--out", "b")
+    assert "neighbours" in out
+
+
+def process(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "consilience", *words], capture_output=True, text=True, timeout=60)
+
+
+def test_errors_are_one_sentence_on_stderr_without_a_traceback():
+    done = process("run", "--set", "lambda=1")
+    assert done.returncode == 2
+    assert "error:" in done.stderr
+    assert "Did you mean 'lam'?" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not Path("runs").exists()
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys, consilience.cli; print([m for m in ('torch', 'sklearn', 'pandas', 'scipy') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "[]"
+    assert "Examples" in process("run", "--help").stdout
