@@ -173,14 +173,17 @@ def presets(
     settings: Annotated[bool, typer.Option("--settings", help="List every setting with its default.")] = False,
 ) -> None:
     """List the presets, or with --settings everything that can be set."""
+    from rich.table import Table
+
     from consilience.experiments.settings import Settings, preset_names, preset_text
 
     if settings:
         console.print(Settings().to_toml(), end="", highlight=False, markup=False, soft_wrap=True)
         return
+    table = Table.grid(padding=(0, 2))
     for name in preset_names():
-        first = preset_text(name).splitlines()[0].removeprefix("# ")
-        console.print(f"[bold]{name:15}[/bold]{first}", highlight=False)
+        table.add_row(f"[bold]{name}[/bold]", preset_text(name).splitlines()[0].removeprefix("# "))
+    console.print(table, highlight=False)
 
 
 def main() -> None:
@@ -189,8 +192,10 @@ def main() -> None:
     try:
         app()
     except ConsilienceError as error:
-        Console(stderr=True).print(f"[bold red]error:[/bold red] {_plain(str(error))}", highlight=False)
-        sys.exit(2)
+        _fail(str(error))
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        _fail(f"{where}{error.strerror or error}. Rounds that were finished are saved; mend this and use --resume.")
     except KeyboardInterrupt:
         sys.exit(130)
 
@@ -252,7 +257,8 @@ def _stopped(how: str) -> NoReturn:
     sys.exit(130)
 
 
-def _plain(text: str) -> str:
+def _fail(message: str) -> NoReturn:
     from rich.markup import escape
 
-    return escape(text)
+    Console(stderr=True).print(f"[bold red]error:[/bold red] {escape(message)}", highlight=False, soft_wrap=True)
+    sys.exit(2)

@@ -101,7 +101,7 @@ def test_impossible_splits_are_refused(changes, says):
 
 def test_a_split_that_starves_an_agent_is_refused():
     with pytest.raises(ConsilienceError, match="Raise alpha"):
-        dirichlet(np.arange(100) % 2, 10, 0.01, np.random.default_rng(0), smallest=5)
+        dirichlet(np.arange(100) % 2, 10, 0.01, np.random.default_rng(0), smallest=8)
 
 
 @pytest.mark.parametrize("name", sorted(DATASETS))

@@ -20,7 +20,7 @@ from consilience.runtime.run import Run
 
 PLACES = {"target": "the target domain", "shared": "the shared data", "own": "each agent's own test data"}
 SCORES = {"accuracy": "accuracy", "balanced_accuracy": "balanced accuracy", "rmse": "error (RMSE)"}
-MOST_TRUST_VALUES = 150_000
+MOST_TRUST_VALUES = 120_000
 """Trust values on a page. Longer runs show evenly spaced rounds, so that the page stays near one megabyte."""
 
 
@@ -215,16 +215,17 @@ def _trust(run: Run, rows: list[int]) -> dict[str, Any] | None:
         "rounds": run.trust_rounds[shown].tolist(),
         "of": len(run.trust),
         "rows": rows,
-        "matrices": _rounded(run.trust[shown], 3),
+        "matrices": _rounded(run.trust[shown]),
         "received": _rounded(np.array([_received(w, rows) for w in run.trust[shown]])),
     }
 
 
 def _received(w: Array, rows: list[int]) -> Array:
-    """Trust that each agent receives from the peers whose rows are known."""
+    """Trust that each agent receives from the peers whose rows are known; NaN when there is no such peer."""
     known = np.zeros((w.shape[1], w.shape[1]))
     known[rows] = w
-    return consensus.trust_received(known)
+    peers = len(rows) - np.isin(np.arange(len(known)), rows)
+    return np.where(peers > 0, consensus.trust_received(known), np.nan)
 
 
 def _agreement(run: Run, rows: list[int], square: bool) -> dict[str, Any] | None:
@@ -289,9 +290,9 @@ def _obstacle_to_weights(agents: Sequence[dict[str, Any]]) -> str:
     return f"Sharing weights would not be possible with these models ({'; '.join(groups)})."
 
 
-def _rounded(values: Any, digits: int = 4) -> Any:
-    """`values` with so many significant digits, as (lists of) floats; None for what is not finite."""
+def _rounded(values: Any) -> Any:
+    """`values` with four significant digits, as (lists of) floats; None for what is not finite."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim:
-        return [_rounded(part, digits) for part in array]
-    return float(f"{array:.{digits}g}") if np.isfinite(array) else None
+        return [_rounded(part) for part in array]
+    return float(f"{array:.4g}") if np.isfinite(array) else None
