@@ -43,14 +43,14 @@ def test_a_rerun_gives_the_same_bits_and_another_seed_does_not(whole, tmp_path):
 
 def test_agents_in_another_order_give_the_same_bits(whole, tmp_path, monkeypatch):
     """Each agent draws from its own streams, so that who trains first does not matter."""
-    from consilience.experiments import run as module
+    from consilience.experiments import method as module
 
     def backwards(settings, scenario):
         return list(reversed(original(settings, scenario)))
 
     original = module.build_agents
     monkeypatch.setattr(module, "build_agents", backwards)
-    run_experiment(read_settings("digits", SMALL), tmp_path / "run")
+    run_experiment(read_settings("digits", SMALL), tmp_path / "run", workers=1)
     a, b = load_run(whole), load_run(tmp_path / "run")
     order = ["round", "agent"]
     pd.testing.assert_frame_equal(

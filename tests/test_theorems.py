@@ -67,8 +67,9 @@ def distrusting_matrices(draw, rounds=5, max_agents=7, max_low=3):
             largest_first = np.sort(row[peers])[::-1]
             row[regular] = rng.permutation(largest_first[: len(regular)])
             row[peers_low] = rng.permutation(largest_first[len(regular) :])
-        while not lower_importance(w[None], low.tolist()).holds[0]:
-            w[low] = 0.7 * w[low] + 0.3 / agents
+        for _ in range(100):
+            if not lower_importance(w[None], low.tolist()).holds[0]:
+                w[low] = 0.7 * w[low] + 0.3 / agents
     return ws, low.tolist()
 
 

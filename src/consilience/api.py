@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from consilience.agents.protocol import Agent, Array
+from consilience.agents.protocol import Agent, Array, describe
 from consilience.agents.sklearn_agent import SklearnAgent
 from consilience.core.consensus import influence
 from consilience.core.trust import FLOOR, OFFSET
@@ -78,13 +78,15 @@ def collaborate(
     class_names: Sequence[str] = (),
     out: str | Path | None = None,
     resume: bool = False,
+    threads: int = 1,
     on_round: OnRound | None = None,
 ) -> Result:
     """Trains `agents` together by prediction consensus on the unlabelled `shared` data (Algorithm 1).
 
     `rounds` include the `warmup`, in which everyone trains alone. `trust` is "dynamic", "static", "every-K" or
     "naive". Labels of the shared data, a sample (x, y) of the `target` domain and each agent's `own` test data are
-    used for measuring only. With `out` every round is saved there, and `resume` goes on from the last one.
+    used for measuring only. With `out` every round is saved there, and `resume` goes on from the last one. Raise
+    `threads` for large torch models on the CPU; small ones are fastest with one.
     """
     method = Method(trust, rounds, warmup, lam, similarity, entropy_offset, entropy_floor, labels)
     agents, shared = list(agents), np.asarray(shared)
@@ -101,22 +103,20 @@ def collaborate(
         "lam": lam,
         "classes": classes if agents[0].task == "classification" else [],
         "shared_samples": len(shared),
-        "agents": [
-            {
-                "name": a.name,
-                "model": a.kind,
-                "samples": a.samples,
-                "low_quality": False,
-                "parameters": a.parameters,
-                "class_counts": [],
-            }
-            for a in agents
-        ],
+        "agents": describe(agents),
     }
     folder = claim_folder(Path(out), resume) if out is not None else None
     exchange = InMemory(tuple(a.name for a in agents))
     run = carry_out(
-        agents, shared, exchange, method, evaluation=evaluation, facts=facts, folder=folder, on_round=on_round
+        agents,
+        shared,
+        exchange,
+        method,
+        evaluation=evaluation,
+        facts=facts,
+        folder=folder,
+        threads=threads,
+        on_round=on_round,
     )
     return Result(agents, run)
 

@@ -39,6 +39,7 @@ Changes = Annotated[
 ]
 Out = Annotated[Path | None, typer.Option("--out", metavar="FOLDER", help="Where to write. Default: runs/NAME-1, ...")]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on where an interrupted run stopped.")]
+Workers = Annotated[int, typer.Option(min=0, help="Runs side by side, one process each. Default: one per core.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing run folder.")]
 
 
@@ -50,6 +51,7 @@ def run(
     out: Out = None,
     resume: Resume = False,
     overwrite: Overwrite = False,
+    workers: Workers = 0,
 ) -> None:
     """Run one experiment: a method, and beside it the agents alone and with naive trust.
 
@@ -65,8 +67,8 @@ def run(
       consilience run --resume --out runs/mine
     """
     with console.status("Loading ..."):
-        from consilience.experiments.folders import claim_folder, last_folder, next_folder
-        from consilience.experiments.run import run_experiment, settings_of
+        from consilience.experiments.folders import claim_folder, last_folder, next_folder, settings_of
+        from consilience.experiments.run import run_experiment
         from consilience.experiments.settings import DEFAULT, changed
         from consilience.report.page import write_page
 
@@ -77,15 +79,9 @@ def run(
     else:
         settings = _settings(source, changes, seed)
     claim_folder(folder, resume, overwrite)
-    steps = [*settings.references, settings.method]
     try:
-        with _Progress(len(steps) * settings.rounds) as progress:
-
-            def on_round(method: str, number: int, means: dict[str, float]) -> None:
-                done = steps.index(method) * settings.rounds + number
-                progress.show(f"{method} {number}/{settings.rounds}", done, means)
-
-            finished = run_experiment(settings, folder, on_round)
+        with _Progress(settings.rounds, 1 + len(settings.references)) as progress:
+            finished = run_experiment(settings, folder, workers, lambda job, *round: progress.show(job.method, *round))
     except KeyboardInterrupt:
         _stopped(f"consilience run --resume --out {folder}")
     page = write_page(finished, folder / "report.html")
@@ -105,6 +101,7 @@ def compare(
     out: Out = None,
     resume: Resume = False,
     overwrite: Overwrite = False,
+    workers: Workers = 0,
 ) -> None:
     """Compare methods over seeds, on identical splits and initial models.
 
@@ -130,15 +127,16 @@ def compare(
     for method in chosen:
         settings.algorithm(method)
     claim_folder(folder, resume, overwrite)
-    pairs = [(seed, method) for seed in numbers for method in chosen]
     try:
-        with _Progress(len(pairs) * settings.rounds) as progress:
-
-            def on_round(method: str, seed: int, number: int, means: dict[str, float]) -> None:
-                done = pairs.index((seed, method)) * settings.rounds + number
-                progress.show(f"seed {seed}: {method} {number}/{settings.rounds}", done, means)
-
-            table = run_all(settings, chosen, numbers, folder, on_round)
+        with _Progress(settings.rounds, len(chosen) * len(numbers)) as progress:
+            table = run_all(
+                settings,
+                chosen,
+                numbers,
+                folder,
+                workers,
+                lambda job, *round: progress.show(f"{job.method}, seed {job.settings.seed}", *round),
+            )
     except KeyboardInterrupt:
         _stopped(f"the same command, with --resume --out {folder}")
     default = "rmse_target" if "rmse_target" in table else "accuracy_target"
@@ -201,21 +199,23 @@ def main() -> None:
 
 
 class _Progress:
-    """A live line: what runs, accuracy, disagreement, time left."""
+    """Live lines: each running method with its round, accuracy and disagreement; all together with the time left."""
 
-    def __init__(self, total: int) -> None:
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    def __init__(self, rounds: int, runs: int) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+        self._rounds = rounds
         self._bar = Progress(
-            TextColumn("{task.description:24}"),
+            TextColumn("{task.description:22}"),
             BarColumn(bar_width=24),
-            TextColumn("{task.fields[state]}"),
+            MofNCompleteColumn(),
             TimeRemainingColumn(),
-            TextColumn("left"),
+            TextColumn("{task.fields[state]}"),
             console=console,
             transient=True,
         )
-        self._task = self._bar.add_task("preparing data and models", total=total, state="")
+        self._all = self._bar.add_task("all rounds" if runs > 1 else "rounds", total=rounds * runs, state="left")
+        self._tasks: dict[str, TaskID] = {}
 
     def __enter__(self) -> "_Progress":
         self._bar.start()
@@ -224,12 +224,15 @@ class _Progress:
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
-    def show(self, what: str, done: int, means: dict[str, float]) -> None:
+    def show(self, what: str, number: int, means: dict[str, float]) -> None:
         """Tells of a finished round."""
         key = "rmse_target" if "rmse_target" in means else "accuracy_target"
         label = "error" if key.startswith("rmse") else "accuracy"
         state = f"{label} {means[key]:.3f}  disagreement {means['spread']:.3f}"
-        self._bar.update(self._task, completed=done, description=what, state=state)
+        if what not in self._tasks:
+            self._tasks[what] = self._bar.add_task(what, total=self._rounds, state="")
+        self._bar.update(self._tasks[what], completed=number, state=state, visible=number < self._rounds)
+        self._bar.advance(self._all)
 
 
 def _changes(changes: list[str] | None, seed: int | None) -> dict[str, Any]:

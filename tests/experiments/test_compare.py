@@ -56,9 +56,11 @@ def test_methods_run_on_identical_splits_and_only_once(tmp_path):
     settings = read_settings("digits", SMALL)
     told: list[tuple[str, int, int]] = []
     methods = ["naive", "alone"]
-    first = compare(settings, methods, [0, 1], tmp_path, lambda m, s, t, _: told.append((m, s, t)))
+    first = compare(
+        settings, methods, [0, 1], tmp_path, 1, lambda job, t, _: told.append((job.method, job.settings.seed, t))
+    )
     assert told == [(m, s, t) for s in (0, 1) for m in methods for t in (1, 2, 3)]
-    again = compare(settings, methods, [0, 1], tmp_path, lambda *_: pytest.fail("ran again"))
+    again = compare(settings, methods, [0, 1], tmp_path, 2, lambda *_: pytest.fail("ran again"))
     pd.testing.assert_frame_equal(first, again)
     more = compare(settings, [*methods, "static"], [0, 1], tmp_path)
     assert set(more["method"]) == {"naive", "alone", "static"}

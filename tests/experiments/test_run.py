@@ -12,7 +12,6 @@ import pytest
 
 from consilience import load_run
 from consilience.core.consensus import trust_received
-from consilience.experiments.compare import last_round
 from consilience.experiments.settings import Settings, read_settings
 
 LOW_QUALITY = [2, 9]
@@ -30,7 +29,7 @@ def default(tmp_path_factory) -> tuple[Path, str]:
 
 def test_every_agent_with_good_labels_gets_better(default):
     run = load_run(default[0])
-    together, alone = last_round(run), last_round(run.references["alone"])
+    together, alone = run.last_round(), run.references["alone"].last_round()
     gain = together["accuracy_target"].to_numpy() - alone["accuracy_target"].to_numpy()
     good = ~together["low_quality"].to_numpy()
     assert (gain[good] > 0.05).all()
@@ -41,7 +40,7 @@ def test_consensus_beats_naive_trust_and_training_alone(default):
     run = load_run(default[0])
 
     def mean(one) -> float:
-        table = last_round(one)
+        table = one.last_round()
         return float(table[~table["low_quality"]]["accuracy_target"].mean())
 
     assert mean(run) > mean(run.references["naive"]) > mean(run.references["alone"])

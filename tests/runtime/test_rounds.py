@@ -17,7 +17,8 @@ SHARED = np.zeros((SAMPLES, 2), np.float32)
 class Parrot:
     """Says after each round exactly what its pseudo-labels were: the ideal dynamics of the theory."""
 
-    task, outputs, samples, kind, parameters, noise = "classification", CLASSES, 5, "parrot", None, 1.0
+    task, outputs, samples, class_counts = "classification", CLASSES, 5, [5]
+    kind, parameters, noise = "parrot", None, 1.0
 
     def __init__(self, name: str) -> None:
         self.name = name

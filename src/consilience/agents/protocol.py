@@ -1,5 +1,6 @@
 """What the consensus loop needs of an agent, whatever its model."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -30,6 +31,8 @@ class Agent(Protocol):
     """Classes, or for regression the number of values predicted."""
     samples: int
     """Size of the private training data."""
+    class_counts: list[int]
+    """Private training samples of each class, for reports; empty for regression."""
     kind: str
     """The model family, for tables."""
     parameters: int | None
@@ -48,6 +51,26 @@ class Agent(Protocol):
 
     def restore(self, state: dict[str, Array], shared: Array) -> None:
         """Takes up a saved `state`. Model, data and seed are those the agent was made with."""
+
+
+def describe(agents: Sequence[Agent], low_quality: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """What a summary says of each agent."""
+    return [
+        {
+            "name": agent.name,
+            "model": agent.kind,
+            "samples": agent.samples,
+            "low_quality": agent.name in low_quality,
+            "parameters": agent.parameters,
+            "class_counts": _padded(agent),
+        }
+        for agent in agents
+    ]
+
+
+def _padded(agent: Agent) -> list[int]:
+    missing = agent.outputs - len(agent.class_counts)
+    return agent.class_counts + [0] * missing if agent.class_counts else []
 
 
 def checked_data(name: str, task: Task, x: Array, y: Array) -> tuple[Array, Array]:

@@ -52,6 +52,7 @@ class SklearnAgent:
         self.name, self.seed = name, seed
         self.kind = kind or type(last).__name__
         self.samples = len(self._y)
+        self.class_counts = np.bincount(self._y).tolist() if self.task == "classification" else []
         self.parameters: int | None = None
         self.noise = 1.0
         seen = int(self._y.max()) + 1 if self.task == "classification" else self._y.shape[1]

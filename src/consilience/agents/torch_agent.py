@@ -51,6 +51,7 @@ class TorchAgent:
         self.name, self.task, self.seed = name, task, seed
         self.kind = kind or type(model).__name__
         self.samples = len(y)
+        self.class_counts = np.bincount(y).tolist() if task == "classification" else []
         self.epochs, self.batch, self.shared_batch = epochs, batch, shared_batch
         self.device = torch.device(device)
         self.model = model.to(self.device)

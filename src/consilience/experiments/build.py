@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
 from consilience.agents import models
 from consilience.agents.protocol import Agent
+from consilience.agents.protocol import describe as describe_agents
 from consilience.agents.sklearn_agent import SklearnAgent
 from consilience.agents.torch_agent import TorchAgent
 from consilience.core.streams import stream
@@ -83,20 +83,6 @@ def build_agents(settings: Settings, scenario: Scenario) -> list[Agent]:
 
 def describe(settings: Settings, scenario: Scenario, agents: list[Agent], method: str) -> dict[str, Any]:
     """The facts of a run that do not change while it runs, for its summary."""
-    people = []
-    for agent in agents:
-        share = scenario.shares[agent.name]
-        counts = np.bincount(share.y, minlength=len(scenario.classes)).tolist() if scenario.classes else []
-        people.append(
-            {
-                "name": agent.name,
-                "model": agent.kind,
-                "samples": agent.samples,
-                "low_quality": agent.name in scenario.low_quality,
-                "parameters": agent.parameters,
-                "class_counts": counts,
-            }
-        )
     algorithm = settings.algorithm(method)
     return {
         "method": method,
@@ -109,7 +95,7 @@ def describe(settings: Settings, scenario: Scenario, agents: list[Agent], method
         "data": scenario.fingerprint(),
         "classes": list(scenario.classes),
         "shared_samples": len(scenario.shared),
-        "agents": people,
+        "agents": describe_agents(agents, scenario.low_quality),
     }
 
 

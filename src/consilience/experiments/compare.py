@@ -1,6 +1,6 @@
 """Methods x seeds on identical splits, with honest intervals."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,15 +10,11 @@ from scipy.stats import t as student
 
 from consilience.agents.protocol import Array
 from consilience.errors import ConsilienceError
-from consilience.experiments.run import run_method
+from consilience.experiments.jobs import Job, OnJobRound, run_jobs
 from consilience.experiments.settings import Settings
-from consilience.runtime.run import Run
 
 if TYPE_CHECKING:
     import pandas as pd
-
-OnCompare = Callable[[str, int, int, dict[str, float]], None]
-"""Told the method, the seed, the round's number, and the means over agents of every measure."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +64,8 @@ def compare(
     methods: Sequence[str],
     seeds: Sequence[int],
     folder: Path,
-    on_progress: OnCompare | None = None,
+    workers: int = 0,
+    on_round: OnJobRound | None = None,
 ) -> "pd.DataFrame":
     """Runs every method with every seed into `folder`/seed-S/METHOD; what is finished there is not run again.
 
@@ -78,22 +75,16 @@ def compare(
 
     if not methods or not seeds:
         raise ConsilienceError("name at least one method and one seed, such as --methods dynamic,alone --seeds 0-4.")
-    rows = []
-    for seed in seeds:
-        for method in methods:
-            told = _teller(on_progress, seed)
-            chosen = replace(settings, seed=seed, references=())
-            run = run_method(chosen, method, folder / f"seed-{seed}" / method, told)
-            rows.append(last_round(run).assign(method=method, seed=seed))
+    jobs = [
+        Job(replace(settings, seed=seed, references=()), method, folder / f"seed-{seed}" / method)
+        for seed in seeds
+        for method in methods
+    ]
+    runs = run_jobs(jobs, workers, on_round)
+    rows = [
+        run.last_round().assign(method=job.method, seed=job.settings.seed) for job, run in zip(jobs, runs, strict=True)
+    ]
     return pd.concat(rows, ignore_index=True)
-
-
-def last_round(run: Run) -> "pd.DataFrame":
-    """The metrics after the last round, with whether each agent's labels are of low quality."""
-    table = run.metrics[run.metrics["round"] == run.metrics["round"].max()]
-    low = {agent["name"]: bool(agent["low_quality"]) for agent in run.summary["agents"]}
-    result: pd.DataFrame = table.assign(low_quality=table["agent"].map(low))
-    return result
 
 
 def summarise(table: "pd.DataFrame", score: str) -> list[Line]:
@@ -131,9 +122,3 @@ def parse_seeds(text: str) -> list[int]:
             raise ConsilienceError(f"--seeds {text}: write numbers and ranges, such as 0-4 or 1,3,5.")
         seeds += range(int(first), int(last or first) + 1)
     return list(dict.fromkeys(seeds))
-
-
-def _teller(on_progress: OnCompare | None, seed: int) -> Callable[[str, int, dict[str, float]], None] | None:
-    if on_progress is None:
-        return None
-    return lambda method, number, means: on_progress(method, seed, number, means)

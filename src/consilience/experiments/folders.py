@@ -1,10 +1,14 @@
-"""Run folders: where a run may write."""
+"""Run folders: where a run may write, and the settings it was made with."""
 
 import os
 import shutil
+import tomllib
+from dataclasses import asdict
 from pathlib import Path
 
 from consilience.errors import ConsilienceError
+from consilience.experiments.settings import Settings, changed
+from consilience.runtime.checkpoint import write_atomically
 
 
 def claim_folder(path: Path, resume: bool, overwrite: bool = False) -> Path:
@@ -50,3 +54,30 @@ def _last_number(parent: Path, name: str) -> int:
         return 0
     tails = [path.name.removeprefix(f"{name}-") for path in parent.glob(f"{name}-*")]
     return max((int(tail) for tail in tails if tail.isdecimal()), default=0)
+
+
+def settings_of(folder: Path) -> Settings:
+    """The settings a run folder was made with."""
+    path = folder / "config.toml"
+    if not path.is_file():
+        raise ConsilienceError(f"{folder} holds no run (no config.toml). Give the folder of a run.")
+    try:
+        return changed(Settings(), tomllib.loads(path.read_text()), str(path))
+    except tomllib.TOMLDecodeError as error:
+        raise ConsilienceError(f"{path} is damaged: {error}. Restore it, or start a new run.") from error
+
+
+def write_config(settings: Settings, folder: Path) -> None:
+    """Writes config.toml, or checks that the one that is there says the same."""
+    path = folder / "config.toml"
+    if path.is_file():
+        before, now = asdict(settings_of(folder)), asdict(settings)
+        differing = [f"{key} was {before[key]!r}, now {now[key]!r}" for key in now if now[key] != before[key]]
+        if differing:
+            raise ConsilienceError(
+                f"{folder} was made with other settings: {'; '.join(differing)}. "
+                "Resume it with the same settings, or choose another --out."
+            )
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, settings.to_toml().encode())

@@ -2,13 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.table import Table
 
+from consilience.agents.protocol import Array
 from consilience.core.consensus import trust_received
-from consilience.experiments.compare import Estimate, Line, last_round
 from consilience.runtime.run import Run
+
+if TYPE_CHECKING:
+    from consilience.experiments.compare import Estimate, Line
 
 
 @dataclass(frozen=True)
@@ -53,10 +57,10 @@ def score_name(run: Run, place: str = "target") -> str:
 def run_grid(run: Run) -> Grid:
     """Per agent: model, samples, score alone and together, gain, trust received."""
     score = score_name(run)
-    together = last_round(run).set_index("agent")[score]
+    together = run.last_round().set_index("agent")[score]
     has_alone = "alone" in run.references
     before = run.metrics[run.metrics["round"] == max(run.summary["warmup"], 1)].set_index("agent")[score]
-    alone = last_round(run.references["alone"]).set_index("agent")[score] if has_alone else before
+    alone = run.references["alone"].last_round().set_index("agent")[score] if has_alone else before
     trust = _trust_columns(run)
     sign = -1 if score.startswith("rmse") else 1
     rows = []
@@ -87,7 +91,7 @@ def means_grid(run: Run) -> Grid:
     score = score_name(run)
     rows = []
     for name, one in [*run.references.items(), (run.summary["method"], run)]:
-        table = last_round(one)
+        table = one.last_round()
         good = table[~table["low_quality"]][score]
         worst = good.max() if score.startswith("rmse") else good.min()
         sent = int(one.metrics["bytes_sent"].sum())
@@ -116,7 +120,7 @@ def weights_sentence(run: Run) -> str:
     return text + "."
 
 
-def compare_grid(lines: Sequence[Line], score: str, seeds: int) -> Grid:
+def compare_grid(lines: Sequence["Line"], score: str, seeds: int) -> Grid:
     """A comparison: mean, worst agent, gain over alone and difference to the first method, with 95 % intervals."""
     rows = []
     for line in lines:
@@ -151,7 +155,7 @@ def size(number: float) -> str:
     raise AssertionError
 
 
-def _trust_columns(run: Run) -> list[np.ndarray]:
+def _trust_columns(run: Run) -> list[Array]:
     """Trust received from peers in the first and the last round of collaboration."""
     if not len(run.trust) or run.trust.shape[1] != run.trust.shape[2]:
         return []
@@ -166,7 +170,7 @@ def _signed(value: float) -> str:
     return "-" if np.isnan(value) else f"{value:+.3f}"
 
 
-def _interval(value: Estimate) -> str:
+def _interval(value: "Estimate") -> str:
     if np.isnan(value.mean):
         return "-"
     if np.isnan(value.half_width):

@@ -49,7 +49,7 @@ def read(folder: Path) -> tuple[int, dict[str, Array], list[str]]:
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Writes all of `data`, or nothing: to a temporary file, to the disk, then into place."""
-    temporary = path.with_name(f".{path.name}.part")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     with temporary.open("wb") as file:
         file.write(data)
         file.flush()

@@ -3,7 +3,8 @@
 import json
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from io import BytesIO
@@ -44,6 +45,13 @@ class Run:
     def names(self) -> list[str]:
         """Agents in the order of the trust matrices."""
         return [agent["name"] for agent in self.summary["agents"]]
+
+    def last_round(self) -> "pd.DataFrame":
+        """The metrics after the last round, with whether each agent's labels are of low quality."""
+        table = self.metrics[self.metrics["round"] == self.metrics["round"].max()]
+        low = {agent["name"]: bool(agent.get("low_quality")) for agent in self.summary["agents"]}
+        result: pd.DataFrame = table.assign(low_quality=table["agent"].map(low))
+        return result
 
     def save(self, folder: Path) -> None:
         """Writes metrics.parquet, trust.npz and, last, summary.json: a folder with a summary is a finished run."""
@@ -93,17 +101,20 @@ def carry_out(
     evaluation: Evaluation,
     facts: dict[str, Any],
     folder: Path | None = None,
+    threads: int = 1,
     on_round: OnRound | None = None,
 ) -> Run:
     """Runs Algorithm 1, records it, and with a `folder` saves a checkpoint after every round and resumes from it.
 
-    `facts` go into the summary as they are.
+    `facts` go into the summary as they are. Every numerical library uses `threads` threads: small models are fastest
+    with one, and the numbers do not depend on how many cores a machine has.
     """
     began = time.perf_counter()
     history = History(agents, evaluation)
     start, seconds_before = Start(), 0.0
     if folder is not None:
-        start, seconds_before = _resume(folder, agents, shared, history)
+        with _limited(threads):
+            start, seconds_before = _resume(folder, agents, shared, history)
 
     def after_round(done: Round) -> None:
         means = history.add(done)
@@ -113,13 +124,28 @@ def carry_out(
         if on_round is not None:
             on_round(done.number, means)
 
-    consensus(agents, shared, exchange, method, after_round, start)
+    with _limited(threads):
+        consensus(agents, shared, exchange, method, after_round, start)
     trust, rounds = history.trust()
     seconds = round(seconds_before + time.perf_counter() - began, 3)
     run = Run(history.frame(), trust, rounds, facts | {"seconds": seconds, "versions": versions()})
     if folder is not None:
         run.save(folder)
     return run
+
+
+@contextmanager
+def _limited(threads: int) -> Iterator[None]:
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        with threadpool_limits(threads):
+            yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def versions() -> dict[str, str]:
