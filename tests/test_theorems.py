@@ -49,7 +49,7 @@ def trust_matrices(draw, rounds=6, max_agents=7):
 
 @st.composite
 def distrusting_matrices(draw, rounds=5, max_agents=7, max_low=3):
-    """Trust matrices that meet the conditions of `prop-many-low-quality-nodes`, and the agents of low quality.
+    """Trust matrices that meet the conditions of `prop-many-low-quality-nodes`, and the low-quality agents.
 
     In each row the largest weights go to the regular agents, except that an agent of low quality believes in
     itself at will; its row is then drawn towards an even one until the conditions hold.
@@ -68,8 +68,9 @@ def distrusting_matrices(draw, rounds=5, max_agents=7, max_low=3):
             row[regular] = rng.permutation(largest_first[: len(regular)])
             row[peers_low] = rng.permutation(largest_first[len(regular) :])
         for _ in range(100):
-            if not lower_importance(w[None], low.tolist()).holds[0]:
-                w[low] = 0.7 * w[low] + 0.3 / agents
+            if lower_importance(w[None], low.tolist()).holds[0]:
+                break
+            w[low] = 0.7 * w[low] + 0.3 / agents
     return ws, low.tolist()
 
 
@@ -108,7 +109,7 @@ def test_long_products_have_identical_rows(ws):
 @examples
 @given(trust_matrices(rounds=1), SEEDS)
 def test_positive_trust_contracts_disagreement_by_lambda(ws, seed):
-    """Definition `def-scrambling-matrix`: spread(W f) <= lambda(W) spread(f), and lambda < 1 for a positive W."""
+    """Definition `def-scrambling-matrix`: spread(W f) <= lambda(W) spread(f), and lambda(W) < 1 if W > 0."""
     f = np.random.default_rng(seed).normal(size=(ws.shape[1], 5, 3))
     assert scrambling(ws[0]) < 1
     assert spread(pseudo_labels(ws[0], f)) <= scrambling(ws[0]) * spread(f) + ROUNDING
@@ -157,8 +158,8 @@ def prediction(classes, probabilities):
 def test_self_confidence_can_rise_when_there_are_many_classes(offset):
     """Claim `behavior-of-W`, first half, breaks, whatever beta is: with one sample beta cancels.
 
-    Eight agents are sure of class 0, one is sure of class 1, and one is unsure but leans to both. The unsure one
-    goes over to the eight, and the one loses its only ally. Trust still becomes uniform in the end.
+    Eight agents are sure of class 0, one is sure of class 1, and one is unsure but leans to both. The unsure
+    one goes over to the eight, and the one loses its only ally. Trust still becomes uniform in the end.
     """
     eight, one, unsure = {0: 1 - 1e-6}, {1: 1 - 1e-6}, {0: 0.029, 1: 0.022}
     f = np.array([[prediction(2000, p)] for p in [eight] * 8 + [one, unsure]])
@@ -169,10 +170,10 @@ def test_self_confidence_can_rise_when_there_are_many_classes(offset):
 
 
 def test_self_confidence_can_rise_with_three_classes_when_beta_is_one_over_entropy():
-    """Claim `behavior-of-W`, first half, breaks for beta = 1 / H as printed; with 1 / (H + 1) this start is harmless.
+    """Claim `behavior-of-W`, first half, breaks for the printed beta = 1 / H; with 1 / (H + 1) it holds here.
 
-    On the first sample one agent and its ally face eight others; on the second the ally is surest and sides with
-    the eight, so it goes over to them on both.
+    On the first sample one agent and its ally face eight others; on the second the ally is surest and sides
+    with the eight, so it goes over to them on both.
     """
     sure = 1 - 1e-5
     eight = [{1: sure}, {1: 0.9}]
@@ -227,7 +228,7 @@ def consensus_distributions(draw, max_agents=7):
 @examples
 @given(consensus_distributions())
 def test_any_consensus_can_be_reached_with_self_confident_trust(drawn):
-    """Proposition `claim-spiky-diagonal`: Metropolis on a self-confident doubly stochastic Phi leads to pi."""
+    """Proposition `claim-spiky-diagonal`, by Metropolis on a self-confident doubly stochastic Phi."""
     pi, rng = drawn
     agents = len(pi)
     shuffles = np.mean([np.eye(agents)[rng.permutation(agents)] for _ in range(3)], axis=0)

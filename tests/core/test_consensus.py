@@ -13,7 +13,7 @@ def matrices(rounds=4, agents=4, seed=0):
 
 
 def coarse_matrices(rounds=400, agents=3):
-    """Weights of few values, so that ties and every outcome occur. The conditions do not ask for stochastic rows."""
+    """Weights of few values, so that ties and every outcome occur (no condition asks for stochastic rows)."""
     rng = np.random.default_rng(0)
     ws = rng.integers(0, 3, size=(rounds, agents, agents)).astype(float)
     ws[::2, :, -1] = np.minimum(ws[::2, :, -1], ws[::2].min(axis=2))

@@ -71,7 +71,11 @@ def stationary(w: Array) -> Array:
 
 
 def self_confidence(ws: Array) -> Array:
-    """tr(W^(t)) for each round: the sum of what agents believe of themselves. Claim 2 says that it falls to 1."""
+    """tr(W^(t)) for each round: the sum of what agents believe of themselves.
+
+    Claim 2 (label `behavior-of-W`) says that it never rises and ends at 1. It does end there; that it never rises is
+    true of typical predictions but not of all (docs/notation.md has the counterexample).
+    """
     return np.asarray(np.trace(ws, axis1=1, axis2=2))
 
 
@@ -135,8 +139,8 @@ def lower_importance(ws: Array, low_quality: list[int]) -> LowerImportance:
     by_regular = ws[:, regular].sum(axis=1)
     gap = by_regular[:, regular][:, :, None] - by_regular[:, low][:, None, :]
     own = ws[:, low, low][:, None, :] - ws[:, low][:, :, regular].transpose(0, 2, 1)
-    best_regular = ws[:, :, regular].min(axis=2)[:, :, None]
-    less = best_regular >= ws[:, :, low]
+    least_regular = ws[:, :, regular].min(axis=2)[:, :, None]
+    less = least_regular >= ws[:, :, low]
     less[:, low, np.arange(len(low))] = True
     return LowerImportance(
         lower_sums=sums[:, regular].min(axis=1) > sums[:, low].max(axis=1),

@@ -12,7 +12,7 @@ Array = NDArray[np.floating]
 
 OFFSET = 1.0
 FLOOR = 1e-3
-_CHUNK_BYTES = 32 * 2**20
+_CHUNK_BYTES = 4 * 2**20
 
 
 def entropy(f: Array) -> Array:
@@ -117,7 +117,7 @@ def restrict(w: Array, heard: NDArray[np.bool_]) -> Array:
 
 
 def _chunks(f: Array) -> Iterator[Array]:
-    """Views of `f` along the samples, small enough that temporaries stay far below the predictions."""
+    """Views of `f` along the samples, of a few megabytes, so that temporaries stay small and in the cache."""
     per_sample = f.shape[0] * f.shape[2] * f.itemsize
     step = max(1, _CHUNK_BYTES // per_sample)
     for start in range(0, f.shape[1], step):
