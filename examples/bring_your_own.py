@@ -1,5 +1,6 @@
 """Three agents with models of their own kinds learn handwritten digits together."""
 
+import torch
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -7,13 +8,14 @@ from torch import nn
 
 import consilience as cs
 
+torch.manual_seed(0)
 x, y = load_digits(return_X_y=True)
 x = (x / 16).astype("float32")
 shared, target = x[:300], (x[300:900], y[300:900])  # the labels of the shared data are not used
 network = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
 agents = [
     cs.TorchAgent(network, x[900:960], y[900:960], name="network"),
-    cs.SklearnAgent(RandomForestClassifier(), x[960:1010], y[960:1010], name="forest"),
+    cs.SklearnAgent(RandomForestClassifier(30), x[960:1010], y[960:1010], name="forest"),
     cs.SklearnAgent(LogisticRegression(max_iter=1000), x[1010:1060], y[1010:1060], name="logistic"),
 ]
 result = cs.collaborate(agents, shared=shared, rounds=20, lam=0.5, trust="dynamic", target=target)

@@ -126,9 +126,9 @@ def compare_grid(lines: Sequence["Line"], score: str, seeds: int) -> Grid:
     for line in lines:
         cells = (_number(line.score.mean), _number(line.worst), _interval(line.gain), _interval(line.lead))
         rows.append((method_title(line.method), *cells))
-    title = f"{score}, agents with good labels, {seeds} seed{'s' if seeds > 1 else ''}"
-    against = f"against {lines[0].method} [95 %]"
-    return Grid(title, ("method", "mean", "worst agent", "gain over alone [95 %]", against), rows)
+    title = f"{score}, mean over agents with good labels and {seeds} seed{'s' if seeds > 1 else ''}; ± 95 % interval"
+    against = f"against {lines[0].method}"
+    return Grid(title, ("method", "mean", "worst agent", "gain over alone", against), rows)
 
 
 def method_title(name: str) -> str:
@@ -174,11 +174,11 @@ def _interval(value: "Estimate") -> str:
     if np.isnan(value.mean):
         return "-"
     if np.isnan(value.half_width):
-        return f"{value.mean:+.3f} [one seed]"
-    return f"{value.mean:+.3f} [{value.mean - value.half_width:+.3f}, {value.mean + value.half_width:+.3f}]"
+        return f"{value.mean:+.3f} (one seed)"
+    return f"{value.mean:+.3f} ± {value.half_width:.3f}"
 
 
 def _tex(cell: str) -> str:
     for sign in ("&", "%", "_", "#"):
         cell = cell.replace(sign, f"\\{sign}")
-    return cell
+    return cell.replace("±", r"$\pm$")

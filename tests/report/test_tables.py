@@ -1,0 +1,26 @@
+"""Tables say the same on screen, in Markdown and in LaTeX."""
+
+import numpy as np
+from rich.console import Console
+
+from consilience.experiments.compare import Estimate, Line
+from consilience.report.tables import compare_grid, size
+
+NOTHING = Estimate(np.nan, np.nan)
+LINES = [
+    Line("dynamic", Estimate(0.8, 0.01), 0.7, Estimate(0.2, 0.05), NOTHING),
+    Line("alone", Estimate(0.6, 0.02), 0.5, NOTHING, Estimate(-0.2, 0.05)),
+]
+
+
+def test_a_comparison_in_three_forms():
+    grid = compare_grid(LINES, "accuracy_target", seeds=5)
+    assert "| consensus (dynamic) | 0.800 | 0.700 | +0.200 ± 0.050 | - |" in grid.markdown()
+    assert r"alone & 0.600 & 0.500 & - & -0.200 $\pm$ 0.050 \\" in grid.latex()
+    console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
+    console.print(grid.for_screen())
+    assert "+0.200 ± 0.050" in console.export_text(), "it fits a terminal of 80 columns without breaking a number"
+
+
+def test_bytes_for_people():
+    assert [size(n) for n in (0, 999, 1500, 108_000, 10_800_000)] == ["0 B", "999 B", "1.5 kB", "108 kB", "10.8 MB"]
