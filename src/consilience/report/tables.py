@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from consilience.agents.protocol import Array
@@ -27,9 +28,9 @@ class Grid:
 
     def for_screen(self) -> Table:
         """As a rich table."""
-        table = Table(title=self.title, title_justify="left", title_style="bold")
+        table = Table(title=self.title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
         for number, heading in enumerate(self.headings):
-            table.add_column(heading, justify="left" if number < self.words else "right", no_wrap=number < self.words)
+            table.add_column(heading, justify="left" if number < self.words else "right", no_wrap=True)
         for row in self.rows:
             table.add_row(*row)
         return table
@@ -37,14 +38,14 @@ class Grid:
     def markdown(self) -> str:
         """As a Markdown table."""
         rule = tuple("---" if number < self.words else "---:" for number in range(len(self.headings)))
-        lines = [self.headings, rule, *self.rows]
+        lines = [tuple(heading.replace("\n", " ") for heading in self.headings), rule, *self.rows]
         return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
     def latex(self) -> str:
         """As a LaTeX tabular with booktabs rules."""
         columns = "l" * self.words + "r" * (len(self.headings) - self.words)
         body = [" & ".join(_tex(cell) for cell in row) + r" \\" for row in self.rows]
-        head = " & ".join(_tex(cell) for cell in self.headings) + r" \\"
+        head = " & ".join(_tex(cell).replace("\n", " ") for cell in self.headings) + r" \\"
         parts = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", head, r"\midrule", *body, r"\bottomrule"]
         return "\n".join([*parts, r"\end{tabular}"]) + "\n"
 
@@ -66,16 +67,17 @@ def run_grid(run: Run) -> Grid:
     rows = []
     for number, agent in enumerate(run.summary["agents"]):
         name = agent["name"]
-        label = f"{name} (labels shifted)" if agent["low_quality"] else name
+        labels = "shifted" if agent["low_quality"] else "good"
         gain = sign * (together[name] - alone[name])
         numbers = (f"{agent['samples']}", _number(alone[name]), _number(together[name]), _signed(gain))
-        rows.append((label, agent["model"], *numbers, *(f"{column[number]:.2f}" for column in trust)))
+        rows.append((name, agent["model"], labels, *numbers, *(f"{column[number]:.2f}" for column in trust)))
     first = run.trust_rounds[0] if len(trust) else 0
     last = run.trust_rounds[-1] if len(trust) else 0
-    received = (f"trust received, round {first}", f"round {last}") if len(trust) else ()
+    received = (f"trust in\nround {first}", f"trust in\nround {last}") if len(trust) else ()
     headings = (
         "agent",
         "model",
+        "labels",
         "samples",
         "alone" if has_alone else "after warm-up",
         "together",
@@ -83,7 +85,7 @@ def run_grid(run: Run) -> Grid:
         *received,
     )
     what = "Error (RMSE)" if score.startswith("rmse") else "Accuracy"
-    return Grid(f"{what} on the target domain", headings, rows, words=2)
+    return Grid(f"{what} on the target domain", headings, rows, words=3)
 
 
 def means_grid(run: Run) -> Grid:
