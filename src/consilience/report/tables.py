@@ -28,7 +28,8 @@ class Grid:
 
     def for_screen(self) -> Table:
         """As a rich table."""
-        table = Table(title=self.title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        table = Table(title=self.title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+        table.padding = (0, 1, 0, 0)
         for number, heading in enumerate(self.headings):
             table.add_column(heading, justify="left" if number < self.words else "right", no_wrap=True)
         for row in self.rows:
