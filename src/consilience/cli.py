@@ -40,6 +40,10 @@ Changes = Annotated[
 Out = Annotated[Path | None, typer.Option("--out", metavar="FOLDER", help="Where to write. Default: runs/NAME-1, ...")]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on where an interrupted run stopped.")]
 Workers = Annotated[int, typer.Option(min=0, help="Runs side by side, one process each. Default: one per core.")]
+DataDir = Annotated[
+    Path | None,
+    typer.Option("--data-dir", metavar="FOLDER", help="Real data, laid out as on the hub. Default: $CONSILIENCE_DATA."),
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing run folder.")]
 
 
@@ -52,6 +56,7 @@ def run(
     resume: Resume = False,
     overwrite: Overwrite = False,
     workers: Workers = 0,
+    data_dir: DataDir = None,
 ) -> None:
     """Run one experiment: a method, and beside it the agents alone and with naive trust.
 
@@ -72,6 +77,7 @@ def run(
         from consilience.experiments.settings import DEFAULT, changed
         from consilience.report.page import write_page
 
+    _set_data_dir(data_dir)
     name = Path(source or DEFAULT).stem
     folder = out or (last_folder(RUNS, name) if resume else next_folder(RUNS, name))
     if resume and source is None and folder.is_dir():
@@ -102,6 +108,7 @@ def compare(
     resume: Resume = False,
     overwrite: Overwrite = False,
     workers: Workers = 0,
+    data_dir: DataDir = None,
 ) -> None:
     """Compare methods over seeds, on identical splits and initial models.
 
@@ -120,6 +127,7 @@ def compare(
         from consilience.experiments.settings import DEFAULT
         from consilience.report.tables import compare_grid
 
+    _set_data_dir(data_dir)
     settings = _settings(source, changes, None)
     chosen, numbers = [m.strip() for m in methods.split(",") if m.strip()], parse_seeds(seeds)
     name = f"compare-{Path(source or DEFAULT).stem}"
@@ -149,6 +157,68 @@ def compare(
 
 
 @app.command()
+def reproduce(
+    name: Annotated[str | None, typer.Argument(metavar="[ARTEFACT]", help="What to reproduce. Default: list.")] = None,
+    scale: Annotated[str, typer.Option(help="smoke (seconds), cpu (minutes to hours) or paper (days).")] = "cpu",
+    seeds: Annotated[str, typer.Option(help="Numbers and ranges, such as 0-2.")] = "0",
+    data_dir: DataDir = None,
+    out: Annotated[Path, typer.Option(help="Where runs, tables and figures are kept.")] = RUNS / "reproduce",
+    workers: Workers = 0,
+) -> None:
+    """Reproduce a table or figure of the paper, our number beside the printed one.
+
+    Runs that are finished are not run again, and an interrupted reproduction goes on where it stopped: type the same
+    command. Artefacts that need the same runs share them.
+
+    Example:
+
+      consilience reproduce table1-cifar10 --scale cpu --seeds 0-2 --data-dir DATA
+    """
+    with console.status("Loading ..."):
+        from consilience.experiments.compare import parse_seeds
+        from consilience.experiments.reproduce import ARTEFACTS, TOYS, artefact
+
+    if name is None:
+        _list({"fig3": "Fig. 3: class distributions among agents"} | TOYS | {one.name: one.title for one in ARTEFACTS})
+        return
+    _set_data_dir(data_dir)
+    folder, numbers = out / scale, parse_seeds(seeds)
+    with console.status("Loading ..."):
+        from consilience.experiments.jobs import run_jobs
+        from consilience.report import artefacts
+        from consilience.report.tables import frame_grid
+
+    if name == "fig3":
+        _written(artefacts.draw_class_distributions(scale, numbers[0], folder))
+        return
+    if name in TOYS:
+        with console.status(TOYS[name]):
+            claims, paths = artefacts.draw_toy(name, numbers[0], folder)
+        for claim in claims:
+            verdict = "holds" if claim.holds else "[bold]does not hold[/bold]"
+            console.print(f"- {claim.expectation} {verdict}: {claim.measured}", highlight=False)
+        _written(paths)
+        return
+    chosen = artefact(name)
+    jobs = chosen.jobs(scale, numbers, folder)
+    console.print(f"[bold]{chosen.title}[/bold], scale {scale}\nExpected: {chosen.expectation}", highlight=False)
+    try:
+        with _Progress(max(job.settings.rounds for job in jobs), len(jobs)) as progress:
+            done = run_jobs(
+                jobs, workers, lambda job, *round: progress.show(f"{job.folder.parts[-3]} {job.method}", *round)
+            )
+    except KeyboardInterrupt:
+        _stopped("the same command")
+    runs = list(zip(jobs, done, strict=True))
+    table = chosen.tabulate(runs)
+    table.to_csv(folder / f"{name}.csv", index=False)
+    console.print(frame_grid(table, chosen.title).for_screen())
+    for sentence in chosen.check(table):
+        console.print(f"- {sentence}", highlight=False)
+    _written([folder / f"{name}.csv", *artefacts.draw(name, table, runs, folder)])
+
+
+@app.command()
 def report(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.")],
 ) -> None:
@@ -171,17 +241,12 @@ def presets(
     settings: Annotated[bool, typer.Option("--settings", help="List every setting with its default.")] = False,
 ) -> None:
     """List the presets, or with --settings everything that can be set."""
-    from rich.table import Table
-
     from consilience.experiments.settings import Settings, preset_names, preset_text
 
     if settings:
         console.print(Settings().to_toml(), end="", highlight=False, markup=False, soft_wrap=True)
         return
-    table = Table.grid(padding=(0, 2))
-    for name in preset_names():
-        table.add_row(f"[bold]{name}[/bold]", preset_text(name).splitlines()[0].removeprefix("# "))
-    console.print(table, highlight=False)
+    _list({name: preset_text(name).splitlines()[0].removeprefix("# ") for name in preset_names()})
 
 
 def main() -> None:
@@ -214,7 +279,9 @@ class _Progress:
             console=console,
             transient=True,
         )
-        self._all = self._bar.add_task("all rounds" if runs > 1 else "rounds", total=rounds * runs, state="left")
+        self._all = self._bar.add_task(
+            "all rounds" if runs > 1 else "rounds", total=rounds * runs, state="starting ..."
+        )
         self._tasks: dict[str, TaskID] = {}
 
     def __enter__(self) -> "_Progress":
@@ -232,7 +299,29 @@ class _Progress:
         if what not in self._tasks:
             self._tasks[what] = self._bar.add_task(what, total=self._rounds, state="")
         self._bar.update(self._tasks[what], completed=number, state=state, visible=number < self._rounds)
-        self._bar.advance(self._all)
+        self._bar.update(self._all, advance=1, state="left")
+
+
+def _list(entries: dict[str, str]) -> None:
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2))
+    for name, meaning in entries.items():
+        table.add_row(f"[bold]{name}[/bold]", meaning)
+    console.print(table, highlight=False)
+
+
+def _written(paths: "list[Path]") -> None:
+    console.print(f"Written: {', '.join(str(path) for path in paths)}", soft_wrap=True, highlight=False)
+
+
+def _set_data_dir(folder: Path | None) -> None:
+    import os
+
+    if folder is not None:
+        if not folder.is_dir():
+            raise ConsilienceError(f"--data-dir {folder} is not a folder.")
+        os.environ["CONSILIENCE_DATA"] = str(folder.resolve())
 
 
 def _changes(changes: list[str] | None, seed: int | None) -> dict[str, Any]:

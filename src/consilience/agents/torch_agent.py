@@ -14,6 +14,8 @@ from consilience.core.streams import stream
 from consilience.errors import ConsilienceError
 
 MakeOptimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
+Correction = Callable[[dict[str, nn.Parameter]], None]
+"""Changes the gradients of the named parameters, between the backward pass and the optimizer's step."""
 
 
 @final
@@ -65,8 +67,8 @@ class TorchAgent:
                 f"agent {name!r}: a label is {y.max()} but the model has {self.outputs} outputs. "
                 "Give the model one output per class."
             )
-        make = optimizer or (lambda parameters: torch.optim.Adam(parameters, lr=lr))
-        self.optimizer = make(self.model.parameters())
+        self._make_optimizer = optimizer or (lambda parameters: torch.optim.Adam(parameters, lr=lr))
+        self.reset_optimizer()
         tensors = [*self.model.parameters(), *self.model.buffers()]
         self.parameters: int | None = sum(t.numel() for t in tensors)
 
@@ -80,11 +82,12 @@ class TorchAgent:
                 out = functional.softmax(out, dim=1)
         return out.float().cpu().numpy()
 
-    def train(self, shared: Array, labels: Array | None, lam: float) -> Losses:
+    def train(self, shared: Array, labels: Array | None, lam: float, correct: Correction | None = None) -> Losses:
         """`epochs` passes over the private data; each step takes a private and a shared batch.
 
         The loss of a step is L(f(x), y) + lam dist(f(x*), psi), the private pass before the shared one (batch
-        norm sees them one after the other). With lam = 0 the shared pass is skipped.
+        norm sees them one after the other). With lam = 0 the shared pass is skipped. `correct` may change the
+        gradients before each step.
         """
         self._round += 1
         draw = stream(self.seed, "batches", self.name, self._round)
@@ -105,6 +108,8 @@ class TorchAgent:
                         shared_sum += disagreement.detach().cpu()
                         loss = local + lam * disagreement
                     loss.backward()  # type: ignore[no-untyped-call]
+                    if correct is not None:
+                        correct(dict(self.model.named_parameters()))
                     self.optimizer.step()
                     steps += 1
         if self.task == "regression":
@@ -117,6 +122,43 @@ class TorchAgent:
             )
         mean_shared = shared_sum.item() / steps if target is not None else float("nan")
         return Losses(local_sum.item() / steps, mean_shared)
+
+    @property
+    def steps(self) -> int:
+        """Optimizer steps in a round of training."""
+        return self.epochs * _number_of_batches(self.samples, self.batch)
+
+    @property
+    def lr(self) -> float:
+        """The learning rate that the optimizer uses for all parameters."""
+        rates = {float(group["lr"]) for group in self.optimizer.param_groups}
+        if len(rates) > 1 or min(rates) <= 0:
+            raise ConsilienceError(
+                f"agent {self.name!r}: the optimizer has learning rates {sorted(rates)}, but the method needs one, "
+                "above 0. Give all parameters the same."
+            )
+        return rates.pop()
+
+    def reset_optimizer(self) -> None:
+        """Starts the optimizer afresh: no momentum, no second moments."""
+        self.optimizer = self._make_optimizer(self.model.parameters())
+
+    def weights(self) -> dict[str, Array]:
+        """Copies of all parameters and of the buffers that can be averaged, such as batch norm's running statistics.
+
+        Buffers of whole numbers, such as batch norm's count of batches, stay each agent's own.
+        """
+        return {name: _numpy(tensor) for name, tensor in self._averaged().items()}
+
+    def set_weights(self, weights: dict[str, Array]) -> None:
+        """Takes over what the `weights` of an agent with the same architecture gave."""
+        with torch.no_grad():
+            for name, tensor in self._averaged().items():
+                tensor.copy_(torch.from_numpy(weights[name]))
+
+    def _averaged(self) -> dict[str, Tensor]:
+        tensors: dict[str, Tensor] = {**dict(self.model.named_parameters()), **dict(self.model.named_buffers())}
+        return {name: tensor for name, tensor in tensors.items() if tensor.is_floating_point()}
 
     def state(self) -> dict[str, Array]:
         """Weights, buffers, optimizer state and the number of rounds trained."""
@@ -163,6 +205,8 @@ class TorchAgent:
         if not array.flags.writeable:
             array = array.copy()
         tensor = torch.from_numpy(array)
+        if tensor.ndim == 4 and tensor.shape[1] > 1:
+            tensor = tensor.contiguous(memory_format=torch.channels_last)  # colour images: faster convolutions
         return tensor.float() if tensor.is_floating_point() else tensor.long()
 
     def _tensor(self, array: Array) -> Tensor:
@@ -186,7 +230,11 @@ class TorchAgent:
 def _batches(draw: np.random.Generator, samples: int, size: int) -> list[Tensor]:
     """All samples once, shuffled, in nearly equal batches of at most `size` (none of them a lone sample)."""
     order = torch.from_numpy(draw.permutation(samples))
-    return list(order.tensor_split(-(-samples // size)))
+    return list(order.tensor_split(_number_of_batches(samples, size)))
+
+
+def _number_of_batches(samples: int, size: int) -> int:
+    return -(-samples // size)
 
 
 def _endless_batches(draw: np.random.Generator, samples: int, size: int) -> Iterator[Tensor]:

@@ -1,5 +1,10 @@
-"""How a dataset falls among agents: lists of sample numbers, one list per agent."""
+"""How a dataset falls among agents: lists of sample numbers, one list per agent.
 
+The partitioners of flwr-datasets are not used: theirs take Hugging Face datasets, not arrays, and bring in seaborn
+and (version 0.6.1) older `datasets` and `rich` for twenty lines; its Dirichlet split with `self_balancing` is the same.
+"""
+
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,6 +18,11 @@ Indices = NDArray[np.int64]
 def iid(y: NDArray[Any], agents: int, draw: np.random.Generator) -> list[Indices]:
     """Shuffled and cut into equal parts."""
     return [np.sort(part) for part in np.array_split(draw.permutation(len(y)), agents)]
+
+
+def natural(groups: NDArray[Any]) -> list[Indices]:
+    """As it came: one part per hospital, in the order of their numbers."""
+    return [np.flatnonzero(groups == group) for group in np.unique(groups)]
 
 
 def dirichlet(
@@ -46,3 +56,74 @@ def dirichlet(
         f"no Dirichlet({alpha:g}) split of {len(y)} samples gave each of {agents} agents at least {smallest}. "
         "Raise alpha, or use fewer agents."
     )
+
+
+def first_of_each(labels: NDArray[Any], limit: int) -> Indices:
+    """The first `limit` samples of each class, or of each combination of the rows of `labels` (rows, samples).
+
+    >>> first_of_each(np.array([0, 0, 1, 0, 1]), 2)
+    array([0, 1, 2, 4])
+    """
+    return np.flatnonzero(place_in_class(labels) < limit)
+
+
+def place_in_class(labels: NDArray[Any]) -> Indices:
+    """How many samples of its own class come before each sample.
+
+    >>> place_in_class(np.array([7, 7, 5, 7, 5]))
+    array([0, 1, 0, 2, 1])
+    """
+    kinds, kind = np.unique(np.atleast_2d(labels), axis=1, return_inverse=True)
+    place = np.empty(kind.size, dtype=np.int64)
+    for number in range(kinds.shape[1]):
+        members = np.flatnonzero(kind.ravel() == number)
+        place[members] = np.arange(len(members))
+    return place
+
+
+def balanced_quotas(counts: NDArray[Any], each: int) -> Indices:
+    """How many samples of each class each agent gives, (agents, classes), so that the classes are as even as can be.
+
+    Every agent gives `each` samples and no more of a class than its `counts` (agents, classes). Starts from each
+    agent's own proportions; as long as one class has at least two samples more than another, and a chain of agents
+    can pass one sample from the first to the second, they do. No other choice has a smaller sum of squared totals.
+    """
+    quotas = np.array([_proportional(row, each) for row in counts])
+    while True:
+        totals, room = quotas.sum(axis=0), counts - quotas
+        passes = (quotas > 0).T.astype(int) @ (room > 0) > 0  # (from class, to class): some agent can exchange them
+        for start in np.argsort(-totals, kind="stable"):
+            chain = _chain(passes, totals, int(start))
+            if chain:
+                break
+        else:
+            return quotas
+        for given, taken in pairwise(chain):
+            agent = np.where(quotas[:, given] > 0, room[:, taken], 0).argmax()
+            quotas[agent, given] -= 1
+            quotas[agent, taken] += 1
+
+
+def _proportional(counts: NDArray[Any], each: int) -> Indices:
+    """`each` samples in proportion to `counts`, largest remainders rounded up."""
+    exact = each * counts / counts.sum()
+    quota: Indices = np.floor(exact).astype(np.int64)
+    quota[np.argsort(quota - exact, kind="stable")[: each - quota.sum()]] += 1
+    return quota
+
+
+def _chain(passes: NDArray[Any], totals: NDArray[Any], start: int) -> list[int]:
+    """The shortest chain of classes from `start` to one with two samples fewer; empty where there is none."""
+    before = {start: start}
+    queue = [start]
+    for given in queue:
+        found = [taken for taken in np.flatnonzero(passes[given]).tolist() if taken not in before]
+        before |= dict.fromkeys(found, given)
+        queue += found
+        end = min(found, key=lambda taken: totals[taken], default=start)
+        if totals[end] <= totals[start] - 2:
+            chain = [end]
+            while chain[0] != start:
+                chain.insert(0, before[chain[0]])
+            return chain
+    return []

@@ -7,7 +7,7 @@ import numpy as np
 
 from consilience.core.streams import stream
 from consilience.data.datasets import Array, Dataset
-from consilience.data.partition import dirichlet, iid
+from consilience.data.partition import Indices, balanced_quotas, dirichlet, iid, natural, place_in_class
 from consilience.errors import ConsilienceError
 
 
@@ -57,32 +57,45 @@ def split(
     shared_per_agent: int,
     low_quality: tuple[int, ...],
     seed: int,
+    shared_balanced: bool = False,
 ) -> Scenario:
     """Splits `data` among agents.
 
-    A fraction is held out as a sample of the target domain. The rest falls among the agents by `partition`; each
-    contributes `shared_per_agent` random samples to X* and keeps a fraction of what is left to test on. Agents in
-    `low_quality` have all training labels shifted by one random non-zero number modulo the number of classes.
+    A fraction is held out as a sample of the target domain. The rest falls among the agents by `partition` (iid,
+    dirichlet, or natural: one agent per hospital, with its name); each contributes `shared_per_agent` random samples
+    to X* and keeps a fraction of what is left to test on. With `shared_balanced`, the contributions are chosen so
+    that the classes of X* are as even as the agents' data allow. Agents in `low_quality` have all training labels
+    shifted by one random non-zero number modulo the number of classes.
     """
     order = stream(seed, "target").permutation(len(data.y))
     held_out, rest = np.split(order, [round(target_fraction * len(order))])
     smallest = shared_per_agent + 5
     draw = stream(seed, "partition")
-    if partition == "iid":
+    names = tuple(str(number) for number in range(agents))
+    if partition == "natural":
+        parts, names = _by_group(data, rest, agents)
+    elif partition == "iid":
         parts = iid(data.y[rest], agents, draw)
     else:
         parts = dirichlet(data.y[rest], agents, alpha, draw, smallest)
-    shares: dict[str, Share] = {}
-    shared: list[Array] = []
-    for number, part in enumerate(parts):
-        name = str(number)
+    for name, part in zip(names, parts, strict=True):
         if len(part) < smallest:
             raise ConsilienceError(
                 f"agent {name!r} has {len(part)} samples, too few to share {shared_per_agent} and keep 5. "
                 "Lower shared_per_agent, or use fewer agents."
             )
-        mine = stream(seed, "share", name).permutation(rest[part])
-        given, kept = np.split(mine, [shared_per_agent])
+    mine = {name: stream(seed, "share", name).permutation(rest[part]) for name, part in zip(names, parts, strict=True)}
+    if shared_balanced:
+        classes = len(data.classes)
+        counts = np.array([np.bincount(data.y[own], minlength=classes) for own in mine.values()])
+        for name, quota in zip(names, balanced_quotas(counts, shared_per_agent), strict=True):
+            y = data.y[mine[name]]
+            stays = place_in_class(y) >= quota[y]
+            mine[name] = mine[name][np.argsort(stays, kind="stable")]
+    shares: dict[str, Share] = {}
+    shared: list[Array] = []
+    for number, name in enumerate(names):
+        given, kept = np.split(mine[name], [shared_per_agent])
         test, train = np.split(kept, [round(test_fraction * len(kept))])
         y = data.y[train]
         if number in low_quality:
@@ -97,8 +110,20 @@ def split(
         target_x=data.x[held_out],
         target_y=data.y[held_out],
         classes=data.classes,
-        low_quality=tuple(str(number) for number in low_quality),
+        low_quality=tuple(names[number] for number in low_quality),
     )
+
+
+def _by_group(data: Dataset, rest: Indices, agents: int) -> tuple[list[Indices], tuple[str, ...]]:
+    """The samples `rest` by hospital, and the hospitals' names."""
+    if data.groups is None:
+        raise ConsilienceError("this dataset does not say where its samples come from. Use partition=dirichlet or iid.")
+    if len(data.group_names) != agents:
+        raise ConsilienceError(
+            f"agents is {agents}, but the dataset comes from {len(data.group_names)}: {', '.join(data.group_names)}. "
+            f"Set agents={len(data.group_names)}."
+        )
+    return natural(data.groups[rest]), data.group_names
 
 
 def shift_labels(y: Array, classes: int, draw: np.random.Generator) -> Array:

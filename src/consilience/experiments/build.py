@@ -1,6 +1,8 @@
 """The one place that wires objects: settings in, scenario and agents out."""
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,24 +14,47 @@ from consilience.agents.protocol import describe as describe_agents
 from consilience.agents.sklearn_agent import SklearnAgent
 from consilience.agents.torch_agent import TorchAgent
 from consilience.core.streams import stream
-from consilience.data.datasets import DATASETS, load
+from consilience.data.datasets import known_names, load
 from consilience.data.scenario import Scenario, polynomial, split
 from consilience.errors import ConsilienceError
 from consilience.experiments.settings import Settings
+from consilience.runtime.rounds import Method
 
-TORCH_MODELS: dict[str, Callable[[tuple[int, ...], int], nn.Module]] = {"cnn": models.cnn, "mlp": models.mlp}
+DATA_VARIABLE = "CONSILIENCE_DATA"
+"""The environment variable that names the folder of real data: a place, hence no setting of the experiment."""
+
+
+def pretrained_efficientnet(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """EfficientNet-B0 with the weights of efficientnet-b0 in the folder of data, or else of the Hugging Face hub."""
+    folder = os.environ.get(DATA_VARIABLE)
+    weights = Path(folder) / "efficientnet-b0" if folder else models.EFFICIENTNET_HUB
+    return models.efficientnet(shape, classes, weights)
+
+
+TORCH_MODELS: dict[str, Callable[[tuple[int, ...], int], nn.Module]] = {
+    "cnn": models.cnn,
+    "convnet": models.convnet,
+    "mlp": models.mlp,
+    "linear": models.linear,
+    "resnet20": models.resnet20,
+    "efficientnet": models.efficientnet,
+    "efficientnet-pretrained": pretrained_efficientnet,
+}
 
 
 def build_scenario(settings: Settings) -> Scenario:
-    """The data of an experiment; depends on the settings of the split and the seed alone."""
+    """The data of an experiment; depends on the settings of the split and the seed alone.
+
+    Real data are read from the folder named in the environment variable CONSILIENCE_DATA, if it is set.
+    """
     if settings.dataset == "polynomial":
         return polynomial(settings.seed, settings.agents)
-    if settings.dataset not in DATASETS:
+    if settings.dataset not in known_names():
         raise ConsilienceError(
-            f"unknown dataset {settings.dataset!r}. Known: {', '.join(sorted([*DATASETS, 'polynomial']))}."
+            f"unknown dataset {settings.dataset!r}. Known: {', '.join([*known_names(), 'polynomial'])}."
         )
     return split(
-        load(settings.dataset),
+        load(settings.dataset, os.environ.get(DATA_VARIABLE) or None, settings.limit, settings.side),
         agents=settings.agents,
         partition=settings.partition,
         alpha=settings.alpha,
@@ -38,6 +63,7 @@ def build_scenario(settings: Settings) -> Scenario:
         shared_per_agent=settings.shared_per_agent,
         low_quality=settings.low_quality,
         seed=settings.seed,
+        shared_balanced=settings.shared_balanced,
     )
 
 
@@ -89,7 +115,7 @@ def describe(settings: Settings, scenario: Scenario, agents: list[Agent], method
         "dataset": settings.dataset,
         "task": agents[0].task,
         "rounds": settings.rounds,
-        "warmup": algorithm.warmup,
+        "warmup": algorithm.warmup if isinstance(algorithm, Method) else 0,
         "lam": settings.lam,
         "seed": settings.seed,
         "data": scenario.fingerprint(),

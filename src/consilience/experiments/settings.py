@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from consilience.core.trust import FLOOR, OFFSET
 from consilience.errors import ConsilienceError
+from consilience.runtime.federated_rounds import FEDERATED, Federated
 from consilience.runtime.rounds import Method
 
 DEFAULT = "digits"
@@ -24,16 +25,23 @@ def _setting(default: T, meaning: str) -> T:
 class Settings:
     """Every setting there is, with its default and what it means."""
 
-    dataset: str = _setting("digits", "digits | breast-cancer | polynomial")
+    dataset: str = _setting(
+        "digits", "digits | breast-cancer | heart-disease | cifar10 | cifar100 | fed-isic2019 | polynomial"
+    )
+    limit: int = _setting(0, "samples of each class to use, within each hospital; 0 for all")
+    side: int = _setting(0, "height and width that images are brought to; 0 for the dataset's own")
     agents: int = _setting(10, "how many")
     models: tuple[str, ...] = _setting(("forest", "boosting", "cnn", "logistic", "mlp"), "dealt out in turn")
-    partition: str = _setting("dirichlet", "dirichlet | iid")
+    partition: str = _setting("dirichlet", "dirichlet | iid | natural (one agent per hospital)")
     alpha: float = _setting(1.0, "of the Dirichlet split: small, few classes per agent")
     low_quality: tuple[int, ...] = _setting((), "agents whose training labels are all shifted")
     target_fraction: float = _setting(0.25, "held out to measure on the target domain")
     test_fraction: float = _setting(0.2, "of each agent's data, held out to measure on its own domain")
     shared_per_agent: int = _setting(30, "samples each agent contributes to the shared data")
-    method: str = _setting("dynamic", "dynamic | static | every-K | naive | alone")
+    shared_balanced: bool = _setting(False, "choose them so that the classes of the shared data are even")
+    method: str = _setting(
+        "dynamic", "dynamic | static | every-K | naive | alone | fedavg | fedprox | scaffold | feddyn"
+    )
     references: tuple[str, ...] = _setting(("alone", "naive"), "methods run beside it, on the same split")
     rounds: int = _setting(15, "with the warm-up")
     warmup: int = _setting(5, "rounds of training alone before the first exchange")
@@ -46,6 +54,10 @@ class Settings:
     batch: int = _setting(64, "private samples per step")
     shared_batch: int = _setting(256, "shared samples per step")
     lr: float = _setting(0.005, "of Adam")
+    fedprox_mu: float = _setting(0.01, "FedProx: weight of the distance to the server's model")
+    feddyn_alpha: float = _setting(0.1, "FedDyn: weight of its dynamic regulariser")
+    scaffold_variates: str = _setting("gradients", "SCAFFOLD: gradients | steps (as printed; fails under Adam)")
+    keep_optimizer: bool = _setting(False, "methods with a server: keep the local optimizer's state across rounds")
     seed: int = _setting(0, "of everything random")
     threads: int = _setting(1, "of each numerical library; the numbers may depend on it in the last bits")
 
@@ -60,8 +72,10 @@ class Settings:
                 raise ConsilienceError(f"{key} is {getattr(self, key)}; it must lie between 0 and 1.")
         if self.seed < 0 or self.alpha <= 0 or self.lr <= 0:
             raise ConsilienceError("seed must be at least 0; alpha and lr must be above 0.")
-        if self.partition not in ("dirichlet", "iid"):
-            raise ConsilienceError(f"unknown partition {self.partition!r}. Known: dirichlet, iid.")
+        if self.limit < 0 or self.side < 0:
+            raise ConsilienceError("limit and side must be at least 0; 0 leaves the dataset as it is.")
+        if self.partition not in ("dirichlet", "iid", "natural"):
+            raise ConsilienceError(f"unknown partition {self.partition!r}. Known: dirichlet, iid, natural.")
         if not self.models:
             raise ConsilienceError("models is empty. Name at least one model.")
         for number in self.low_quality:
@@ -70,8 +84,17 @@ class Settings:
         for method in (self.method, *self.references):
             self.algorithm(method)
 
-    def algorithm(self, method: str) -> Method:
-        """Algorithm 1 under `method`; alone is a warm-up that never ends."""
+    def algorithm(self, method: str) -> Method | Federated:
+        """Algorithm 1 under `method`, in which alone is a warm-up that never ends; or a method with a server."""
+        if method in FEDERATED:
+            return Federated(
+                method,
+                self.rounds,
+                mu=self.fedprox_mu,
+                alpha=self.feddyn_alpha,
+                variates=self.scaffold_variates,
+                keep_optimizer=self.keep_optimizer,
+            )
         alone = method == "alone"
         return Method(
             trust="naive" if alone else method,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from pandas.api.types import is_integer_dtype, is_numeric_dtype
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
@@ -13,6 +14,8 @@ from consilience.core.consensus import trust_received
 from consilience.runtime.run import Run
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from consilience.experiments.compare import Estimate, Line
 
 
@@ -136,13 +139,21 @@ def compare_grid(lines: Sequence["Line"], score: str, seeds: int) -> Grid:
 
 def method_title(name: str) -> str:
     """How a method is called in tables."""
-    titles = {
-        "alone": "alone",
-        "naive": "naive",
-        "dynamic": "consensus (dynamic)",
-        "static": "consensus (static)",
-    }
+    titles = {"fedavg": "FedAvg", "fedprox": "FedProx", "scaffold": "SCAFFOLD", "feddyn": "FedDyn"}
+    titles |= {"alone": "alone", "naive": "naive"}
     return titles.get(name, f"consensus ({name})")
+
+
+def frame_grid(table: "pd.DataFrame", title: str) -> Grid:
+    """A DataFrame as a table: words to the left, numbers with three digits to the right."""
+    words = [str(column) for column in table if not is_numeric_dtype(table[column])]
+    numbers = [str(column) for column in table if str(column) not in words]
+    rows = []
+    for _, row in table.iterrows():
+        cells = [f"{row[c]:,}" if is_integer_dtype(table[c]) else _number(row[c]) for c in numbers]
+        rows.append((*(method_title(row[c]) if c == "method" else str(row[c]) for c in words), *cells))
+    headings = tuple("± 95 %" if c == "half_width" else c.replace("_", " ") for c in (*words, *numbers))
+    return Grid(title, headings, rows, words=len(words))
 
 
 def size(number: float) -> str:

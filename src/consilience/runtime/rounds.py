@@ -72,14 +72,17 @@ class Round:
     sent: dict[str, int]
     kept: Array | None
     """The trust matrix that later rounds may use again."""
+    server: dict[str, Array] = field(default_factory=dict)
+    """What the server of a federated method keeps from round to round."""
 
 
 @dataclass(frozen=True)
 class Start:
-    """Where the loop takes up: the rounds already done, and the trust matrix kept from them."""
+    """Where the loop takes up: the rounds already done, and what was kept from them."""
 
     rounds_done: int = 0
     kept: Array | None = None
+    server: dict[str, Array] = field(default_factory=dict)
 
 
 def consensus(

@@ -17,6 +17,7 @@ from consilience.agents.protocol import Agent, Array
 from consilience.errors import ConsilienceError
 from consilience.runtime import checkpoint
 from consilience.runtime.exchange import Exchange
+from consilience.runtime.federated_rounds import Federated, federated, in_order
 from consilience.runtime.history import Evaluation, History
 from consilience.runtime.rounds import Method, Round, Start, consensus
 
@@ -96,7 +97,7 @@ def carry_out(
     agents: Sequence[Agent],
     shared: Array,
     exchange: Exchange,
-    method: Method,
+    method: Method | Federated,
     *,
     evaluation: Evaluation,
     facts: dict[str, Any],
@@ -104,7 +105,7 @@ def carry_out(
     threads: int = 1,
     on_round: OnRound | None = None,
 ) -> Run:
-    """Runs Algorithm 1, records it, and with a `folder` saves a checkpoint after every round and resumes from it.
+    """Runs the method, records it, and with a `folder` saves a checkpoint after every round and resumes from it.
 
     `facts` go into the summary as they are. Every numerical library uses `threads` threads: small models are fastest
     with one, and the numbers do not depend on how many cores a machine has.
@@ -125,7 +126,10 @@ def carry_out(
             on_round(done.number, means)
 
     with _limited(threads):
-        consensus(agents, shared, exchange, method, after_round, start)
+        if isinstance(method, Federated):
+            federated(in_order(agents, exchange.roster), shared, method, after_round, start)
+        else:
+            consensus(agents, shared, exchange, method, after_round, start)
     trust, rounds = history.trust()
     seconds = round(seconds_before + time.perf_counter() - began, 3)
     run = Run(history.frame(), trust, rounds, facts | {"seconds": seconds, "versions": versions()})
@@ -160,6 +164,7 @@ def _all_arrays(agents: Sequence[Agent], history: History, done: Round, seconds:
         arrays |= {f"agent/{agent.name}/{key}": value for key, value in agent.state().items()}
     if done.kept is not None:
         arrays["kept"] = done.kept
+    arrays |= {f"server/{key}": value for key, value in done.server.items()}
     return arrays | {"seconds": np.array(seconds)}
 
 
@@ -186,4 +191,4 @@ def _resume(folder: Path, agents: Sequence[Agent], shared: Array, history: Histo
                 f"the checkpoint in {folder} knows no agent {agent.name!r}. Resume with the same agents."
             )
         agent.restore(state, shared)
-    return Start(done, arrays.get("kept")), float(arrays["seconds"])
+    return Start(done, arrays.get("kept"), part("server/")), float(arrays["seconds"])

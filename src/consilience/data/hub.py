@@ -1,0 +1,257 @@
+"""Real datasets: images from the Hugging Face hub or a local folder in its layout, and the UCI heart patients."""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from consilience.data.partition import first_of_each
+from consilience.errors import ConsilienceError
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a dataset of images is found, and what its columns are called there."""
+
+    hub: str
+    folders: tuple[str, ...]
+    """Names of a local copy; the first one that is there is taken."""
+    image: str
+    label: str
+    side: int
+    """Height and width that images are brought to, unless asked for others."""
+    classes: tuple[str, ...] = ()
+    """Where the files do not name them."""
+    group: str = ""
+    group_names: tuple[str, ...] = ()
+
+
+SOURCES = {
+    "cifar10": Source("uoft-cs/cifar10", ("cifar10",), "img", "label", 32),
+    "cifar100": Source("uoft-cs/cifar100", ("cifar100", "cifar100-fifth"), "img", "fine_label", 32),
+    "fed-isic2019": Source(
+        "flwrlabs/fed-isic2019",
+        ("fed-isic2019", "fed-isic2019-84px"),
+        "image",
+        "label",
+        64,
+        classes=("MEL", "NV", "BCC", "AK", "BKL", "DF", "VASC", "SCC"),
+        group="center",
+        group_names=("bcn", "vidir_molemax", "vidir_modern", "rosendahl", "msk4", "vienna_dias"),
+    ),
+}
+
+HEART = "heart-disease"
+HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")
+_FEATURES = ["age", "sex", "cp", "trestbps", "chol", "fbs", "restecg", "thalach", "exang", "oldpeak"]
+_DROPPED = ["slope", "ca", "thal"]
+_COLUMNS = [*_FEATURES, *_DROPPED, "num"]
+
+
+@dataclass(frozen=True)
+class Images:
+    """Decoded images (samples, 3, side, side) as bytes, mapped from the cache; labels; hospitals where there are."""
+
+    x: Array
+    y: Array
+    classes: tuple[str, ...]
+    groups: Array | None
+    group_names: tuple[str, ...]
+
+
+def images(name: str, data_dir: str | Path | None = None, limit: int | None = None, side: int | None = None) -> Images:
+    """The images of `name`, train and test part merged, in the order of the files.
+
+    With `data_dir` from a folder in it, with no network; else from the hub. `limit` keeps the first so many of each
+    class (and hospital) before anything is decoded. Decoded images are kept in the folder CONSILIENCE_CACHE (default
+    ~/.cache/consilience) until the files change; a copy from the hub is taken not to change.
+    """
+    source = SOURCES[name]
+    side = side or source.side
+    folder = _local_folder(name, source, data_dir) if data_dir else None
+    cached = cache_folder() / f"{name}-{side}px-{_fingerprint(folder, source.hub, side, limit)}"
+    if not _is_whole(cached):
+        try:
+            cached.parent.mkdir(parents=True, exist_ok=True)
+            with TemporaryDirectory(dir=cached.parent, prefix=".part-") as scratch:
+                arrays = _decode(source, folder, limit, side, Path(scratch) / "tables")
+                _put(arrays, Path(scratch) / "arrays", cached)
+        except OSError as error:
+            raise ConsilienceError(
+                f"cannot keep decoded images in {cached.parent}: {error.strerror or error}. "
+                "Name a folder you may write to, with room, in the environment variable CONSILIENCE_CACHE."
+            ) from error
+    stored = {key: np.load(cached / f"{key}.npy", allow_pickle=False) for key in ("y", "classes", "groups")}
+    return Images(
+        x=np.load(cached / "x.npy", mmap_mode="r", allow_pickle=False),
+        y=stored["y"],
+        classes=tuple(stored["classes"].tolist()),
+        groups=stored["groups"] if source.group else None,
+        group_names=source.group_names,
+    )
+
+
+def cache_folder() -> Path:
+    """Where decoded images are kept."""
+    return Path(os.environ.get("CONSILIENCE_CACHE") or "~/.cache/consilience").expanduser()
+
+
+def heart_disease(data_dir: str | Path | None = None) -> tuple[Array, Array, Array]:
+    """740 patients of four hospitals: ten features, whether the heart is diseased, and the hospital's number.
+
+    As in FLamby (du Terrail et al., 2022), `slope`, `ca` and `thal` are dropped, then patients with a value missing;
+    that leaves 303, 261, 46 and 130. Features are standardised with the mean and deviation over all 740 patients,
+    so hospitals are taken to agree on these twenty numbers. Reads `heart_disease.csv`, or UCI's own four files.
+    """
+    import pandas as pd
+
+    where = Path(data_dir) / HEART if data_dir else None
+    files = [f"processed.{hospital}.data" for hospital in HOSPITALS]
+    if where and (where / "heart_disease.csv").is_file():
+        table = pd.read_csv(where / "heart_disease.csv")
+    elif where and all((where / file).is_file() for file in files):
+        tables = [pd.read_csv(where / file, names=_COLUMNS, na_values="?") for file in files]
+        table = pd.concat(one.assign(hospital=h) for one, h in zip(tables, HOSPITALS, strict=True))
+    else:
+        looked = f"in {where}" if where else "nowhere, as no folder for data was named"
+        raise ConsilienceError(
+            f"the {HEART} data were looked for {looked}. Put {', '.join(files)} of "
+            f"https://archive.ics.uci.edu/dataset/45/heart+disease into a folder {HEART}, "
+            "and name the folder around it with --data-dir or in the environment variable CONSILIENCE_DATA."
+        )
+    missing = [column for column in [*_COLUMNS, "hospital"] if column not in table]
+    if missing:
+        raise ConsilienceError(f"{where}/heart_disease.csv lacks the columns {', '.join(missing)}.")
+    table = table.drop(columns=_DROPPED).dropna()
+    features = table[_FEATURES].to_numpy(dtype=np.float64)
+    x = ((features - features.mean(axis=0)) / features.std(axis=0)).astype(np.float32)
+    y = (table["num"].to_numpy() > 0).astype(np.int64)
+    groups = table["hospital"].map({hospital: number for number, hospital in enumerate(HOSPITALS)})
+    return x, y, groups.to_numpy(dtype=np.int64)
+
+
+def _local_folder(name: str, source: Source, data_dir: str | Path) -> Path:
+    candidates = [Path(data_dir) / folder for folder in source.folders]
+    for candidate in candidates:
+        if candidate.is_dir():
+            return candidate
+    raise ConsilienceError(
+        f"{name} was looked for in {' and '.join(map(str, candidates))}, but there is no such folder: "
+        f"copy https://huggingface.co/datasets/{source.hub} there, or, to download it, name no folder with --data-dir "
+        "or in CONSILIENCE_DATA."
+    )
+
+
+def _fingerprint(folder: Path | None, *facts: object) -> str:
+    """Changes when a file of `folder` is added, removed, resized or touched."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file()) if folder else []
+    about = [(str(f.relative_to(folder or f)), f.stat().st_size, f.stat().st_mtime_ns) for f in files]
+    return hashlib.sha256(repr((facts, folder and folder.name, about)).encode()).hexdigest()[:16]
+
+
+def _is_whole(cached: Path) -> bool:
+    """Whether all arrays are there and can be read; what is damaged is removed, to be decoded again."""
+    if not cached.is_dir():
+        return False
+    try:
+        for key in ("x", "y", "classes", "groups"):
+            np.load(cached / f"{key}.npy", mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError):
+        shutil.rmtree(cached)
+        return False
+    return True
+
+
+def _decode(source: Source, folder: Path | None, limit: int | None, side: int, scratch: Path) -> dict[str, Array]:
+    """Images as bytes, labels, hospitals (zeros where there are none) and the names of the classes."""
+    with _hugging_face(offline=folder is not None) as library:
+        rows = _rows(library, source, folder, scratch)
+        y = _column(rows, source.label)
+        groups = _column(rows, source.group) if source.group else np.zeros_like(y)
+        if limit:
+            chosen = first_of_each(np.stack([y, groups]), limit)
+            rows, y, groups = rows.select(chosen), y[chosen], groups[chosen]
+        x = np.empty((len(y), 3, side, side), dtype=np.uint8)
+        try:
+            for number, row in enumerate(rows.select_columns([source.image])):
+                picture = row[source.image].convert("RGB")
+                if picture.size != (side, side):
+                    picture = picture.resize((side, side), resample=2)  # bilinear, over all pixels covered
+                x[number] = np.asarray(picture).transpose(2, 0, 1)
+        except OSError as error:
+            raise ConsilienceError(
+                f"an image of {folder or source.hub} cannot be decoded: {error}. Copy the dataset again."
+            ) from error
+        names = getattr(rows.features[source.label], "names", None) or source.classes
+    return {"x": x, "y": y, "groups": groups, "classes": np.array(names, dtype=np.str_)}
+
+
+def _put(arrays: dict[str, Array], temporary: Path, cached: Path) -> None:
+    """Writes the arrays and moves them into place, all at once. Another process may have been faster."""
+    temporary.mkdir()
+    for key, array in arrays.items():
+        np.save(temporary / f"{key}.npy", array, allow_pickle=False)
+    try:
+        temporary.rename(cached)
+    except OSError:
+        if not _is_whole(cached):
+            raise
+
+
+def _rows(library: Any, source: Source, folder: Path | None, scratch: Path) -> Any:
+    """Train and test part, one after the other."""
+    place = str(folder or source.hub)
+    address = f"https://huggingface.co/datasets/{source.hub}"
+    try:
+        found = library.load_dataset(place, cache_dir=str(scratch))
+        rows = library.concatenate_datasets([found["train"], found["test"]])
+    except Exception as error:  # the library raises some twenty kinds, its own and others'
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        advice = (
+            f"Copy {address} there again."
+            if folder
+            else f"Without a network, copy {address} into a folder {source.folders[0]} and name the folder around it "
+            "with --data-dir or in the environment variable CONSILIENCE_DATA."
+        )
+        raise ConsilienceError(f"cannot read {place} ({reason}). {advice}") from error
+    missing = [c for c in (source.image, source.label, source.group) if c and c not in rows.column_names]
+    if missing:
+        raise ConsilienceError(f"{place} lacks the columns {', '.join(missing)}; it is no copy of {address}.")
+    return rows
+
+
+def _column(rows: Any, name: str) -> Array:
+    return np.asarray(rows.with_format("numpy")[name][:], dtype=np.int64)
+
+
+@contextmanager
+def _hugging_face(offline: bool) -> Iterator[Any]:
+    """The library `datasets`: it reports nothing, prints nothing, and reaches out only when it has to download."""
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    os.environ.setdefault("HF_UPDATE_DOWNLOAD_COUNTS", "0")
+    try:
+        import datasets
+        import PIL.Image  # noqa: F401
+        from huggingface_hub import constants
+    except ImportError as error:
+        raise ConsilienceError("images need more packages: pip install 'consilience[vision]'.") from error
+    before = datasets.config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE, datasets.are_progress_bars_disabled()
+    if offline:
+        datasets.config.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE = True
+    datasets.disable_progress_bars()
+    try:
+        yield datasets
+    finally:
+        datasets.config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE = before[:2]
+        if not before[2]:
+            datasets.enable_progress_bars()
