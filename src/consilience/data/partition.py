@@ -1,7 +1,7 @@
 """How a dataset falls among agents: lists of sample numbers, one list per agent.
 
-The partitioners of flwr-datasets are not used: theirs take Hugging Face datasets, not arrays, and bring in seaborn
-and (version 0.6.1) older `datasets` and `rich` for twenty lines; its Dirichlet split with `self_balancing` is the same.
+The partitioners of flwr-datasets are not used, though its Dirichlet split knows the same limit (`self_balancing`):
+they take Hugging Face datasets, not arrays, and need (version 0.6.1) seaborn and older `datasets` and `rich`.
 """
 
 from itertools import pairwise

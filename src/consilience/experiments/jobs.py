@@ -69,7 +69,7 @@ def _side_by_side(todo: Sequence[Job], at_once: int, told: OnJobRound) -> None:
             while waiting and len(running) < at_once:
                 job = waiting.pop(0)
                 here, there = context.Pipe(duplex=False)
-                process = context.Process(target=_work, args=(job, there), daemon=True)
+                process = context.Process(target=_work, args=(job, dict(os.environ), there), daemon=True)
                 process.start()
                 there.close()
                 running[here] = job, process
@@ -103,8 +103,9 @@ def _hear(pipe: "Connection", running: "dict[Connection, tuple[Job, ForkServerPr
         raise RuntimeError(f"the worker that ran {job.method} failed:\n{content}")
 
 
-def _work(job: Job, pipe: "Connection") -> None:
-    """A worker process: runs one job and tells of its rounds."""
+def _work(job: Job, environment: dict[str, str], pipe: "Connection") -> None:
+    """A worker process: runs one job and tells of its rounds. Its server may have started in another environment."""
+    os.environ.update(environment)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
     try:

@@ -20,7 +20,7 @@ MARKERS = ("o", "s", "^", "D")
 DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.2, 1.2)), (0, (6, 2, 1, 2)))
 """Of agents 0 to 3, and colours and markers of classes 0 to 3."""
 VIEW = (-4.4, 4.4), (-14.0, 30.0)
-"""What the panels of polynomials show; X* ends at -4 and 4."""
+"""What the panels of fits show; X* ends at -4 and 4."""
 
 
 def draw_fig1(data: "Fig1", stem: str | Path) -> tuple[Path, Path]:
@@ -109,7 +109,7 @@ def _private_data(axes: "Axes", scenario: "Scenario", title: str) -> None:
         looks: dict[str, Any] = {"color": COLOURS[number], "marker": MARKERS[number], "linewidths": 0, "alpha": 0.8}
         axes.scatter(share.x[:, 0], share.y[:, 0], s=13, **looks)
     _truth(axes, scenario.shared[:, 0])
-    axes.set(title=title, xlim=VIEW[0], ylim=VIEW[1])
+    axes.set_title(title)
 
 
 def _curves(axes: "Axes", x: Array, f: Array, width: float = 2.6) -> None:

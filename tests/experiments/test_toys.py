@@ -1,0 +1,132 @@
+"""The paper's toy experiments: what it says of them holds, and where it does not, the numbers say so."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from consilience.experiments.toys import (
+    AXIS,
+    CENTRES,
+    EXPECTATIONS,
+    ROUNDS,
+    WIDE,
+    Claim,
+    Fig1,
+    Fig2,
+    FigA1,
+    fig1,
+    fig2,
+    figA1,
+    gaussian_classes,
+)
+
+
+@pytest.fixture(scope="module")
+def three_polynomials() -> Fig1:
+    return fig1(seed=0)
+
+
+@pytest.fixture(scope="module")
+def weak_among_strong() -> FigA1:
+    return figA1(seed=0)
+
+
+@pytest.fixture(scope="module")
+def four_networks() -> Fig2:
+    return fig2(seed=0)
+
+
+def holding(claims: list[Claim]) -> set[str]:
+    return {claim.name for claim in claims if claim.holds}
+
+
+def test_agents_agree_on_the_shared_data_up_to_the_noise(three_polynomials: Fig1) -> None:
+    apart = three_polynomials.course.set_index("round")["on_shared"]
+    assert apart[0] > 10
+    assert apart[0] > apart[5] > apart[20]
+    assert apart[20:].max() < 1
+
+
+def test_agreement_on_the_shared_data_leaves_the_parameters_different(three_polynomials: Fig1) -> None:
+    course = three_polynomials.course.set_index("round")
+    assert 0.01 < course["parameters"][20] < course["parameters"][0]
+    assert course["on_wide"][20] > 5 * course["on_shared"][20]
+
+
+def test_the_differences_level_off_because_noisy_labels_cannot_be_fitted(three_polynomials: Fig1) -> None:
+    apart = three_polynomials.course["on_shared"].to_numpy()
+    assert np.ptp(apart[45:]) < 0.01 * apart[50]
+    assert apart[50] > 0.05
+
+
+def test_every_polynomial_comes_closer_to_the_truth(three_polynomials: Fig1) -> None:
+    errors = three_polynomials.errors
+    assert (errors["together"] < errors["alone"]).all()
+    assert errors["together"].max() < 0.5
+
+
+def test_the_distance_between_polynomials_is_that_of_their_coefficients(three_polynomials: Fig1) -> None:
+    last = three_polynomials.on_wide[20].astype(np.float64)
+    coefficients = [np.polyfit(WIDE.astype(np.float64), f, 4) for f in last]
+    by_hand = max(float(np.sqrt(((a - b) ** 2).sum())) for a in coefficients for b in coefficients)
+    assert three_polynomials.course["parameters"][20] == pytest.approx(by_hand, rel=1e-3)
+
+
+def test_strong_agents_are_better_with_dynamic_than_with_naive_trust(weak_among_strong: FigA1) -> None:
+    strong, weak = weak_among_strong.errors[:3], weak_among_strong.errors.iloc[3]
+    assert (strong["dynamic"] < strong["naive"]).all()
+    assert strong["dynamic"].max() < 1 < strong["naive"].min()
+    assert weak["dynamic"] > 2 * strong["dynamic"].max()
+
+
+def test_trust_in_the_weak_agent_falls_from_a_peak_and_never_reaches_an_equal_share(weak_among_strong: FigA1) -> None:
+    trust = weak_among_strong.trust_in_weak
+    assert len(trust) == ROUNDS
+    assert trust.max() < 1 / 4
+    assert trust[-1] < trust[0]
+    assert trust[-1] < trust.max() / 2
+
+
+def test_good_agents_are_better_with_dynamic_than_with_naive_trust_and_alone(four_networks: Fig2) -> None:
+    mean = four_networks.accuracies[:3].mean()
+    assert mean["dynamic"] > mean["naive"] > mean["alone"]
+    assert {"dynamic beats naive", "dynamic beats alone"} <= holding(four_networks.claims)
+
+
+def test_flipped_labels_are_trusted_least_in_every_round(four_networks: Fig2) -> None:
+    assert (four_networks.received.argmin(axis=1) == 3).all()
+    assert four_networks.accuracies["dynamic"][3] < 0.2
+
+
+def test_good_agents_put_the_mean_of_each_class_into_its_region(four_networks: Fig2) -> None:
+    for label, (x, y) in enumerate(CENTRES):
+        place = np.abs(AXIS - y).argmin(), np.abs(AXIS - x).argmin()
+        for method in ("alone", "naive", "dynamic"):
+            assert [int(four_networks.regions[method][(agent, *place)]) for agent in range(3)] == [label] * 3
+
+
+def test_labels_are_flipped_as_the_paper_says() -> None:
+    scenario = gaussian_classes(seed=3)
+    truth = np.repeat(np.arange(4), 25)
+    assert [int((share.y != truth).sum()) for share in scenario.shares.values()] == [10, 10, 10, 100]
+    assert np.bincount(scenario.shared_y).tolist() == [50] * 4
+
+
+def test_every_expectation_is_judged(three_polynomials: Fig1, weak_among_strong: FigA1, four_networks: Fig2) -> None:
+    claims = {"fig1": three_polynomials.claims, "figA1": weak_among_strong.claims, "fig2": four_networks.claims}
+    for name, made in claims.items():
+        assert {claim.name: claim.expectation for claim in made} == EXPECTATIONS[name]
+        assert all(claim.measured for claim in made)
+    assert holding(claims["fig1"]) == set(EXPECTATIONS["fig1"])
+    assert holding(claims["figA1"]) == set(EXPECTATIONS["figA1"]) - {"strong agree"}
+
+
+def test_the_same_seed_gives_the_same_numbers(three_polynomials: Fig1) -> None:
+    pd.testing.assert_frame_equal(fig1(seed=0).course, three_polynomials.course)
+    first, again = fig2(seed=5, rounds=1), fig2(seed=5, rounds=1)
+    pd.testing.assert_frame_equal(first.accuracies, again.accuracies)
+    np.testing.assert_array_equal(first.regions["dynamic"], again.regions["dynamic"])
+
+
+def test_another_seed_gives_other_data() -> None:
+    assert gaussian_classes(0).fingerprint() == gaussian_classes(0).fingerprint() != gaussian_classes(1).fingerprint()
