@@ -24,3 +24,24 @@ def test_a_comparison_in_three_forms():
 
 def test_bytes_for_people():
     assert [size(n) for n in (0, 999, 1500, 108_000, 10_800_000)] == ["0 B", "999 B", "1.5 kB", "108 kB", "10.8 MB"]
+
+
+def test_what_was_sent_is_told_for_every_kind_of_method():
+    import pandas as pd
+
+    from consilience import Run
+    from consilience.report.tables import weights_sentence
+
+    def run(sent: int, trust_rounds: int, model: str = "mlp", parameters: int | None = 1000) -> Run:
+        agents = [{"name": name, "model": model, "parameters": parameters} for name in "ab"]
+        metrics = pd.DataFrame(
+            [(t, name, sent) for t in (1, 2) for name in "ab"], columns=["round", "agent", "bytes_sent"]
+        )
+        return Run(metrics, np.full((trust_rounds, 2, 2), 0.5), np.arange(trust_rounds), {"agents": agents})
+
+    assert weights_sentence(run(0, 0)) == "Nothing was sent."
+    consensus = weights_sentence(run(500, 2))
+    assert consensus.startswith("Sent: 2.0 kB in all, 500 B per agent and round.")
+    assert consensus.endswith("Sharing weights through a server would have sent 32.0 kB.")
+    assert weights_sentence(run(8000, 0)).endswith("the weights themselves, to the server and back.")
+    assert "no weights to average (forest)" in weights_sentence(run(500, 2, "forest", None))

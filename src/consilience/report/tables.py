@@ -107,11 +107,14 @@ def means_grid(run: Run) -> Grid:
 
 def weights_sentence(run: Run) -> str:
     """What was sent, beside what sharing weights would have cost where that is possible at all."""
-    rounds = len(run.trust_rounds)
-    sent = int(run.metrics["bytes_sent"].sum())
-    agents = run.summary["agents"]
-    each = sent / max(len(agents) * rounds, 1)
-    said = f"Sent: {size(sent)} in all, {size(each)} per agent and round."
+    sending = run.metrics[run.metrics["bytes_sent"] > 0]
+    if sending.empty:
+        return "Nothing was sent."
+    rounds, agents = sending["round"].nunique(), run.summary["agents"]
+    sent = int(sending["bytes_sent"].sum())
+    said = f"Sent: {size(sent)} in all, {size(sent / (len(agents) * rounds))} per agent and round."
+    if not len(run.trust):
+        return f"{said} These are the weights themselves, to the server and back."
     sizes = [agent["parameters"] for agent in agents]
     if len({agent["model"] for agent in agents}) == 1 and None not in sizes:
         cost = sum(2 * 4 * number for number in sizes) * rounds
