@@ -14,6 +14,7 @@ import numpy as np
 from consilience.agents.protocol import Array
 from consilience.core import consensus
 from consilience.errors import ConsilienceError
+from consilience.report.tables import method_title
 from consilience.report.theory import findings, low_quality
 from consilience.runtime.checkpoint import write_atomically
 from consilience.runtime.run import Run
@@ -43,7 +44,7 @@ def page_data(run: Run) -> dict[str, Any]:
     rows, measures, known = _rows(run), _measures(run), run.summary
     square = len(run.trust) > 0 and len(rows) == len(run.names)
     return {
-        "title": _method(run) + (f" on {known['dataset']}" if "dataset" in known else ""),
+        "title": method_title(run.summary["method"]) + (f" on {known['dataset']}" if "dataset" in known else ""),
         "facts": _facts(run),
         "footer": ", ".join(f"{name} {number}" for name, number in known.get("versions", {}).items()),
         "agents": _agents(run, rows, square),
@@ -81,18 +82,13 @@ def _start(run: Run) -> int | None:
     return int(active.min()) if len(active) else None
 
 
-def _method(run: Run) -> str:
-    name = str(run.summary["method"])
-    return f"consensus ({name})" if len(run.trust) and name != "naive" else name
-
-
 def _facts(run: Run) -> list[list[str]]:
     """What the run was, as pairs of a name and a value."""
     known, low, start, seconds = run.summary, len(low_quality(run)), _start(run), run.summary.get("seconds")
     warmup = "" if start is None else f", {start - 1} of them warm-up"
     time = None if seconds is None else f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
     facts: dict[str, Any] = {
-        "method": _method(run),
+        "method": method_title(run.summary["method"]),
         "dataset": known.get("dataset"),
         "agents": f"{len(run.names)}" + (f", {low} with shifted labels" if low else ""),
         "rounds": f"{run.metrics['round'].max()}{warmup}",
@@ -183,10 +179,10 @@ def _headline(run: Run, measures: list[dict[str, Any]]) -> dict[str, Any] | None
     measure, column, low = measures[0], measures[0]["column"], low_quality(run)
     good = [number for number in range(len(run.names)) if number not in low]
     references = sorted(run.references.items(), key=lambda item: item[0] != "alone")
-    methods = [(_method(one), _last(one, column)) for _, one in references]
+    methods = [(method_title(one.summary["method"]), _last(one, column)) for _, one in references]
     if "alone" not in run.references and (_start(run) or 0) > 1:
         methods.insert(0, ("after the warm-up", _alone(run, column)))
-    methods.append((_method(run), _last(run, column)))
+    methods.append((method_title(run.summary["method"]), _last(run, column)))
     whom = "the agents with good labels" if low else "all agents"
     return {
         "what": f"Mean {measure['score']} on {measure['place']} over {whom}",

@@ -143,8 +143,9 @@ def compare_grid(lines: Sequence["Line"], score: str, seeds: int) -> Grid:
 def method_title(name: str) -> str:
     """How a method is called in tables."""
     titles = {"fedavg": "FedAvg", "fedprox": "FedProx", "scaffold": "SCAFFOLD", "feddyn": "FedDyn"}
-    titles |= {"alone": "alone", "naive": "naive"}
-    return titles.get(name, f"consensus ({name})")
+    if name in ("dynamic", "static") or name.startswith("every-"):
+        return f"consensus ({name})"
+    return titles.get(name, name)
 
 
 def frame_grid(table: "pd.DataFrame", title: str) -> Grid:
