@@ -110,3 +110,34 @@ def test_asked_to_stop_it_saves_and_says_how_to_go_on(tmp_path, ask):
     assert f"consilience run --resume --out {folder}" in out
     assert "Traceback" not in err
     assert rounds_saved(folder) >= 1
+
+
+def children(pid: int) -> list[int]:
+    """Process numbers below `pid`, from /proc."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        if parent == pid:
+            child = int(stat.parent.name)
+            found += [child, *children(child)]
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds worker processes through /proc")
+def test_a_killed_worker_ends_the_run_at_once_with_its_name_and_the_run_resumes(whole, tmp_path):
+    folder = tmp_path / "run"
+    process = start(folder)
+    wait_for(lambda: (folder / "checkpoint").is_dir() and rounds_saved(folder) >= 3, process)
+    server = next(pid for pid in children(process.pid) if len(children(pid)) >= 1)
+    os.kill(children(server)[0], signal.SIGKILL)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "the worker that ran" in err
+    assert "--resume" in err
+    again = start(folder)
+    _, err = again.communicate(timeout=120)
+    assert again.returncode == 0, err
+    equal(whole, folder)
