@@ -59,7 +59,7 @@ def style() -> Iterator[None]:
     try:
         import matplotlib
     except ImportError as error:
-        raise ConsilienceError("figures need matplotlib. Install it: pip install matplotlib") from error
+        raise ConsilienceError("figures need matplotlib: pip install 'consilience[figures]'") from error
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(STYLE)
