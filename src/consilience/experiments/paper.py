@@ -51,6 +51,8 @@ def settings_for(dataset: str, variant: str, scale: str, seed: int = 0) -> Setti
 def job(dataset: str, variant: str, method: str, scale: str, seed: int, folder: Path) -> Job:
     """One run of the reproduction; artefacts that need the same run share its folder."""
     settings = settings_for(dataset, variant, scale, seed)
+    if settings == settings_for(dataset, "regular", scale, seed):
+        variant = "regular"
     return Job(settings, method, folder / f"{dataset}-{variant}" / f"seed-{seed}" / method)
 
 
@@ -68,7 +70,7 @@ def _cifar(dataset: str, scale: str) -> Settings:
         return full
     if scale == "cpu":
         limit = 1250 if dataset == "cifar10" else 120
-        return replace(full, models=("convnet",), limit=limit, target_fraction=0.04, rounds=30, epochs=3)
+        return replace(full, models=("convnet",), limit=limit, target_fraction=0.04, rounds=20, epochs=3)
     limit = 60 if dataset == "cifar10" else 8
     return replace(
         full, models=("convnet",), limit=limit, target_fraction=0.1, shared_per_agent=10, rounds=2, warmup=1, epochs=1
@@ -90,5 +92,5 @@ def _isic(scale: str) -> Settings:
     if scale == "paper":
         return full
     if scale == "cpu":
-        return replace(full, models=("convnet",), side=32, epochs=3)
+        return replace(full, models=("convnet",), side=32, limit=400, epochs=3)
     return replace(full, models=("convnet",), side=32, limit=80, shared_per_agent=10, rounds=2, warmup=1, epochs=1)
