@@ -69,8 +69,8 @@ def _cifar(dataset: str, scale: str) -> Settings:
     if scale == "paper":
         return full
     if scale == "cpu":
-        limit = 1250 if dataset == "cifar10" else 120
-        return replace(full, models=("convnet",), limit=limit, target_fraction=0.04, rounds=20, epochs=3)
+        limit = 1000 if dataset == "cifar10" else 100
+        return replace(full, models=("convnet",), limit=limit, rounds=12, warmup=3, epochs=3)
     limit = 60 if dataset == "cifar10" else 8
     return replace(
         full, models=("convnet",), limit=limit, target_fraction=0.1, shared_per_agent=10, rounds=2, warmup=1, epochs=1
@@ -92,5 +92,5 @@ def _isic(scale: str) -> Settings:
     if scale == "paper":
         return full
     if scale == "cpu":
-        return replace(full, models=("convnet",), side=32, limit=400, epochs=3)
+        return replace(full, models=("convnet",), side=32, limit=300, rounds=12, warmup=3, epochs=3)
     return replace(full, models=("convnet",), side=32, limit=80, shared_per_agent=10, rounds=2, warmup=1, epochs=1)
