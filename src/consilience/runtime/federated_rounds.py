@@ -12,6 +12,7 @@ from consilience.core import federated as rules
 from consilience.errors import ConsilienceError
 from consilience.runtime.exchange import checked_predictions
 from consilience.runtime.rounds import Round, Start
+from consilience.runtime.workers import Group
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 FEDERATED = ("fedavg", "fedprox", "scaffold", "feddyn")
 
 Weights = dict[str, Array]
+
+_ADVICE = (
+    "Averaging models needs the same torch architecture everywhere; consensus works for agents with different models."
+)
 
 
 @dataclass(frozen=True)
@@ -76,17 +81,22 @@ def federated(
     method: Federated,
     after_round: Callable[[Round], None],
     start: Start | None = None,
+    group: Group | None = None,
 ) -> None:
     """Rounds in which a server sends its model, everyone trains it on private data, and the server averages.
 
     All agents start from the first one's weights, and hold the server's model after every round. The order of
-    `agents` is the order of summation. The shared data are for measuring only.
+    `agents`, or of the roster of a `group` of workers, is the order of summation. Every worker plays the server, with
+    the same numbers. The shared data are for measuring only.
     """
-    start = start or Start()
-    members = _same_architecture(agents)
-    p = rules.shares([agent.samples for agent in members])
-    memory = _memory(method, members, start)
-    model = members[0].weights()
+    start, group = start or Start(), group or Group()
+    names = group.names(agents)
+    members = _torch_agents(agents)
+    model = group.from_first(members[0].weights())
+    _same_architecture(members, names[0], model)
+    samples = group.together({agent.name: np.array(agent.samples) for agent in members})
+    p = rules.shares([int(samples[name]) for name in names])
+    memory = _memory(method, members[0], model, names, start)
     for agent in members:
         agent.set_weights(model)
     for t in range(start.rounds_done + 1, method.rounds + 1):
@@ -102,67 +112,59 @@ def federated(
             trained[agent.name] = agent.weights()
             own[agent.name] = _own_update(method, agent, model, trained[agent.name], memory, seen)
             sent[agent.name] = _bytes(method, model, trained[agent.name], memory)
+        trained, own = _of_all(names, trained, group), _of_all(names, own, group)
         model, memory = _server_update(method, p, model, list(trained.values()), memory, own)
         for agent in members:
             agent.set_weights(model)
         spoken = {
             a.name: checked_predictions(a.name, a.predict(shared), len(shared), a.outputs, a.task) for a in members
         }
-        after_round(Round(t, spoken, tuple(spoken), losses, None, sent, None, memory.arrays(method)))
+        after_round(Round(t, spoken, names, losses, None, sent, None, memory.arrays(method)))
 
 
-def in_order(agents: Sequence[Agent], roster: tuple[str, ...]) -> list[Agent]:
-    """`agents` as in the roster, so that no number depends on the order in which they are listed."""
-    here = {agent.name: agent for agent in agents}
-    missing = [name for name in roster if name not in here]
-    if missing:
-        raise ConsilienceError(
-            f"agents {', '.join(missing)} live in another process, but this method averages all models in one. "
-            "Put all agents into one process, or use consensus."
-        )
-    return [here[name] for name in roster]
+def _of_all(names: Sequence[str], mine: dict[str, Weights], group: Group) -> dict[str, Weights]:
+    """The weights of all agents, in order, from those of this worker's agents."""
+    found = group.together({f"{name}/{key}": value for name, weights in mine.items() for key, value in weights.items()})
+    parts: dict[str, Weights] = {name: {} for name in names}
+    for path, value in found.items():
+        name, _, key = path.partition("/")
+        parts[name][key] = value
+    return parts
 
 
-def _same_architecture(agents: Sequence[Agent]) -> "list[TorchAgent]":
+def _torch_agents(agents: Sequence[Agent]) -> "list[TorchAgent]":
     from consilience.agents.torch_agent import TorchAgent
 
-    members: list[TorchAgent] = []
+    members = [agent for agent in agents if isinstance(agent, TorchAgent)]
     for agent in agents:
-        if not isinstance(agent, TorchAgent):
-            problem = f"agent {agent.name!r} ({agent.kind}) has no weights that can be averaged"
-        else:
-            members.append(agent)
-            problem = _difference(members[0], agent)
-        if problem:
+        if agent not in members:
             raise ConsilienceError(
-                f"{problem}. Averaging models needs the same torch architecture everywhere; "
-                "consensus works for agents with different models."
+                f"agent {agent.name!r} ({agent.kind}) has no weights that can be averaged. {_ADVICE}"
             )
     return members
 
 
-def _difference(first: "TorchAgent", other: "TorchAgent") -> str:
-    """What keeps two models from being averaged; empty if nothing does."""
-    ours = {key: value.shape for key, value in first.weights().items()}
-    theirs = {key: value.shape for key, value in other.weights().items()}
-    for key in [*ours, *theirs]:
-        if ours.get(key) != theirs.get(key):
-            return (
-                f"agent {other.name!r} ({other.kind}) differs from agent {first.name!r} ({first.kind}) in {key}: "
-                f"{theirs.get(key, 'missing')} against {ours.get(key, 'missing')}"
-            )
-    return ""
+def _same_architecture(members: "list[TorchAgent]", first: str, model: Weights) -> None:
+    """Refuses agents whose weights do not have the shapes of `model`, which are those of the `first` agent."""
+    for agent in members:
+        weights = agent.weights()
+        for key in [*model, *weights]:
+            ours, theirs = (getattr(part.get(key), "shape", "missing") for part in (model, weights))
+            if ours != theirs:
+                raise ConsilienceError(
+                    f"agent {agent.name!r} ({agent.kind}) differs from agent {first!r} in {key}: "
+                    f"{theirs} against {ours}. {_ADVICE}"
+                )
 
 
-def _memory(method: Federated, members: "list[TorchAgent]", start: Start) -> _Memory:
+def _memory(method: Federated, member: "TorchAgent", model: Weights, agents: Sequence[str], start: Start) -> _Memory:
     """Zeros before the first round, afterwards what `start` holds."""
     if method.name not in ("scaffold", "feddyn"):
-        return _Memory({}, {a.name: {} for a in members})
-    weights = members[0].weights()
-    names = [name for name, _ in members[0].model.named_parameters() if name in weights]
+        return _Memory({}, {agent: {} for agent in agents})
+    names = [name for name, _ in member.model.named_parameters() if name in model]
     zeros = _Memory(
-        {name: np.zeros_like(weights[name]) for name in names},
-        {a.name: {name: np.zeros_like(weights[name]) for name in names} for a in members},
+        {name: np.zeros_like(model[name]) for name in names},
+        {agent: {name: np.zeros_like(model[name]) for name in names} for agent in agents},
     )
     if not start.rounds_done:
         return zeros
@@ -172,7 +174,7 @@ def _memory(method: Federated, members: "list[TorchAgent]", start: Start) -> _Me
             "Was it made by another method? Resume with the same one, or start again in another folder."
         )
     common = {name: start.server[f"{method.name}/{name}"] for name in names}
-    own = {a.name: {name: start.server[f"{method.name}/{a.name}/{name}"] for name in names} for a in members}
+    own = {agent: {name: start.server[f"{method.name}/{agent}/{name}"] for name in names} for agent in agents}
     return _Memory(common, own)
 
 

@@ -24,28 +24,49 @@ class Evaluation:
     own: dict[str, tuple[Array, Array]] = field(default_factory=dict)
     """Each agent's own test data (x, y)."""
 
+    def scores(self, agent: Agent, on_shared: Array) -> dict[str, float]:
+        """How good an agent is on the shared data, where it predicts `on_shared`, on the target domain and on its own.
+
+        NaN where no labels are known.
+        """
+        pairs: dict[str, tuple[Array, Array]] = {}
+        if self.shared_y is not None:
+            pairs["shared"] = on_shared, self.shared_y
+        if self.target is not None:
+            pairs["target"] = agent.predict(self.target[0]), self.target[1]
+        if agent.name in self.own and len(self.own[agent.name][0]):
+            pairs["own"] = agent.predict(self.own[agent.name][0]), self.own[agent.name][1]
+        scores: dict[str, float] = {}
+        for place in ("shared", "target", "own"):
+            if agent.task == "regression":
+                scores[f"rmse_{place}"] = metrics.rmse(*pairs[place]) if place in pairs else np.nan
+            else:
+                scores[f"accuracy_{place}"] = metrics.accuracy(*pairs[place]) if place in pairs else np.nan
+                balanced = metrics.balanced_accuracy(*pairs[place]) if place in pairs else np.nan
+                scores[f"balanced_accuracy_{place}"] = balanced
+        return scores
+
 
 @final
 class History:
-    """Collects one row per round and agent of this process, and one trust matrix per round of collaboration."""
+    """Collects one row per round and agent, and one trust matrix per round of collaboration."""
 
-    def __init__(self, agents: Sequence[Agent], evaluation: Evaluation) -> None:
-        self._agents = agents
-        self._evaluation = evaluation
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
         self._columns: dict[str, list[float]] = {}
         self._trust: list[Array] = []
         self._trust_rounds: list[int] = []
 
-    def add(self, done: Round) -> dict[str, float]:
-        """Records a round. Returns the mean over agents of every measure."""
-        f = np.stack([done.predictions[a.name] for a in self._agents])
+    def add(self, done: Round, scores: dict[str, dict[str, float]]) -> dict[str, float]:
+        """Records a round and every agent's `scores` in it. Returns the mean over agents of every measure."""
+        f = np.stack([done.predictions[name] for name in self._names])
         distance, spread = metrics.distances_to_mean(f), metrics.spread(f)
         first = len(next(iter(self._columns.values()), []))
-        for number, agent in enumerate(self._agents):
-            row = {"round": done.number, "agent": number} | self._scores(agent, f[number])
-            losses = done.losses[agent.name]
+        for number, name in enumerate(self._names):
+            row = {"round": done.number, "agent": number} | scores[name]
+            losses = done.losses[name]
             row |= {"loss_local": losses.local, "loss_disagreement": losses.disagreement}
-            row |= {"disagreement": distance[number], "spread": spread, "bytes_sent": done.sent[agent.name]}
+            row |= {"disagreement": distance[number], "spread": spread, "bytes_sent": done.sent[name]}
             for key, value in row.items():
                 self._columns.setdefault(key, []).append(float(value))
         if done.trust is not None:
@@ -58,14 +79,13 @@ class History:
         import pandas as pd
 
         columns: dict[str, object] = {key: np.array(values) for key, values in self._columns.items()}
-        names = np.array([a.name for a in self._agents])
-        columns["agent"] = names[np.array(self._columns["agent"], dtype=int)]
+        columns["agent"] = np.array(self._names)[np.array(self._columns["agent"], dtype=int)]
         for key in ("round", "bytes_sent"):
             columns[key] = np.array(self._columns[key], dtype=np.int64)
         return pd.DataFrame(columns)
 
     def trust(self) -> tuple[Array, Array]:
-        """Trust matrices (rounds, agents of this process, roster) and the numbers of their rounds."""
+        """Trust matrices (rounds, agents, roster) and the numbers of their rounds."""
         if not self._trust:
             return np.zeros((0, 0, 0)), np.zeros(0, dtype=np.int64)
         return np.stack(self._trust), np.array(self._trust_rounds, dtype=np.int64)
@@ -83,22 +103,3 @@ class History:
         self._columns = {key.split(".", 2)[2]: saved[key].tolist() for key in columns}
         self._trust = list(saved["trust"])
         self._trust_rounds = saved["trust_rounds"].tolist()
-
-    def _scores(self, agent: Agent, on_shared: Array) -> dict[str, float]:
-        known = self._evaluation
-        pairs: dict[str, tuple[Array, Array]] = {}
-        if known.shared_y is not None:
-            pairs["shared"] = on_shared, known.shared_y
-        if known.target is not None:
-            pairs["target"] = agent.predict(known.target[0]), known.target[1]
-        if agent.name in known.own and len(known.own[agent.name][0]):
-            pairs["own"] = agent.predict(known.own[agent.name][0]), known.own[agent.name][1]
-        scores: dict[str, float] = {}
-        for place in ("shared", "target", "own"):
-            if agent.task == "regression":
-                scores[f"rmse_{place}"] = metrics.rmse(*pairs[place]) if place in pairs else np.nan
-            else:
-                scores[f"accuracy_{place}"] = metrics.accuracy(*pairs[place]) if place in pairs else np.nan
-                balanced = metrics.balanced_accuracy(*pairs[place]) if place in pairs else np.nan
-                scores[f"balanced_accuracy_{place}"] = balanced
-        return scores

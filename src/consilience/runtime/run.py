@@ -17,9 +17,10 @@ from consilience.agents.protocol import Agent, Array
 from consilience.errors import ConsilienceError
 from consilience.runtime import checkpoint
 from consilience.runtime.exchange import Exchange
-from consilience.runtime.federated_rounds import Federated, federated, in_order
+from consilience.runtime.federated_rounds import Federated, federated
 from consilience.runtime.history import Evaluation, History
 from consilience.runtime.rounds import Method, Round, Start, consensus
+from consilience.runtime.workers import Group
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -104,38 +105,63 @@ def carry_out(
     folder: Path | None = None,
     threads: int = 1,
     on_round: OnRound | None = None,
+    group: Group | None = None,
 ) -> Run:
     """Runs the method, records it, and with a `folder` saves a checkpoint after every round and resumes from it.
 
     `facts` go into the summary as they are. Every numerical library uses `threads` threads: small models are fastest
-    with one, and the numbers do not depend on how many cores a machine has.
+    with one, and the numbers do not depend on how many cores a machine has. `agents` are those of this process, in any
+    order. With a `group` of workers all of them record the whole run, and the first one writes and tells of it.
     """
     began = time.perf_counter()
-    history = History(agents, evaluation)
+    group = group or Group()
+    agents = in_order(agents, exchange.roster)
+    facts = facts | _known_of_agents(facts, exchange.roster, group)
+    history = History(group.names(agents))
     start, seconds_before = Start(), 0.0
     if folder is not None:
         with _limited(threads):
-            start, seconds_before = _resume(folder, agents, shared, history)
+            start, seconds_before = _resume(folder, agents, shared, history, group)
 
     def after_round(done: Round) -> None:
-        means = history.add(done)
+        own_scores = {a.name: evaluation.scores(a, done.predictions[a.name]) for a in agents}
+        done, scores = group.whole(done, own_scores)
+        means = history.add(done, scores)
         if folder is not None:
+            states = group.to_first(_states(agents))
             seconds = seconds_before + time.perf_counter() - began
-            checkpoint.write(folder / "checkpoint", done.number, _all_arrays(agents, history, done, seconds))
-        if on_round is not None:
+            if group.first:
+                arrays = states | _all_but_states(history, done, seconds)
+                checkpoint.write(folder / "checkpoint", done.number, arrays)
+        if on_round is not None and group.first:
             on_round(done.number, means)
 
     with _limited(threads):
         if isinstance(method, Federated):
-            federated(in_order(agents, exchange.roster), shared, method, after_round, start)
+            _refuse_others(group.names(agents), exchange.roster)
+            federated(agents, shared, method, after_round, start, group)
         else:
             consensus(agents, shared, exchange, method, after_round, start)
     trust, rounds = history.trust()
     seconds = round(seconds_before + time.perf_counter() - began, 3)
     run = Run(history.frame(), trust, rounds, facts | {"seconds": seconds, "versions": versions()})
-    if folder is not None:
+    if folder is not None and group.first:
         run.save(folder)
     return run
+
+
+def in_order(agents: Sequence[Agent], roster: tuple[str, ...]) -> list[Agent]:
+    """`agents` as in the roster, so that no number depends on the order in which they are listed."""
+    return sorted(agents, key=lambda agent: roster.index(agent.name))
+
+
+def _refuse_others(names: tuple[str, ...], roster: tuple[str, ...]) -> None:
+    missing = [name for name in roster if name not in names]
+    if missing:
+        raise ConsilienceError(
+            f"agents {', '.join(missing)} live in another process, but this method averages all models in one. "
+            "Put all agents into one process, or use consensus."
+        )
 
 
 @contextmanager
@@ -158,19 +184,34 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version()} | {name: version(name) for name in packages}
 
 
-def _all_arrays(agents: Sequence[Agent], history: History, done: Round, seconds: float) -> dict[str, Array]:
+def _known_of_agents(facts: dict[str, Any], roster: tuple[str, ...], group: Group) -> dict[str, Any]:
+    """What all workers know of their agents, in the order of the roster."""
+    if "agents" not in facts:
+        return {}
+    texts = {known["name"]: np.frombuffer(json.dumps(known).encode(), dtype=np.uint8) for known in facts["agents"]}
+    found = group.together(texts)
+    return {"agents": [json.loads(found[name].tobytes()) for name in roster if name in found]}
+
+
+def _states(agents: Sequence[Agent]) -> dict[str, Array]:
+    return {f"agent/{agent.name}/{key}": value for agent in agents for key, value in agent.state().items()}
+
+
+def _all_but_states(history: History, done: Round, seconds: float) -> dict[str, Array]:
     arrays = {f"history/{key}": value for key, value in history.arrays().items()}
-    for agent in agents:
-        arrays |= {f"agent/{agent.name}/{key}": value for key, value in agent.state().items()}
     if done.kept is not None:
         arrays["kept"] = done.kept
     arrays |= {f"server/{key}": value for key, value in done.server.items()}
     return arrays | {"seconds": np.array(seconds)}
 
 
-def _resume(folder: Path, agents: Sequence[Agent], shared: Array, history: History) -> tuple[Start, float]:
-    """Restores agents and history from the newest checkpoint, if there is one."""
-    done, arrays, damaged = checkpoint.read(folder / "checkpoint")
+def _resume(
+    folder: Path, agents: Sequence[Agent], shared: Array, history: History, group: Group
+) -> tuple[Start, float]:
+    """Restores agents and history from the newest checkpoint, if there is one. The first worker reads it for all."""
+    done, arrays, damaged = checkpoint.read(folder / "checkpoint") if group.first else (0, {}, [])
+    arrays = group.from_first(arrays | {"round": np.array(done)})
+    done = int(arrays["round"])
     if damaged:
         import warnings
 

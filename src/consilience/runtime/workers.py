@@ -1,0 +1,224 @@
+"""The worker processes of one run, through torch.distributed: who holds which agents, and how arrays travel.
+
+Arrays travel as tensors of known shapes or as safetensors, over gloo, from host memory to host memory. Nothing is
+pickled.
+"""
+
+import os
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+from safetensors.numpy import load, save
+
+from consilience.agents.protocol import Agent, Array, Losses
+from consilience.errors import ConsilienceError
+from consilience.runtime.exchange import Exchange, Heard
+from consilience.runtime.rounds import Round
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+PATIENCE = timedelta(days=2)
+"""How long a worker waits for another that is alive, such as one with slower agents. A dead one is noticed at once."""
+
+Scores = dict[str, dict[str, float]]
+"""By agent, then by measure."""
+
+
+class WorkerLost(ConsilienceError):
+    """Another worker of the run does not answer any more."""
+
+
+@final
+class Group:
+    """The workers of one run. A single one, which is the default, holds all agents and talks to nobody.
+
+    `holders` are the names of the agents of each worker, in the order of the `roster`; `number` is this one's place
+    among them. The first worker holds the first agent of the roster, and records the run.
+    """
+
+    def __init__(self, holders: Sequence[Sequence[str]] = ((),), number: int = 0, roster: tuple[str, ...] = ()) -> None:
+        self.holders, self.number, self.roster = holders, number, roster
+        self._last: tuple[dict[str, Array], dict[str, Array]] | None = None
+        self._channel: Any = None
+        if len(holders) > 1:
+            import torch.distributed as dist
+
+            self._channel = dist.new_group(list(range(len(holders)))) if len(holders) < dist.get_world_size() else None
+
+    @property
+    def size(self) -> int:
+        """How many workers."""
+        return len(self.holders)
+
+    @property
+    def first(self) -> bool:
+        """Whether this worker records the run."""
+        return self.number == 0
+
+    def names(self, agents: Sequence[Agent]) -> tuple[str, ...]:
+        """All agents of the run, of which `agents` live in this process."""
+        return tuple(agent.name for agent in agents) if self.size == 1 else self.roster
+
+    def everyone(self, spoken: dict[str, Array]) -> dict[str, Array]:
+        """The predictions of all agents, from those of this worker's.
+
+        The last answer is kept: what is recorded after a round is what the next round exchanges.
+        """
+        if self.size == 1:
+            return spoken
+        if self._last is None or self._last[0] is not spoken:
+            self._last = spoken, self._all_gather(spoken)
+        return self._last[1]
+
+    def to_first(self, arrays: dict[str, Array]) -> dict[str, Array]:
+        """The arrays of all workers in the first; nothing in the others."""
+        if not self.first:
+            self._send(0, _packed(arrays))
+            return {}
+        found = dict(arrays)
+        for worker in range(1, self.size):
+            found |= load(self._receive(worker))
+        return found
+
+    def from_first(self, arrays: dict[str, Array]) -> dict[str, Array]:
+        """The first worker's arrays, in all of them."""
+        if not self.first:
+            return load(self._receive(0))
+        data = _packed(arrays) if self.size > 1 else b""
+        for worker in range(1, self.size):
+            self._send(worker, data)
+        return arrays
+
+    def together(self, arrays: dict[str, Array]) -> dict[str, Array]:
+        """The arrays of all workers, in all of them."""
+        return self.from_first(self.to_first(arrays))
+
+    def whole(self, done: Round, scores: Scores) -> tuple[Round, Scores]:
+        """A round and its scores as seen by this worker, completed with what the others saw."""
+        if self.size == 1:
+            return done, scores
+        mine: dict[str, Array] = {}
+        for place, name in enumerate(self.holders[self.number]):
+            losses = done.losses[name]
+            measured = [losses.local, losses.disagreement, done.sent[name], *scores[name].values()]
+            mine[f"measured/{name}"] = np.array(measured, dtype=np.float64)
+            if done.trust is not None:
+                mine[f"trust/{name}"] = done.trust[place]
+            if done.kept is not None:
+                mine[f"kept/{name}"] = done.kept[self.roster.index(name)]
+        found = self.together(mine)
+
+        def rows(what: str) -> Array | None:
+            keys = [f"{what}/{name}" for name in self.roster]
+            return np.stack([found[key] for key in keys]) if keys[0] in found else None
+
+        measured_by = {name: found[f"measured/{name}"].tolist() for name in self.roster}
+        columns = list(next(iter(scores.values())))
+        joined = replace(
+            done,
+            predictions=self.everyone(done.predictions),
+            losses={name: Losses(values[0], values[1]) for name, values in measured_by.items()},
+            sent={name: int(values[2]) for name, values in measured_by.items()},
+            trust=rows("trust"),
+            kept=rows("kept"),
+        )
+        return joined, {name: dict(zip(columns, values[3:], strict=True)) for name, values in measured_by.items()}
+
+    def _all_gather(self, spoken: dict[str, Array]) -> dict[str, Array]:
+        import torch
+        import torch.distributed as dist
+
+        most = max(len(names) for names in self.holders)
+        mine = np.zeros((most, *next(iter(spoken.values())).shape), dtype=np.float32)
+        for place, name in enumerate(self.holders[self.number]):
+            mine[place] = spoken[name]
+        parts = [torch.empty(mine.shape) for _ in self.holders]
+        with self._talking_to(None):
+            dist.all_gather(parts, torch.from_numpy(mine), group=self._channel)
+        places = zip(self.holders, parts, strict=True)
+        return {name: part[place].numpy() for names, part in places for place, name in enumerate(names)}
+
+    def _send(self, worker: int, data: bytes) -> None:
+        import torch
+        import torch.distributed as dist
+
+        with self._talking_to(worker):
+            dist.send(torch.tensor([len(data)]), worker, group=self._channel)
+            dist.send(torch.frombuffer(bytearray(data), dtype=torch.uint8), worker, group=self._channel)
+
+    def _receive(self, worker: int) -> bytes:
+        import torch
+        import torch.distributed as dist
+
+        size: Tensor = torch.zeros(1, dtype=torch.int64)
+        with self._talking_to(worker):
+            dist.recv(size, worker, group=self._channel)
+            data = torch.empty(int(size), dtype=torch.uint8)
+            dist.recv(data, worker, group=self._channel)
+        return data.numpy().tobytes()
+
+    @contextmanager
+    def _talking_to(self, worker: int | None) -> Iterator[None]:
+        try:
+            yield
+        except RuntimeError as error:
+            who = "a worker" if worker is None else f"worker {worker} (agents {', '.join(self.holders[worker])})"
+            raise WorkerLost(
+                f"worker {self.number}: {who} does not answer any more. Finished rounds are saved; "
+                "go on with the same command and --resume."
+            ) from error
+
+
+@final
+class Spread:
+    """The exchange among agents that are spread over workers: as `within` does it once all are in one place.
+
+    Bytes are those of the method, agent to agent, whatever workers send to each other.
+    """
+
+    def __init__(self, within: Exchange, group: Group) -> None:
+        self.roster = within.roster
+        self._within, self._group = within, group
+
+    def gather(self, number: int, spoken: dict[str, Array]) -> Heard:
+        """Everyone hears everyone, wherever they live."""
+        heard = self._within.gather(number, self._group.everyone(spoken))
+        return Heard(heard.predictions, {name: heard.sent[name] for name in spoken})
+
+
+def join(number: int, size: int, meeting: str = "env://") -> None:
+    """Makes this process worker `number` of `size`. They find each other at `meeting`, a file:// address or env://.
+
+    Workers of one machine talk over its loopback interface alone.
+    """
+    import torch.distributed as dist
+
+    if not meeting.startswith("env:") or _on_one_machine():
+        os.environ["GLOO_SOCKET_IFNAME"] = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
+    try:
+        dist.init_process_group("gloo", init_method=meeting, rank=number, world_size=size, timeout=PATIENCE)
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        raise WorkerLost(f"worker {number} of {size} could not meet the others: {reason}.") from error
+
+
+def leave() -> None:
+    """Ends this process's membership."""
+    import torch.distributed as dist
+
+    dist.destroy_process_group()
+
+
+def _packed(arrays: dict[str, Array]) -> bytes:
+    return save({key: np.asarray(value, order="C") for key, value in arrays.items()})
+
+
+def _on_one_machine() -> bool:
+    local = os.environ.get("MASTER_ADDR", "") in ("localhost", "127.0.0.1", "::1")
+    return local or os.environ.get("LOCAL_WORLD_SIZE") == os.environ.get("WORLD_SIZE")
