@@ -1,5 +1,6 @@
 """The command line: parse, call one function, print. Heavy modules are imported only when a command runs."""
 
+import os
 import signal
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from rich.console import Console
 from consilience.errors import ConsilienceError
 
 if TYPE_CHECKING:
+    from consilience.experiments.jobs import Job
     from consilience.experiments.settings import Settings
     from consilience.runtime.run import Run
 
@@ -39,7 +41,13 @@ Changes = Annotated[
 ]
 Out = Annotated[Path | None, typer.Option("--out", metavar="FOLDER", help="Where to write. Default: runs/NAME-1, ...")]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on where an interrupted run stopped.")]
-Workers = Annotated[int, typer.Option(min=0, help="Runs side by side, one process each. Default: one per core.")]
+Workers = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        help="Processes; runs go side by side, or agents of one are spread. Default: as many as pay off, of the cores.",
+    ),
+]
 DataDir = Annotated[
     Path | None,
     typer.Option("--data-dir", metavar="FOLDER", help="Real data, laid out as on the hub. Default: $CONSILIENCE_DATA."),
@@ -87,7 +95,9 @@ def run(
     claim_folder(folder, resume, overwrite)
     try:
         with _Progress(settings.rounds, 1 + len(settings.references)) as progress:
-            finished = run_experiment(settings, folder, workers, lambda job, *round: progress.show(job.method, *round))
+            finished = run_experiment(
+                settings, folder, workers, lambda job, *round: progress.show(job, job.method, *round)
+            )
     except KeyboardInterrupt:
         _stopped(f"consilience run --resume --out {folder}")
     page = write_page(finished, folder / "report.html")
@@ -143,7 +153,7 @@ def compare(
                 numbers,
                 folder,
                 workers,
-                lambda job, *round: progress.show(f"{job.method}, seed {job.settings.seed}", *round),
+                lambda job, *round: progress.show(job, f"{job.method}, seed {job.settings.seed}", *round),
             )
     except KeyboardInterrupt:
         _stopped(f"the same command, with --resume --out {folder}")
@@ -205,7 +215,7 @@ def reproduce(
     try:
         with _Progress(max(job.settings.rounds for job in jobs), len(jobs)) as progress:
             done = run_jobs(
-                jobs, workers, lambda job, *round: progress.show(f"{job.folder.parts[-3]} {job.method}", *round)
+                jobs, workers, lambda job, *round: progress.show(job, f"{job.folder.parts[-3]} {job.method}", *round)
             )
     except KeyboardInterrupt:
         _stopped("the same command")
@@ -253,7 +263,7 @@ def main() -> None:
     """The program. Errors that the user can mend are one sentence; Ctrl-C and a request to end are no errors."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        app()
+        _under_torchrun() if "RANK" in os.environ else app()
     except ConsilienceError as error:
         _fail(str(error))
     except OSError as error:
@@ -261,6 +271,25 @@ def main() -> None:
         _fail(f"{where}{error.strerror or error}. Rounds that were finished are saved; mend this and use --resume.")
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _under_torchrun() -> None:
+    """Of the processes that torchrun started, the first one does what the user asked for, and the others its work."""
+    from consilience.experiments.jobs import under_torchrun
+
+    if not under_torchrun():
+        app()
+    from consilience.experiments.cluster import dismiss, follow
+
+    if os.environ["RANK"] != "0":
+        follow()
+        return
+    try:
+        app()
+    except SystemExit as end:
+        if not end.code:
+            dismiss()
+        raise
 
 
 class _Progress:
@@ -291,11 +320,12 @@ class _Progress:
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
-    def show(self, what: str, number: int, means: dict[str, float]) -> None:
+    def show(self, job: "Job", what: str, number: int, means: dict[str, float]) -> None:
         """Tells of a finished round."""
         key = "rmse_target" if "rmse_target" in means else "accuracy_target"
         label = "error" if key.startswith("rmse") else "accuracy"
         state = f"{label} {means[key]:.3f}  disagreement {means['spread']:.3f}"
+        state += f"  {job.workers} workers" if job.workers > 1 else ""
         if what not in self._tasks:
             self._tasks[what] = self._bar.add_task(what, total=self._rounds, state="")
         self._bar.update(self._tasks[what], completed=number, state=state, visible=number < self._rounds)
@@ -316,8 +346,6 @@ def _written(paths: "list[Path]") -> None:
 
 
 def _set_data_dir(folder: Path | None) -> None:
-    import os
-
     if folder is not None:
         if not folder.is_dir():
             raise ConsilienceError(f"--data-dir {folder} is not a folder.")

@@ -1,7 +1,7 @@
 """The one place that wires objects: settings in, scenario and agents out."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -67,10 +67,12 @@ def build_scenario(settings: Settings) -> Scenario:
     )
 
 
-def build_agents(settings: Settings, scenario: Scenario) -> list[Agent]:
-    """Agents as they are before the first round, the same for every method."""
+def build_agents(settings: Settings, scenario: Scenario, names: Collection[str] | None = None) -> list[Agent]:
+    """Agents as they are before the first round, the same for every method; all, or those called `names`."""
     agents: list[Agent] = []
     for number, (name, share) in enumerate(scenario.shares.items()):
+        if names is not None and name not in names:
+            continue
         model = settings.models[number % len(settings.models)]
         if model in TORCH_MODELS:
             seed = int(stream(settings.seed, "initial weights", name).integers(2**63))

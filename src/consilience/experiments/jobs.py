@@ -1,4 +1,4 @@
-"""Independent runs side by side: one single-threaded process each, as many at once as there are workers."""
+"""Runs on worker processes: independent ones side by side, the agents of one spread over several."""
 
 import os
 import signal
@@ -6,15 +6,18 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import connection, get_context
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from consilience.errors import ConsilienceError
 from consilience.experiments.settings import Settings
+from consilience.experiments.spread import team_sizes
 from consilience.runtime.run import Run, is_finished, load_run
+from consilience.runtime.workers import WorkerLost, join
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -26,31 +29,57 @@ _PRELOAD = ["consilience.experiments.method", "torch._dynamo", "sklearn.ensemble
 
 @dataclass(frozen=True)
 class Job:
-    """One method with one seed, to be run into `folder`."""
+    """One method with one seed, to be run into `folder`, its agents spread over `workers`."""
 
     settings: Settings
     method: str
     folder: Path
+    workers: int = 1
 
 
 OnJobRound = Callable[[Job, int, dict[str, float]], None]
 """Told the job, the round's number, and the means over agents of every measure."""
 
 
+@dataclass
+class _Worker:
+    """A process that trains some agents of a job."""
+
+    job: Job
+    number: int
+    process: "ForkServerProcess"
+    agents: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        part = f"worker {self.number} (agents {', '.join(self.agents) or 'not known yet'}) of those that ran"
+        what = "the worker that ran" if self.job.workers == 1 else part
+        return f"{what} {self.job.method} (seed {self.job.settings.seed})"
+
+
 def run_jobs(jobs: Sequence[Job], workers: int = 0, on_round: OnJobRound | None = None) -> list[Run]:
     """Runs the jobs that are not finished yet; returns all of them, in order. Numbers do not depend on `workers`.
 
-    `workers` 0 means as many as there are cores.
+    `workers` 0 means as many as pay off, at most one for each core. Under torchrun its processes are the workers.
     """
     told = on_round or (lambda job, number, means: None)
     todo = [job for job in jobs if not is_finished(job.folder)]
-    at_once = min(workers or _cores(), len(todo))
-    if at_once > 1:
-        _side_by_side(todo, at_once, told)
+    at_once = workers or _cores()
+    sizes = team_sizes([(job.settings, job.method) for job in todo], at_once, asked=workers > 0)
+    if under_torchrun():
+        from consilience.experiments.cluster import lead
+
+        lead(todo, told)
+    elif min(at_once, sum(sizes)) > 1:
+        _side_by_side([replace(job, workers=size) for job, size in zip(todo, sizes, strict=True)], at_once, told)
     else:
         for job in todo:
             _run_here(job, partial(told, job))
     return [load_run(job.folder) for job in jobs]
+
+
+def under_torchrun() -> bool:
+    """Whether torchrun, or something like it, started this process as one of several."""
+    return os.environ.keys() >= {"RANK", "WORLD_SIZE", "MASTER_ADDR"} and os.environ["WORLD_SIZE"] != "1"
 
 
 def _run_here(job: Job, on_round: Callable[[int, dict[str, float]], None]) -> None:
@@ -63,58 +92,85 @@ def _side_by_side(todo: Sequence[Job], at_once: int, told: OnJobRound) -> None:
     context = get_context("forkserver")
     context.set_forkserver_preload(_PRELOAD)
     waiting = list(todo)
-    running: dict[Connection, tuple[Job, ForkServerProcess]] = {}
-    try:
-        while waiting or running:
-            while waiting and len(running) < at_once:
-                job = waiting.pop(0)
-                here, there = context.Pipe(duplex=False)
-                process = context.Process(target=_work, args=(job, dict(os.environ), there), daemon=True)
-                process.start()
-                there.close()
-                running[here] = job, process
-            for pipe in connection.wait(list(running)):
-                _hear(pipe, running, told)  # type: ignore[arg-type]
-    finally:
-        for _, process in running.values():
-            process.kill()
-            process.join()
+    running: dict[Connection, _Worker] = {}
+    with TemporaryDirectory(prefix="consilience-") as place:
+        try:
+            while waiting or running:
+                while waiting and len(running) + waiting[0].workers <= at_once:
+                    job, meeting = waiting.pop(0), f"file://{place}/{len(waiting)}"
+                    for number in range(job.workers):
+                        here, there = context.Pipe(duplex=False)
+                        given = (job, number, meeting, dict(os.environ), there)
+                        process = context.Process(target=_work, args=given, daemon=True)
+                        process.start()
+                        there.close()
+                        running[here] = _Worker(job, number, process)
+                for pipe in connection.wait(list(running)):
+                    _hear(pipe, running, told)  # type: ignore[arg-type]
+        finally:
+            for worker in running.values():
+                worker.process.kill()
+                worker.process.join()
 
 
-def _hear(pipe: "Connection", running: "dict[Connection, tuple[Job, ForkServerProcess]]", told: OnJobRound) -> None:
-    """Takes one message of a worker: a round, its end, or what went wrong."""
-    job, process = running[pipe]
+def _hear(pipe: "Connection", running: "dict[Connection, _Worker]", told: OnJobRound) -> None:
+    """Takes one message of a worker: its agents, a round, its end, or what went wrong."""
+    worker = running[pipe]
     try:
         kind, content = pipe.recv()
     except EOFError:
-        process.join()
+        worker.process.join()
         raise ConsilienceError(
-            f"the worker that ran {job.method} (seed {job.settings.seed}) died with exit code {process.exitcode}. "
-            "Finished rounds are saved; go on with --resume."
+            f"{worker} died with exit code {worker.process.exitcode}. Finished rounds are saved; go on with --resume."
         ) from None
-    if kind == "round":
-        told(job, *content)
-    elif kind == "done":
-        process.join()
+    if kind == "agents":
+        worker.agents = content
+    elif kind == "round":
+        told(worker.job, *content)
+    elif kind in ("done", "lost"):
+        worker.process.join()
         del running[pipe]
+        if kind == "lost" and not any(other.job is worker.job for other in running.values()):
+            raise ConsilienceError(content)
     elif kind == "refused":
         raise ConsilienceError(content)
     else:
-        raise RuntimeError(f"the worker that ran {job.method} failed:\n{content}")
+        raise RuntimeError(f"{worker} failed:\n{content}")
 
 
-def _work(job: Job, environment: dict[str, str], pipe: "Connection") -> None:
-    """A worker process: runs one job and tells of its rounds. Its server may have started in another environment."""
+def _work(job: Job, number: int, meeting: str, environment: dict[str, str], pipe: "Connection") -> None:
+    """A worker process: its part of one job, and word of its rounds. Its server may have another environment.
+
+    A worker that has lost another says so and ends: the other's end has the reason.
+    """
+    from consilience.experiments.method import run_method
+
     os.environ.update(environment)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+
+    def tell(kind: str, content: object = None) -> None:
+        pipe.send((kind, content))
+
     try:
-        _run_here(job, lambda number, means: pipe.send(("round", (number, means))))
-        pipe.send(("done", None))
+        if job.workers > 1:
+            join(number, job.workers, meeting)
+        run_method(
+            job.settings,
+            job.method,
+            job.folder,
+            lambda done, means: tell("round", (done, means)),
+            worker=number,
+            workers=job.workers,
+            on_start=partial(tell, "agents"),
+        )
+        tell("done")
+    except WorkerLost as error:
+        tell("lost", str(error))
     except ConsilienceError as error:
-        pipe.send(("refused", str(error)))
+        tell("refused", str(error))
     except Exception:
-        pipe.send(("failed", traceback.format_exc()))
+        tell("failed", traceback.format_exc())
 
 
 def _end_with_parent(parent: int) -> None:

@@ -1,30 +1,56 @@
 """One method on one split: agents are built, trained and recorded in a folder."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from consilience.experiments.build import build_agents, build_scenario, describe
 from consilience.experiments.folders import write_config
 from consilience.experiments.settings import Settings
+from consilience.experiments.spread import expected_costs, spread, units
 from consilience.runtime.exchange import InMemory
 from consilience.runtime.history import Evaluation
 from consilience.runtime.run import OnRound, carry_out
+from consilience.runtime.workers import Group, Spread
 
 
-def run_method(settings: Settings, method: str, folder: Path, on_round: OnRound | None = None) -> None:
-    """Runs `method` into `folder`, going on from the last checkpoint there."""
-    write_config(settings if method == settings.method else replace(settings, method=method), folder)
+def run_method(
+    settings: Settings,
+    method: str,
+    folder: Path,
+    on_round: OnRound | None = None,
+    *,
+    worker: int = 0,
+    workers: int = 1,
+    on_start: Callable[[list[str]], None] | None = None,
+) -> None:
+    """Runs `method` into `folder`, going on from the last checkpoint there.
+
+    With several `workers`, which have joined before, this one trains its part of the agents, told to `on_start`; the
+    first one writes.
+    """
+    if worker == 0:
+        write_config(settings if method == settings.method else replace(settings, method=method), folder)
     scenario = build_scenario(settings)
-    agents = build_agents(settings, scenario)
+    roster = tuple(scenario.shares)
+    costs = expected_costs(settings, {name: len(share.y) for name, share in scenario.shares.items()})
+    holders = spread(units(settings, roster), costs, workers)
+    group = Group(holders, worker, roster)
+    if worker >= group.size:
+        return
+    if on_start is not None:
+        on_start(holders[worker])
+    agents = build_agents(settings, scenario, holders[worker])
     own = {name: (share.test_x, share.test_y) for name, share in scenario.shares.items()}
     carry_out(
         agents,
         scenario.shared,
-        InMemory(tuple(scenario.shares)),
+        Spread(InMemory(roster), group),
         settings.algorithm(method),
         evaluation=Evaluation(scenario.shared_y, (scenario.target_x, scenario.target_y), own),
         facts=describe(settings, scenario, agents, method),
         folder=folder,
         threads=settings.threads,
         on_round=on_round,
+        group=group,
     )

@@ -1,0 +1,65 @@
+"""Runs on processes that torchrun started, on one machine or several. The first one leads, the others follow."""
+
+import json
+import os
+import signal
+import tomllib
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from consilience.experiments.build import DATA_VARIABLE
+from consilience.experiments.jobs import Job, OnJobRound
+from consilience.experiments.method import run_method
+from consilience.experiments.settings import Settings, changed
+from consilience.runtime.workers import Group, join, leave
+
+
+def lead(jobs: Sequence[Job], told: OnJobRound) -> None:
+    """Carries out the jobs one after another, each with its agents spread over all processes."""
+    number, world = _world()
+    for job in jobs:
+        order = {
+            "settings": job.settings.to_toml(),
+            "method": job.method,
+            "folder": str(job.folder),
+            "data": os.environ.get(DATA_VARIABLE, ""),
+        }
+        world.from_first({"job": np.frombuffer(json.dumps(order).encode(), dtype=np.uint8)})
+        run_method(job.settings, job.method, job.folder, partial(told, job), worker=number, workers=world.size)
+
+
+def follow() -> None:
+    """Does this process's part of every job, until the first process has no more. Only the first one writes files.
+
+    The folder of data is the first one's, unless this machine has its own in the environment.
+    """
+    for request in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(request, signal.SIG_DFL)
+    number, world = _world()
+    while "job" in (told := world.from_first({})):
+        order = json.loads(told["job"].tobytes())
+        if order["data"]:
+            os.environ.setdefault(DATA_VARIABLE, order["data"])
+        settings = changed(Settings(), tomllib.loads(order["settings"]), "the first worker")
+        run_method(settings, order["method"], Path(order["folder"]), worker=number, workers=world.size)
+    leave()
+
+
+def dismiss() -> None:
+    """Lets the followers end."""
+    _, world = _world()
+    world.from_first({})
+    leave()
+
+
+def _world() -> tuple[int, Group]:
+    """This process's number, and all processes."""
+    import torch.distributed as dist
+
+    number, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    if not dist.is_initialized():
+        join(number, size)
+    return number, Group([()] * size, number)
