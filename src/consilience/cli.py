@@ -321,11 +321,14 @@ class _Progress:
         self._bar.stop()
 
     def show(self, job: "Job", what: str, number: int, means: dict[str, float]) -> None:
-        """Tells of a finished round."""
+        """Tells of a finished round, or before the first which worker trains which agents."""
+        if not number:
+            parts = [f"worker {place} trains {', '.join(names)}" for place, names in enumerate(job.holders)]
+            self._bar.console.print(f"Agents of {what}: {'; '.join(parts)}.", highlight=False)
+            return
         key = "rmse_target" if "rmse_target" in means else "accuracy_target"
         label = "error" if key.startswith("rmse") else "accuracy"
         state = f"{label} {means[key]:.3f}  disagreement {means['spread']:.3f}"
-        state += f"  {job.workers} workers" if job.workers > 1 else ""
         if what not in self._tasks:
             self._tasks[what] = self._bar.add_task(what, total=self._rounds, state="")
         self._bar.update(self._tasks[what], completed=number, state=state, visible=number < self._rounds)

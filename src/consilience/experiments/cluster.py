@@ -5,6 +5,7 @@ import os
 import signal
 import tomllib
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from consilience.experiments.build import DATA_VARIABLE
 from consilience.experiments.jobs import Job, OnJobRound
 from consilience.experiments.method import run_method
 from consilience.experiments.settings import Settings, changed
-from consilience.runtime.workers import Group, join, leave
+from consilience.runtime.workers import Group, end_with_parent, join, leave
 
 
 def lead(jobs: Sequence[Job], told: OnJobRound) -> None:
@@ -28,7 +29,19 @@ def lead(jobs: Sequence[Job], told: OnJobRound) -> None:
             "data": os.environ.get(DATA_VARIABLE, ""),
         }
         world.from_first({"job": np.frombuffer(json.dumps(order).encode(), dtype=np.uint8)})
-        run_method(job.settings, job.method, job.folder, partial(told, job), worker=number, workers=world.size)
+        run_method(
+            job.settings,
+            job.method,
+            job.folder,
+            partial(told, job),
+            worker=number,
+            workers=world.size,
+            on_start=partial(_tell_start, job, told),
+        )
+
+
+def _tell_start(job: Job, told: OnJobRound, holders: tuple[tuple[str, ...], ...]) -> None:
+    told(replace(job, holders=holders), 0, {})
 
 
 def follow() -> None:
@@ -61,5 +74,6 @@ def _world() -> tuple[int, Group]:
 
     number, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     if not dist.is_initialized():
+        end_with_parent()
         join(number, size)
     return number, Group([()] * size, number)

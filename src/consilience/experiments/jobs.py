@@ -2,8 +2,6 @@
 
 import os
 import signal
-import threading
-import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +15,7 @@ from consilience.errors import ConsilienceError
 from consilience.experiments.settings import Settings
 from consilience.experiments.spread import team_sizes
 from consilience.runtime.run import Run, is_finished, load_run
-from consilience.runtime.workers import WorkerLost, join
+from consilience.runtime.workers import WorkerLost, end_with_parent, join
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -29,16 +27,20 @@ _PRELOAD = ["consilience.experiments.method", "torch._dynamo", "sklearn.ensemble
 
 @dataclass(frozen=True)
 class Job:
-    """One method with one seed, to be run into `folder`, its agents spread over `workers`."""
+    """One method with one seed, to be run into `folder`."""
 
     settings: Settings
     method: str
     folder: Path
     workers: int = 1
+    """Processes that its agents are spread over."""
+    holders: tuple[tuple[str, ...], ...] = ()
+    """The agents of each, known once it has started."""
 
 
 OnJobRound = Callable[[Job, int, dict[str, float]], None]
-"""Told the job, the round's number, and the means over agents of every measure."""
+"""Told the job, the round's number, and the means over agents of every measure: none in round 0, when the agents of a
+job have been spread over workers."""
 
 
 @dataclass
@@ -48,12 +50,13 @@ class _Worker:
     job: Job
     number: int
     process: "ForkServerProcess"
-    agents: Sequence[str] = ()
 
     def __str__(self) -> str:
-        part = f"worker {self.number} (agents {', '.join(self.agents) or 'not known yet'}) of those that ran"
-        what = "the worker that ran" if self.job.workers == 1 else part
-        return f"{what} {self.job.method} (seed {self.job.settings.seed})"
+        what = f"{self.job.method} (seed {self.job.settings.seed})"
+        if self.job.workers == 1:
+            return f"the worker that ran {what}"
+        agents = ", ".join(self.job.holders[self.number]) if self.job.holders else "not known yet"
+        return f"worker {self.number} of {what}, which trained agents {agents},"
 
 
 def run_jobs(jobs: Sequence[Job], workers: int = 0, on_round: OnJobRound | None = None) -> list[Run]:
@@ -123,14 +126,16 @@ def _hear(pipe: "Connection", running: "dict[Connection, _Worker]", told: OnJobR
         raise ConsilienceError(
             f"{worker} died with exit code {worker.process.exitcode}. Finished rounds are saved; go on with --resume."
         ) from None
-    if kind == "agents":
-        worker.agents = content
+    if kind == "start":
+        worker.job = replace(worker.job, holders=content)
+        if worker.number == 0 and worker.job.workers > 1:
+            told(worker.job, 0, {})
     elif kind == "round":
         told(worker.job, *content)
     elif kind in ("done", "lost"):
         worker.process.join()
         del running[pipe]
-        if kind == "lost" and not any(other.job is worker.job for other in running.values()):
+        if kind == "lost" and not any(other.job.folder == worker.job.folder for other in running.values()):
             raise ConsilienceError(content)
     elif kind == "refused":
         raise ConsilienceError(content)
@@ -147,10 +152,13 @@ def _work(job: Job, number: int, meeting: str, environment: dict[str, str], pipe
 
     os.environ.update(environment)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+    end_with_parent()
 
     def tell(kind: str, content: object = None) -> None:
-        pipe.send((kind, content))
+        try:
+            pipe.send((kind, content))
+        except BrokenPipeError:
+            os._exit(1)
 
     try:
         if job.workers > 1:
@@ -162,7 +170,7 @@ def _work(job: Job, number: int, meeting: str, environment: dict[str, str], pipe
             lambda done, means: tell("round", (done, means)),
             worker=number,
             workers=job.workers,
-            on_start=partial(tell, "agents"),
+            on_start=partial(tell, "start"),
         )
         tell("done")
     except WorkerLost as error:
@@ -171,13 +179,6 @@ def _work(job: Job, number: int, meeting: str, environment: dict[str, str], pipe
         tell("refused", str(error))
     except Exception:
         tell("failed", traceback.format_exc())
-
-
-def _end_with_parent(parent: int) -> None:
-    """Ends this process when the program that started it is gone, even if that was killed."""
-    while os.getppid() == parent:
-        time.sleep(0.2)
-    os._exit(1)
 
 
 def _cores() -> int:

@@ -22,12 +22,12 @@ def run_method(
     *,
     worker: int = 0,
     workers: int = 1,
-    on_start: Callable[[list[str]], None] | None = None,
+    on_start: Callable[[tuple[tuple[str, ...], ...]], None] | None = None,
 ) -> None:
     """Runs `method` into `folder`, going on from the last checkpoint there.
 
-    With several `workers`, which have joined before, this one trains its part of the agents, told to `on_start`; the
-    first one writes.
+    With several `workers`, which have joined before, this one trains its part of the agents and the first one
+    writes; `on_start` is told the agents of each.
     """
     if worker == 0:
         write_config(settings if method == settings.method else replace(settings, method=method), folder)
@@ -39,7 +39,7 @@ def run_method(
     if worker >= group.size:
         return
     if on_start is not None:
-        on_start(holders[worker])
+        on_start(tuple(tuple(names) for names in holders))
     agents = build_agents(settings, scenario, holders[worker])
     own = {name: (share.test_x, share.test_y) for name, share in scenario.shares.items()}
     carry_out(

@@ -6,6 +6,8 @@ pickled.
 
 import os
 import socket
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -168,10 +170,11 @@ class Group:
         try:
             yield
         except RuntimeError as error:
-            who = "a worker" if worker is None else f"worker {worker} (agents {', '.join(self.holders[worker])})"
+            who = "another worker" if worker is None else f"worker {worker}"
+            if worker is not None and self.holders[worker]:
+                who += f", which trained agents {', '.join(self.holders[worker])},"
             raise WorkerLost(
-                f"worker {self.number}: {who} does not answer any more. Finished rounds are saved; "
-                "go on with the same command and --resume."
+                f"{who} has died or cannot be reached. Finished rounds are saved; go on with --resume."
             ) from error
 
 
@@ -213,6 +216,17 @@ def leave() -> None:
     import torch.distributed as dist
 
     dist.destroy_process_group()
+
+
+def end_with_parent() -> None:
+    """From now on this process ends when the program that started it is gone, even if that was killed."""
+
+    def watch(parent: int) -> None:
+        while os.getppid() == parent:
+            time.sleep(0.2)
+        os._exit(1)
+
+    threading.Thread(target=watch, args=(os.getppid(),), daemon=True).start()
 
 
 def _packed(arrays: dict[str, Array]) -> bytes:
