@@ -33,7 +33,8 @@ def run_method(
         write_config(settings if method == settings.method else replace(settings, method=method), folder)
     scenario = build_scenario(settings)
     roster = tuple(scenario.shares)
-    costs = expected_costs(settings, {name: len(share.y) for name, share in scenario.shares.items()})
+    samples = {name: len(share.y) for name, share in scenario.shares.items()}
+    costs = expected_costs(settings, samples, scenario.shared[0].size)
     holders = spread(units(settings, roster), costs, workers)
     group = Group(holders, worker, roster)
     if worker >= group.size:

@@ -9,30 +9,33 @@ PAYS_OFF = 30.0
 """Expected seconds of training that every worker must get. Starting one takes a few; below this, fewer are used."""
 
 _MICROSECONDS = {
-    "linear": 15,
-    "mlp": 25,
-    "cnn": 200,
-    "convnet": 120,
-    "resnet20": 4000,
-    "efficientnet": 8000,
-    "efficientnet-pretrained": 8000,
-    "forest": 500,
-    "boosting": 1500,
-    "logistic": 50,
+    "linear": (4, 0.004),
+    "mlp": (8, 0.006),
+    "cnn": (14, 0.07),
+    "convnet": (28, 0.03),
+    "resnet20": (500, 1.0),
+    "efficientnet": (2000, 1.0),
+    "efficientnet-pretrained": (2000, 1.0),
+    "forest": (550, 0.0),
+    "boosting": (2000, 0.0),
+    "logistic": (30, 0.0),
 }
-"""For one sample once through training, on one core: torch models on 32 x 32 colour images, others on 64 features. Only
-the order of magnitude counts, and how models compare."""
+"""For one sample once through training on one core: so many, and so many for each value of the input. Only the order of
+magnitude counts, and how models compare."""
 
-_SAMPLES = {
-    "digits": (1797, 10),
-    "breast-cancer": (569, 2),
-    "heart-disease": (740, 8),
-    "cifar10": (60000, 10),
-    "cifar100": (60000, 100),
-    "fed-isic2019": (23247, 48),
-    "polynomial": (200, 1),
+_REFITTED = ("forest", "boosting", "logistic")
+"""Models that see all private and all shared samples once a round."""
+
+_DATASETS = {
+    "digits": (1797, 10, 64),
+    "breast-cancer": (569, 2, 30),
+    "heart-disease": (740, 8, 13),
+    "cifar10": (60000, 10, 3072),
+    "cifar100": (60000, 100, 3072),
+    "fed-isic2019": (23247, 48, 12288),
+    "polynomial": (200, 1, 1),
 }
-"""Samples of a dataset, and the number of classes (times hospitals) to which `limit` applies."""
+"""Samples; classes (times hospitals), to each of which `limit` applies; values of an input."""
 
 
 def units(settings: Settings, agents: Sequence[str]) -> list[list[str]]:
@@ -40,13 +43,17 @@ def units(settings: Settings, agents: Sequence[str]) -> list[list[str]]:
     return [[name] for name in agents]
 
 
-def expected_costs(settings: Settings, samples: Mapping[str, int]) -> dict[str, float]:
-    """Seconds that each agent trains in a round of collaboration: passes x samples x cost of its model."""
+def expected_costs(settings: Settings, samples: Mapping[str, int], values: int) -> dict[str, float]:
+    """Seconds that each agent trains in a round of collaboration: passes x samples x cost of its model.
+
+    `samples` are the agents' numbers of them, in order; an input has so many `values`.
+    """
     costs = {}
     for number, (name, size) in enumerate(samples.items()):
         model = settings.models[number % len(settings.models)]
-        per_sample = _MICROSECONDS.get(model, 10) * 1e-6
-        if model in ("forest", "boosting", "logistic"):
+        fixed, per_value = _MICROSECONDS.get(model, (10, 0.0))
+        per_sample = (fixed + per_value * values) * 1e-6
+        if model in _REFITTED:
             costs[name] = per_sample * (size + settings.agents * settings.shared_per_agent)
         else:
             costs[name] = per_sample * size * settings.epochs * (1 + settings.shared_batch / settings.batch)
@@ -94,12 +101,14 @@ def team_sizes(runs: Sequence[tuple[Settings, str]], workers: int, asked: bool) 
 
 def _expected_seconds(settings: Settings, method: str) -> float:
     """Of a whole run on one core. Every agent is taken to have the same number of samples."""
-    total, parts = _SAMPLES.get(settings.dataset, (0, 0))
+    total, parts, values = _DATASETS.get(settings.dataset, (0, 0, 0))
+    values = 3 * settings.side**2 or values
     if settings.limit:
         total = min(total, settings.limit * parts)
     each = int(total * (1 - settings.target_fraction) / settings.agents) - settings.shared_per_agent
     each = int(each * (1 - settings.test_fraction))
-    together = sum(expected_costs(settings, {str(agent): max(0, each) for agent in range(settings.agents)}).values())
+    samples = {str(agent): max(0, each) for agent in range(settings.agents)}
+    together = sum(expected_costs(settings, samples, values).values())
     algorithm = settings.algorithm(method)
     warmup = min(algorithm.warmup, settings.rounds) if isinstance(algorithm, Method) else settings.rounds
     alone = together / (1 + settings.shared_batch / settings.batch)
