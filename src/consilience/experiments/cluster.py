@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import signal
 import tomllib
 from collections.abc import Sequence
@@ -11,10 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
+from consilience.errors import ConsilienceError
 from consilience.experiments.build import DATA_VARIABLE
 from consilience.experiments.jobs import Job, OnJobRound
 from consilience.experiments.method import run_method
 from consilience.experiments.settings import Settings, changed
+from consilience.runtime.run import versions
 from consilience.runtime.workers import Group, end_with_parent, join, leave
 
 
@@ -27,6 +30,7 @@ def lead(jobs: Sequence[Job], told: OnJobRound) -> None:
             "method": job.method,
             "folder": str(job.folder),
             "data": os.environ.get(DATA_VARIABLE, ""),
+            "versions": versions(),
         }
         world.from_first({"job": np.frombuffer(json.dumps(order).encode(), dtype=np.uint8)})
         run_method(
@@ -54,11 +58,21 @@ def follow() -> None:
     number, world = _world()
     while "job" in (told := world.from_first({})):
         order = json.loads(told["job"].tobytes())
+        _same_versions(order["versions"], number)
         if order["data"]:
             os.environ.setdefault(DATA_VARIABLE, order["data"])
         settings = changed(Settings(), tomllib.loads(order["settings"]), "the first worker")
         run_method(settings, order["method"], Path(order["folder"]), worker=number, workers=world.size)
     leave()
+
+
+def _same_versions(theirs: dict[str, str], number: int) -> None:
+    differing = [f"{name} {own}, not {theirs.get(name)}" for name, own in versions().items() if theirs.get(name) != own]
+    if differing:
+        raise ConsilienceError(
+            f"worker {number} on {platform.node()} has {', '.join(differing)} as the first worker has. "
+            "Install the same versions on every machine."
+        )
 
 
 def dismiss() -> None:

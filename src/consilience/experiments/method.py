@@ -4,6 +4,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
+from consilience.errors import ConsilienceError
 from consilience.experiments.build import build_agents, build_scenario, describe
 from consilience.experiments.folders import write_config
 from consilience.experiments.settings import Settings
@@ -42,6 +45,8 @@ def run_method(
     if on_start is not None:
         on_start(tuple(tuple(names) for names in holders))
     agents = build_agents(settings, scenario, holders[worker])
+    facts = describe(settings, scenario, agents, method)
+    _same_data(facts["data"], group)
     own = {name: (share.test_x, share.test_y) for name, share in scenario.shares.items()}
     carry_out(
         agents,
@@ -49,9 +54,19 @@ def run_method(
         Spread(InMemory(roster), group),
         settings.algorithm(method),
         evaluation=Evaluation(scenario.shared_y, (scenario.target_x, scenario.target_y), own),
-        facts=describe(settings, scenario, agents, method),
+        facts=facts,
         folder=folder,
         threads=settings.threads,
         on_round=on_round,
         group=group,
     )
+
+
+def _same_data(fingerprint: str, group: Group) -> None:
+    """Refuses workers that read other data than the first one did."""
+    firsts = group.from_first({"data": np.frombuffer(fingerprint.encode(), dtype=np.uint8)})["data"].tobytes().decode()
+    if fingerprint != firsts:
+        raise ConsilienceError(
+            f"worker {group.number} read other data (fingerprint {fingerprint[:12]}) than the first ({firsts[:12]}). "
+            "Put the same data on every machine, and name their folder with --data-dir or CONSILIENCE_DATA."
+        )
