@@ -27,10 +27,15 @@ class Evaluation:
 
 @final
 class History:
-    """Collects one row per round and agent of this process, and one trust matrix per round of collaboration."""
+    """Collects one row per round and agent of this process, and one trust matrix per round of collaboration.
 
-    def __init__(self, agents: Sequence[Agent], evaluation: Evaluation) -> None:
+    Where others live elsewhere, the disagreement after a round is known from the exchange of the next one; after the
+    last round it stays unknown.
+    """
+
+    def __init__(self, agents: Sequence[Agent], evaluation: Evaluation, everyone: bool = True) -> None:
         self._agents = agents
+        self._everyone = everyone
         self._evaluation = evaluation
         self._columns: dict[str, list[float]] = {}
         self._trust: list[Array] = []
@@ -39,7 +44,11 @@ class History:
     def add(self, done: Round) -> dict[str, float]:
         """Records a round. Returns the mean over agents of every measure."""
         f = np.stack([done.predictions[a.name] for a in self._agents])
-        distance, spread = metrics.distances_to_mean(f), metrics.spread(f)
+        distance, spread = np.full(len(f), np.nan), np.nan
+        if self._everyone:
+            distance, spread = metrics.distances_to_mean(f), metrics.spread(f)
+        else:
+            self._fill_in(done)
         first = len(next(iter(self._columns.values()), []))
         for number, agent in enumerate(self._agents):
             row = {"round": done.number, "agent": number} | self._scores(agent, f[number])
@@ -52,6 +61,18 @@ class History:
             self._trust.append(done.trust)
             self._trust_rounds.append(done.number)
         return {key: float(np.mean(values[first:])) for key, values in self._columns.items()}
+
+    def _fill_in(self, done: Round) -> None:
+        """The disagreement after the round before, from what was heard at the start of this one."""
+        if not done.exchanged or done.number - 1 not in self._columns.get("round", [])[-1:]:
+            return
+        f = np.stack(list(done.exchanged.values()))
+        distance, names = metrics.distances_to_mean(f), list(done.exchanged)
+        for number, agent in enumerate(self._agents):
+            row = number - len(self._agents)
+            if agent.name in names:
+                self._columns["disagreement"][row] = float(distance[names.index(agent.name)])
+                self._columns["spread"][row] = float(metrics.spread(f))
 
     def frame(self) -> "pd.DataFrame":
         """The rows as a DataFrame, sorted by round, agents by name."""

@@ -111,7 +111,7 @@ def carry_out(
     with one, and the numbers do not depend on how many cores a machine has.
     """
     began = time.perf_counter()
-    history = History(agents, evaluation)
+    history = History(agents, evaluation, everyone=len(agents) == len(exchange.roster))
     start, seconds_before = Start(), 0.0
     if folder is not None:
         with _limited(threads):
