@@ -44,8 +44,9 @@ def read_labelled(path: Path, label: str, classes: tuple[str, ...], columns: lis
 def _class_numbers(y: "NDArray[np.generic]", classes: tuple[str, ...], path: Path) -> "Array":
     """Labels given as class names or as numbers 0, 1, ... in the order of the classes."""
     if np.issubdtype(y.dtype, np.number):
-        good = np.isfinite(y.astype(float)) & (y == np.floor(y.astype(float))) & (y >= 0) & (y < len(classes))
-        numbers = np.where(good, y, 0).astype(np.int64)
+        values = y.astype(np.float64)
+        good = (values == np.floor(values)) & (values >= 0) & (values < len(classes))
+        numbers = np.where(good, values, 0).astype(np.int64)
     else:
         place = {name: number for number, name in enumerate(classes)}
         found = [place.get(str(value), -1) for value in y]
@@ -73,9 +74,7 @@ def _member(path: Path, name: str) -> "Array":
         with np.load(path, allow_pickle=False) as arrays:
             return np.asarray(arrays[name])
     except KeyError:
-        raise ConsilienceError(
-            f"{path} holds no array {name!r}. Save it with numpy.savez(path, x=..., y=...)."
-        ) from None
+        raise ConsilienceError(f"{path} holds no array {name!r}. Save it with numpy.savez.") from None
     except (OSError, ValueError) as error:
         raise ConsilienceError(f"{path} cannot be read: {error}.") from error
 

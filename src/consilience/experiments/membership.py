@@ -11,7 +11,14 @@ from consilience.errors import ConsilienceError
 from consilience.experiments.settings import Settings, changed
 from consilience.runtime.checkpoint import write_atomically
 from consilience.runtime.peers import keys
-from consilience.runtime.peers.federation import Federation, Member, default_quorum, fingerprint, parse_member
+from consilience.runtime.peers.federation import (
+    Federation,
+    Member,
+    check_member,
+    default_quorum,
+    fingerprint,
+    parse_member,
+)
 
 SETTINGS = (
     "method",
@@ -56,11 +63,11 @@ def make_keys(folder: Path, agent: str, address: str, authority: Path | None = N
 
     With an `authority` for trials, which is made if it does not exist, also keys/tls.key, tls.crt and ca.crt.
     """
+    check_member(Member(agent, address, agent, "00" * 32))
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "keys").mkdir(mode=0o700, exist_ok=True)
     public = keys.new_signing_key(folder / "keys" / "signing.key")
     member = Member(agent, address, agent, public)
-    Federation("check", "", ("a", "b"), 1, "", 1.0, 2, {}, (member, _somebody_else()))
     written = [folder / "keys" / "signing.key", folder / "member.toml", folder / "site.toml"]
     if authority is not None:
         if not (authority / "ca.key").is_file():
@@ -111,7 +118,3 @@ def new_federation(
         settings={key: getattr(settings, key) for key in SETTINGS},
         roster=tuple(roster),
     )
-
-
-def _somebody_else() -> Member:
-    return Member("somebody-else", "localhost:1", "somebody else", "00" * 32)

@@ -240,7 +240,8 @@ def _scaled(prepared: Prepared, x: Array, y: Array) -> tuple[Array, Array]:
 def scaled(x: Array, shared: Array) -> Array:
     """`x` with the mean and deviation of the shared data taken out."""
     mean, deviation = shared.mean(axis=0), shared.std(axis=0)
-    return ((x - mean) / np.where(deviation > 0, deviation, 1)).astype(np.float32)
+    scaled_x: Array = ((x - mean) / np.where(deviation > 0, deviation, 1)).astype(np.float32)
+    return scaled_x
 
 
 def _facts(prepared: Prepared, agent: Agent) -> dict[str, Any]:

@@ -56,13 +56,11 @@ def lay_out(
     return sites
 
 
-def start_agent(site: Path, **options: object) -> "subprocess.Popen[str]":
+def start_agent(site: Path) -> "subprocess.Popen[str]":
     """The process of one site."""
     command = [sys.executable, "-m", "consilience", "agent", "--site", str(site)]
     environment = os.environ | {"PYTHONUNBUFFERED": "1", "COLUMNS": "160"}
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, **options
-    )
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
 
 
 def try_federation(data_dir: Path | None, out: Path, say: OnLine, ready: Callable[[], None]) -> dict[str, Run]:

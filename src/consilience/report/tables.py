@@ -137,18 +137,15 @@ def site_grid(runs: dict[str, Run]) -> Grid:
         alone = known.loc[: max(run.summary["warmup"], 1)].iloc[-1]
         last = known.iloc[-1]
         own, domain = (
-            f"{_number(alone[f'accuracy_{place}'])} -> {_number(last[f'accuracy_{place}'])}"
+            f"{_number(alone[f'accuracy_{place}'])} → {_number(last[f'accuracy_{place}'])}"
             for place in ("own", "target")
         )
-        model = next(agent["model"] for agent in run.summary["agents"] if agent["name"] == name)
         most = "-"
         if len(run.trust):
             row = np.where([other == name for other in run.names], 0, run.trust[-1][0])
             most = f"{run.names[int(row.argmax())]} ({row.max():.2f})"
-        sent = size(int(run.metrics["bytes_sent"].sum()))
-        rows.append((name, model, own, domain, most, f"{len(known)} of {run.summary['rounds']}", sent))
-    headings = ("site", "model", "own test data", "target domain", "trusts most", "rounds", "sent")
-    return Grid("Accuracy alone -> together", headings, rows, words=2)
+        rows.append((name, own, domain, most, f"{len(known)}/{run.summary['rounds']}"))
+    return Grid("Accuracy alone → together", ("site", "own data", "target", "trusts most", "rounds"), rows)
 
 
 def compare_grid(lines: Sequence["Line"], score: str, seeds: int) -> Grid:

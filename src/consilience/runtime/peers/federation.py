@@ -64,14 +64,9 @@ class Federation:
     def __post_init__(self) -> None:
         problem = ""
         names = [member.agent for member in self.roster]
-        for name in [self.name, *names]:
-            if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", name):
-                problem = f"the name {name!r} must be 1 to 64 letters, digits, dots, dashes or underscores"
+        _check_name(self.name)
         for member in self.roster:
-            if not re.fullmatch(r".+:\d{1,5}", member.address):
-                problem = f"the address {member.address!r} of {member.agent} is not host:port"
-            elif not is_public_key(member.key):
-                problem = f"the key of {member.agent} is no Ed25519 public key in hexadecimal"
+            check_member(member)
         for what, values in (
             ("agent", names),
             ("certificate name", [member.certificate for member in self.roster]),
@@ -124,6 +119,15 @@ class Federation:
             for key in sorted(ours.keys() | theirs.keys())
             if ours.get(key) != theirs.get(key)
         ]
+
+
+def check_member(member: Member) -> None:
+    """An error if a member's name, address or key cannot be one."""
+    _check_name(member.agent)
+    if not re.fullmatch(r".+:\d{1,5}", member.address):
+        raise ConsilienceError(f"the address {member.address!r} of {member.agent} is not host:port.")
+    if not is_public_key(member.key):
+        raise ConsilienceError(f"the key of {member.agent} is no Ed25519 public key in hexadecimal.")
 
 
 def default_quorum(members: int) -> int:
@@ -199,6 +203,11 @@ def _checked(values: Any, types: dict[str, Any], where: str) -> dict[str, Any]:
         if not isinstance(values[key], kind) or isinstance(values[key], bool):
             raise ConsilienceError(f"{where}: {key} is {values[key]!r}, which is not of the right type.")
     return dict(values)
+
+
+def _check_name(name: str) -> None:
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", name):
+        raise ConsilienceError(f"the name {name!r} must be 1 to 64 letters, digits, dots, dashes or underscores.")
 
 
 def _flat(federation: Federation) -> dict[str, Any]:

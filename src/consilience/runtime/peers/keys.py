@@ -75,7 +75,7 @@ def new_authority(folder: Path, name: str = "consilience trial CA", days: int = 
 
 
 def issue_certificate(authority: Path, folder: Path, name: str, host: str, days: float = 90) -> None:
-    """Writes tls.key and tls.crt for the common name `name` at `host`, signed by the authority's key, and its ca.crt."""
+    """Writes tls.key and tls.crt for the common name `name` at `host`, signed by the authority; and its ca.crt."""
     issuer = x509.load_pem_x509_certificate((authority / "ca.crt").read_bytes())
     signer = serialization.load_pem_private_key((authority / "ca.key").read_bytes(), password=None)
     if not isinstance(signer, ec.EllipticCurvePrivateKey):

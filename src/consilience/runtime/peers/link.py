@@ -32,17 +32,18 @@ def key_of(federation: Federation, agent: str, tail: str) -> str:
 
 def open_session(federation: Federation, me: str, tls: Tls, listen: str, largest: int) -> "zenoh.Session":
     """A session of agent `me`. `listen` is host:port, or empty to listen nowhere; `largest` the bytes of a message."""
-    zenoh = zenoh_module()
-    config = zenoh.Config()
+    module = zenoh_module()
+    config = module.Config()
     for path, value in _settings(federation, me, tls, listen, largest).items():
         config.insert_json5(path, json.dumps(value))
     try:
-        return zenoh.open(config)
-    except zenoh.ZError as error:
+        session: zenoh.Session = module.open(config)
+    except module.ZError as error:
         raise ConsilienceError(
             f"agent {me!r} cannot listen at {listen} ({_first_line(error)}). "
             "Is another process of this site running, or the address not this machine's? Set `listen` in site.toml."
         ) from error
+    return session
 
 
 def zenoh_module() -> Any:

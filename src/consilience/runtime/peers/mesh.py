@@ -139,7 +139,7 @@ class Mesh:
         """Leaves."""
         self._audit.sync()
         self._shelf.clear()
-        self._session.close()
+        self._session.close()  # type: ignore[no-untyped-call]
 
     def statuses(self, seconds: float) -> dict[str, Status | str]:
         """What each peer says of itself within so many seconds, or why it is not one of us."""
@@ -245,7 +245,7 @@ class Mesh:
         self._audit.add("excluded", round=one.round, agent=name, evidence=str(path))
         if name == self._me:
             raise ConsilienceError(
-                f"someone else signs with this site's key (evidence: {path}). Stop, tell the others, and make a new key."
+                f"someone else signs with this site's key (evidence: {path}). Tell the others, and make a new key."
             )
         self._excluded.add(name)
         self._say(f"{name} signed two different predictions for round {one.round}: excluded; evidence in {path}")

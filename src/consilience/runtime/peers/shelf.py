@@ -82,14 +82,14 @@ class Shelf:
             query.reply(query.key_expr, self._status(query))
         else:
             query.reply_err(self._status(query))
-        query.drop()
+        query.drop()  # type: ignore[no-untyped-call]
 
     def clear(self) -> None:
         """Lets go of questions that wait."""
         with self._lock:
             waiting, self._waiting = self._waiting, []
         for _, _, query in waiting:
-            query.drop()
+            query.drop()  # type: ignore[no-untyped-call]
 
     def _hold(self, number: int, query: "zenoh.Query") -> None:
         now = time.monotonic()
