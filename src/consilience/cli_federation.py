@@ -178,7 +178,7 @@ def _print_findings(me: str, findings: "list[Finding]") -> None:
             one.agent,
             one.reachable or f"yes, {one.address}",
             one.certificate_problem or until,
-            "-" if one.clock is None else f"{one.clock:+.1f} s",
+            "-" if one.clock is None else f"{one.clock:+.2f} s",
             agrees or ("same" if one.answered else "no answer"),
         )
     console.print(table)

@@ -2,7 +2,6 @@
 
 import socket
 import ssl
-import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -15,18 +14,18 @@ from consilience.runtime.peers.mesh import Mesh
 
 @dataclass(frozen=True)
 class Finding:
-    """What is known of one peer. Empty strings mean: in order."""
+    """What is known of one peer."""
 
     agent: str
     address: str
     reachable: str
-    """in order, or why not."""
+    """Why it is not; empty if it is."""
     certificate: Certificate | None
     certificate_problem: str
     clock: float | None
     """Seconds that its clock is ahead of ours."""
     federation: str
-    """in order, or what differs; None if it did not answer."""
+    """What differs in its federation file or shared data; empty if nothing does."""
     answered: bool
 
     @property
@@ -37,19 +36,21 @@ class Finding:
 
 def examine(federation: Federation, me: str, tls: Tls, mesh: Mesh, seconds: float = 8.0) -> list[Finding]:
     """One finding per peer. Peers answer while their agent or their doctor runs."""
-    statuses, findings = mesh.statuses(seconds), []
-    now = time.time()
-    for member in federation.roster:
-        if member.agent == me:
-            continue
-        problem, certificate = _handshake(member, tls)
+    peers = [member for member in federation.roster if member.agent != me]
+    met = {member.agent: _handshake(member, tls) for member in peers}
+    statuses = mesh.statuses(seconds)
+    findings = []
+    for member in peers:
+        problem, certificate = met[member.agent]
+        if problem:
+            problem, certificate = _handshake(member, tls)
         wrong = ""
         if certificate is not None:
             wrong = certificate.problem(datetime.now(UTC))
             if not wrong and certificate.name != member.certificate:
                 wrong = f"is that of {certificate.name!r}, not of {member.certificate!r}"
         status = statuses.get(member.agent)
-        clock = status.clock - now if isinstance(status, Status) else None
+        clock = status.clock if isinstance(status, Status) else None
         differs = status if isinstance(status, str) else ""
         if isinstance(status, Status) and not status.same_shared:
             differs = "shared data"

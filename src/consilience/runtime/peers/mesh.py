@@ -4,6 +4,7 @@ import json
 import secrets
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, final
@@ -142,13 +143,15 @@ class Mesh:
         self._session.close()  # type: ignore[no-untyped-call]
 
     def statuses(self, seconds: float) -> dict[str, Status | str]:
-        """What each peer says of itself within so many seconds, or why it is not one of us."""
+        """What each peer says of itself within so many seconds, its clock against ours, or why it is not one of us."""
         end, found = time.monotonic() + seconds, dict[str, Status | str]()
         while time.monotonic() < end and len(found) < len(self._peers):
             for peer in sorted(self._alive - found.keys()):
                 self._ask(peer, "status", 0)
             event = self._next_event(0.2)
-            if event is not None and event.kind in ("status", "refused"):
+            if event is not None and event.kind == "status":
+                found[event.peer] = replace(event.content, clock=event.content.clock - time.time())
+            elif event is not None and event.kind == "refused":
                 found[event.peer] = event.content
         return found
 
