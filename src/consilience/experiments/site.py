@@ -247,7 +247,7 @@ def scaled(x: Array, shared: Array) -> Array:
 def _facts(prepared: Prepared, agent: Agent) -> dict[str, Any]:
     federation, settings = prepared.federation, prepared.settings
     known = describe([agent])[0]
-    strangers = {"model": "unknown", "samples": 0, "low_quality": False, "parameters": None}
+    strangers = {"model": "unknown", "samples": None, "low_quality": False, "parameters": None}
     agents = [
         known if name == agent.name else {"name": name, **strangers, "class_counts": [0] * len(federation.classes)}
         for name in federation.names
