@@ -253,6 +253,7 @@ def presets(
 app.command()(cli_federation.keys)
 app.command()(cli_federation.agent)
 app.command()(cli_federation.doctor)
+app.command()(cli_federation.predict)
 app.add_typer(cli_federation.federation, name="federation")
 
 

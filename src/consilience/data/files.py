@@ -1,5 +1,6 @@
 """Data from a site's own files: npz, npy, csv or parquet. Nothing in them is executed."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,14 +17,18 @@ if TYPE_CHECKING:
 KINDS = (".npz", ".npy", ".csv", ".parquet")
 
 
-def read_features(path: Path) -> "tuple[Array, list[str]]":
-    """Samples without labels: an array, or `x` of an npz file, or all columns of a table; and the columns' names."""
+def read_features(path: Path, columns: Sequence[str] = ()) -> "tuple[Array, list[str]]":
+    """Samples without labels: an array, or `x` of an npz file, or the columns of a table; and the columns' names.
+
+    Of a table the given `columns` are used, in their order, or all.
+    """
     if path.suffix == ".npy":
         return _numbers(_load(path), path), []
     if path.suffix == ".npz":
         return _numbers(_member(path, "x"), path), []
     table = _table(path)
-    return _matrix(table, list(table.columns), path), list(table.columns)
+    wanted = list(columns or table.columns)
+    return _matrix(table, wanted, path), wanted
 
 
 def read_labelled(path: Path, label: str, classes: tuple[str, ...], columns: list[str]) -> "tuple[Array, Array]":
@@ -35,9 +40,7 @@ def read_labelled(path: Path, label: str, classes: tuple[str, ...], columns: lis
         return _numbers(_member(path, "x"), path), _class_numbers(_member(path, "y"), classes, path)
     table = _table(path)
     wanted = columns or [name for name in table.columns if name != label]
-    missing = [name for name in [label, *wanted] if name not in table.columns]
-    if missing:
-        raise ConsilienceError(f"{path} has no column {missing[0]!r}. It has: {', '.join(map(str, table.columns))}.")
+    _check_columns(table, [label, *wanted], path)
     return _matrix(table, wanted, path), _class_numbers(table[label].to_numpy(), classes, path)
 
 
@@ -90,7 +93,14 @@ def _table(path: Path) -> "pd.DataFrame":
         raise ConsilienceError(f"{path} cannot be read: {error}.") from error
 
 
+def _check_columns(table: "pd.DataFrame", columns: list[str], path: Path) -> None:
+    missing = [name for name in columns if name not in table.columns]
+    if missing:
+        raise ConsilienceError(f"{path} has no column {missing[0]!r}. It has: {', '.join(map(str, table.columns))}.")
+
+
 def _matrix(table: "pd.DataFrame", columns: list[str], path: Path) -> "Array":
+    _check_columns(table, columns, path)
     words = [name for name in columns if not np.issubdtype(np.asarray(table[name]).dtype, np.number)]
     if words:
         raise ConsilienceError(f"{path}: the column {words[0]!r} holds no numbers. Encode it as numbers at every site.")

@@ -19,6 +19,7 @@ from consilience.errors import ConsilienceError
 from consilience.experiments.build import build_agent
 from consilience.experiments.folders import write_config
 from consilience.experiments.settings import Settings, changed
+from consilience.runtime import checkpoint
 from consilience.runtime.checkpoint import write_atomically
 from consilience.runtime.history import Evaluation
 from consilience.runtime.peers import keys
@@ -71,7 +72,13 @@ class Prepared:
     federation: Federation
     settings: Settings
     shared: Array
+    columns: list[str]
+    """Names of the shared data's columns, if they have any."""
     tls: Tls
+
+    def features(self, x: Array) -> Array:
+        """Samples as the site's model takes them."""
+        return scaled(x, self.shared) if self.site.standardise else x
 
     def path(self, name: str) -> Path:
         """A path in site.toml."""
@@ -116,7 +123,7 @@ def prepare(path: Path) -> Prepared:
     if problem:
         raise ConsilienceError(f"the certificate {tls.certificate} {problem}. Get a new one from your CA.")
     keys.read_certificate(tls.authority)
-    shared, _ = read_features(folder / site.shared)
+    shared, columns = read_features(folder / site.shared)
     if fingerprint(shared) != federation.shared:
         raise ConsilienceError(
             f"the shared data in {folder / site.shared} are not those of the federation file "
@@ -124,7 +131,7 @@ def prepare(path: Path) -> Prepared:
             "All sites need the same samples in the same order; get the file again."
         )
     settings = changed(Settings(), federation.settings, f"{folder / site.federation}, settings")
-    return Prepared(site, folder, federation, settings, shared, tls)
+    return Prepared(site, folder, federation, settings, shared, columns, tls)
 
 
 def read_site(path: Path) -> Site:
@@ -163,7 +170,7 @@ def run_site(prepared: Prepared, say: Say, on_round: OnRound | None = None) -> R
         mesh.meet()
         run = carry_out(
             [agent],
-            scaled(prepared.shared, prepared.shared) if prepared.site.standardise else prepared.shared,
+            prepared.features(prepared.shared),
             mesh,
             settings.algorithm(settings.method),
             evaluation=evaluation,
@@ -182,19 +189,33 @@ def run_site(prepared: Prepared, say: Say, on_round: OnRound | None = None) -> R
     return run
 
 
+def predict(prepared: Prepared, path: Path) -> Array:
+    """Class probabilities (samples, classes) of the site's improved model for the samples in a file."""
+    done, arrays, _ = checkpoint.read(prepared.out / "checkpoint")
+    if not done:
+        raise ConsilienceError(f"{prepared.out} holds no trained model yet. Run `consilience agent` first.")
+    agent, _ = build_site_agent(prepared)
+    prefix = f"agent/{agent.name}/"
+    state = {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
+    agent.restore(state, prepared.features(prepared.shared))
+    x, _ = read_features(path, prepared.columns)
+    return agent.predict(prepared.features(x))
+
+
 def build_site_agent(prepared: Prepared) -> tuple[Agent, Evaluation]:
     """The site's agent, and the data it is measured on."""
     site, classes = prepared.site, prepared.federation.classes
     target = None
     if site.target:
-        target = _scaled(prepared, *_labelled(prepared, site.target))
+        target = _labelled(prepared, site.target)
     if site.python:
-        return _own_agent(prepared), Evaluation(target=target)
+        own = {site.agent: _labelled(prepared, site.test)} if site.test else {}
+        return _own_agent(prepared), Evaluation(target=target, own=own)
     if not site.data:
         raise ConsilienceError(f"the model {site.model!r} needs `data`, the site's private training data.")
-    x, y = _scaled(prepared, *_labelled(prepared, site.data))
+    x, y = _labelled(prepared, site.data)
     if site.test:
-        test = _scaled(prepared, *_labelled(prepared, site.test))
+        test = _labelled(prepared, site.test)
     else:
         order = stream(prepared.settings.seed, "own test", site.agent).permutation(len(y))
         held, kept = np.split(order, [len(y) // 5])
@@ -229,12 +250,8 @@ def _own_agent(prepared: Prepared) -> Agent:
 
 
 def _labelled(prepared: Prepared, name: str) -> tuple[Array, Array]:
-    _, columns = read_features(prepared.path(prepared.site.shared))
-    return read_labelled(prepared.path(name), prepared.site.label, prepared.federation.classes, columns)
-
-
-def _scaled(prepared: Prepared, x: Array, y: Array) -> tuple[Array, Array]:
-    return scaled(x, prepared.shared) if prepared.site.standardise else x, y
+    x, y = read_labelled(prepared.path(name), prepared.site.label, prepared.federation.classes, prepared.columns)
+    return prepared.features(x), y
 
 
 def scaled(x: Array, shared: Array) -> Array:
