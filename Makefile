@@ -3,10 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 PIP := $(VENV)/bin/pip --disable-pip-version-check install -q -c constraints.txt
 
-.PHONY: run test lint format clean
+.PHONY: run federation test lint format clean
 
 run: $(VENV)/run.stamp  ## install the package and run the default experiment
 	$(VENV)/bin/consilience run
+
+federation: $(VENV)/peers.stamp  ## four sites as four processes on this machine, from keys to report
+	$(VENV)/bin/consilience federation try
 
 test: $(VENV)/dev.stamp lint  ## install the development tools and pass the tests
 	$(VENV)/bin/python -m pytest
@@ -33,7 +36,12 @@ $(VENV)/run.stamp: $(VENV)/bin/pip pyproject.toml constraints.txt
 	$(PIP) -e .
 	@touch $@
 
+$(VENV)/peers.stamp: $(VENV)/bin/pip pyproject.toml constraints.txt
+	@echo "Installing consilience and what sites need to talk into $(VENV) (about a minute) ..."
+	$(PIP) -e '.[peers]'
+	@touch $@ $(VENV)/run.stamp
+
 $(VENV)/dev.stamp: $(VENV)/bin/pip pyproject.toml constraints.txt
 	@echo "Installing consilience and its development tools into $(VENV) (about two minutes) ..."
 	$(PIP) -e '.[dev]'
-	@touch $@ $(VENV)/run.stamp
+	@touch $@ $(VENV)/run.stamp $(VENV)/peers.stamp

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 
+from consilience import cli_federation
 from consilience.errors import ConsilienceError
 
 if TYPE_CHECKING:
@@ -257,6 +258,13 @@ def presets(
         console.print(Settings().to_toml(), end="", highlight=False, markup=False, soft_wrap=True)
         return
     _list({name: preset_text(name).splitlines()[0].removeprefix("# ") for name in preset_names()})
+
+
+app.command()(cli_federation.keys)
+app.command()(cli_federation.agent)
+app.command()(cli_federation.doctor)
+app.command()(cli_federation.predict)
+app.add_typer(cli_federation.federation, name="federation")
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from consilience.agents import models
-from consilience.agents.protocol import Agent
+from consilience.agents.protocol import Agent, Array
 from consilience.agents.protocol import describe as describe_agents
 from consilience.agents.sklearn_agent import SklearnAgent
 from consilience.agents.torch_agent import TorchAgent
@@ -69,44 +69,34 @@ def build_scenario(settings: Settings) -> Scenario:
 
 def build_agents(settings: Settings, scenario: Scenario, names: Collection[str] | None = None) -> list[Agent]:
     """Agents as they are before the first round, the same for every method; all, or those called `names`."""
-    agents: list[Agent] = []
-    for number, (name, share) in enumerate(scenario.shares.items()):
-        if names is not None and name not in names:
-            continue
-        model = settings.models[number % len(settings.models)]
-        if model in TORCH_MODELS:
-            seed = int(stream(settings.seed, "initial weights", name).integers(2**63))
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(seed)
-                network = TORCH_MODELS[model](share.x.shape[1:], len(scenario.classes))
-            agents.append(
-                TorchAgent(
-                    network,
-                    share.x,
-                    share.y,
-                    name,
-                    kind=model,
-                    epochs=settings.epochs,
-                    batch=settings.batch,
-                    shared_batch=settings.shared_batch,
-                    lr=settings.lr,
-                    seed=settings.seed,
-                )
-            )
-        else:
-            estimator = _estimator(model)
-            agents.append(
-                SklearnAgent(
-                    estimator,
-                    share.x,
-                    share.y,
-                    name,
-                    classes=len(scenario.classes),
-                    kind=model,
-                    seed=settings.seed,
-                )
-            )
-    return agents
+    models = settings.models
+    return [
+        build_agent(settings, name, models[number % len(models)], share.x, share.y, len(scenario.classes))
+        for number, (name, share) in enumerate(scenario.shares.items())
+        if names is None or name in names
+    ]
+
+
+def build_agent(settings: Settings, name: str, model: str, x: Array, y: Array, classes: int) -> Agent:
+    """One agent with a built-in model and private data (x, y)."""
+    if model not in TORCH_MODELS:
+        return SklearnAgent(_estimator(model), x, y, name, classes=classes, kind=model, seed=settings.seed)
+    seed = int(stream(settings.seed, "initial weights", name).integers(2**63))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = TORCH_MODELS[model](x.shape[1:], classes)
+    return TorchAgent(
+        network,
+        x,
+        y,
+        name,
+        kind=model,
+        epochs=settings.epochs,
+        batch=settings.batch,
+        shared_batch=settings.shared_batch,
+        lr=settings.lr,
+        seed=settings.seed,
+    )
 
 
 def describe(settings: Settings, scenario: Scenario, agents: list[Agent], method: str) -> dict[str, Any]:

@@ -129,6 +129,25 @@ def weights_sentence(run: Run) -> str:
     return text + "."
 
 
+def site_grid(runs: dict[str, Run]) -> Grid:
+    """What sites of a federation gained: scores at the end of the warm-up and of the run, and whom each trusts most."""
+    rows = []
+    for name, run in runs.items():
+        known = run.metrics.set_index("round")
+        alone = known.loc[: max(run.summary["warmup"], 1)].iloc[-1]
+        last = known.iloc[-1]
+        own, domain = (
+            f"{_number(alone[f'accuracy_{place}'])} → {_number(last[f'accuracy_{place}'])}"
+            for place in ("own", "target")
+        )
+        most = "-"
+        if len(run.trust):
+            row = np.where([other == name for other in run.names], 0, run.trust[-1][0])
+            most = f"{run.names[int(row.argmax())]} ({row.max():.2f})"
+        rows.append((name, own, domain, most, f"{len(known)}/{run.summary['rounds']}"))
+    return Grid("Accuracy alone → together", ("site", "own data", "target", "trusts most", "rounds"), rows)
+
+
 def compare_grid(lines: Sequence["Line"], score: str, seeds: int) -> Grid:
     """A comparison: mean, worst agent, gain over alone and difference to the first method, with 95 % intervals."""
     rows = []

@@ -17,6 +17,8 @@ class Heard:
     """Predictions on the shared data by agent. An agent that is missing here was not heard this round."""
     sent: dict[str, int]
     """Bytes that each agent of this process sent."""
+    number: int = 0
+    """The round that was exchanged, if it is later than the one asked for: a site that was away takes it up."""
 
 
 class Exchange(Protocol):

@@ -49,10 +49,14 @@ class Evaluation:
 
 @final
 class History:
-    """Collects one row per round and agent, and one trust matrix per round of collaboration."""
+    """Collects one row per round and agent, and one trust matrix per round of collaboration.
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self._names = names
+    Where others live at other sites, the disagreement after a round is known from the exchange of the next one; after
+    the last round it stays unknown.
+    """
+
+    def __init__(self, names: Sequence[str], everyone: bool = True) -> None:
+        self._names, self._everyone = names, everyone
         self._columns: dict[str, list[float]] = {}
         self._trust: list[Array] = []
         self._trust_rounds: list[int] = []
@@ -60,7 +64,11 @@ class History:
     def add(self, done: Round, scores: dict[str, dict[str, float]]) -> dict[str, float]:
         """Records a round and every agent's `scores` in it. Returns the mean over agents of every measure."""
         f = np.stack([done.predictions[name] for name in self._names])
-        distance, spread = metrics.distances_to_mean(f), metrics.spread(f)
+        distance, spread = np.full(len(f), np.nan), np.nan
+        if self._everyone:
+            distance, spread = metrics.distances_to_mean(f), metrics.spread(f)
+        else:
+            self._fill_in(done)
         first = len(next(iter(self._columns.values()), []))
         for number, name in enumerate(self._names):
             row = {"round": done.number, "agent": number} | scores[name]
@@ -73,6 +81,17 @@ class History:
             self._trust.append(done.trust)
             self._trust_rounds.append(done.number)
         return {key: float(np.mean(values[first:])) for key, values in self._columns.items()}
+
+    def _fill_in(self, done: Round) -> None:
+        """The disagreement after the round before, from what was heard at the start of this one."""
+        if not done.exchanged or done.number - 1 not in self._columns.get("round", [])[-1:]:
+            return
+        f = np.stack(list(done.exchanged.values()))
+        distance, heard = metrics.distances_to_mean(f), list(done.exchanged)
+        for number, name in enumerate(self._names):
+            if name in heard:
+                self._columns["disagreement"][number - len(self._names)] = float(distance[heard.index(name)])
+                self._columns["spread"][number - len(self._names)] = float(metrics.spread(f))
 
     def frame(self) -> "pd.DataFrame":
         """The rows as a DataFrame, sorted by round, agents by name."""

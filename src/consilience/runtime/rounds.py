@@ -74,6 +74,8 @@ class Round:
     """The trust matrix that later rounds may use again."""
     server: dict[str, Array] = field(default_factory=dict)
     """What the server of a federated method keeps from round to round."""
+    exchanged: dict[str, Array] = field(default_factory=dict)
+    """What was heard before training, which is what everyone predicted after the round before."""
 
 
 @dataclass(frozen=True)
@@ -98,14 +100,17 @@ def consensus(
     kept = start.kept
     own = np.array([exchange.roster.index(a.name) for a in agents])
     spoken = {a.name: _published(a, shared) for a in agents}
-    for t in range(start.rounds_done + 1, method.rounds + 1):
+    t = start.rounds_done
+    while t < method.rounds:
+        t += 1
         psi: dict[str, Array] = {}
         w: Array | None = None
         names: tuple[str, ...] = ()
         sent = dict.fromkeys(spoken, 0)
+        exchanged: dict[str, Array] = {}
         if t > method.warmup and method.lam > 0:
             heard = exchange.gather(t, spoken)
-            sent = heard.sent
+            t, sent, exchanged = max(t, heard.number), heard.sent, heard.predictions
             names = tuple(name for name in exchange.roster if name in heard.predictions)
             present = np.array([name in heard.predictions for name in exchange.roster])
             f = np.stack([heard.predictions[name] for name in names])
@@ -118,7 +123,7 @@ def consensus(
             w = _own_rows(w_heard, own, present)
         losses = {a.name: a.train(shared, psi.get(a.name), method.lam if a.name in psi else 0.0) for a in agents}
         spoken = {a.name: _published(a, shared) for a in agents}
-        after_round(Round(t, spoken, names, losses, w, sent, kept))
+        after_round(Round(t, spoken, names, losses, w, sent, kept, exchanged=exchanged))
 
 
 def _published(agent: Agent, shared: Array) -> Array:

@@ -117,7 +117,8 @@ def carry_out(
     group = group or Group()
     agents = in_order(agents, exchange.roster)
     facts = facts | _known_of_agents(facts, exchange.roster, group)
-    history = History(group.names(agents))
+    names = group.names(agents)
+    history = History(names, everyone=len(names) == len(exchange.roster))
     start, seconds_before = Start(), 0.0
     if folder is not None:
         with _limited(threads):
@@ -138,7 +139,7 @@ def carry_out(
 
     with _limited(threads):
         if isinstance(method, Federated):
-            _refuse_others(group.names(agents), exchange.roster)
+            _refuse_others(names, exchange.roster)
             federated(agents, shared, method, after_round, start, group)
         else:
             consensus(agents, shared, exchange, method, after_round, start)

@@ -1,0 +1,1 @@
+"""Between organisations: one process each, no server, mutual TLS through Eclipse Zenoh."""

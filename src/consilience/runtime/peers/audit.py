@@ -1,0 +1,68 @@
+"""The audit log: what left the site, what was heard, rejected and why, who was absent. Lines are only ever appended."""
+
+import hashlib
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Lock
+from typing import Any, final
+
+
+@final
+class AuditLog:
+    """One JSON object per line. Each holds the hash of the line before it, so that a change is seen by `broken_at`."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = path.read_bytes().splitlines() if path.exists() else []
+        self._last = _hash(lines[-1]) if lines else ""
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        self._lock = Lock()
+        if lines and not path.read_bytes().endswith(b"\n"):
+            os.write(self._file, b"\n")  # the writer was killed within a line
+
+    def add(self, event: str, **facts: Any) -> None:
+        """Appends an event."""
+        with self._lock:
+            entry = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **facts}
+            line = json.dumps(entry | {"before": self._last}, ensure_ascii=False).encode()
+            os.write(self._file, line + b"\n")
+            self._last = _hash(line)
+
+    def sync(self) -> None:
+        """Brings all lines to the disk."""
+        os.fsync(self._file)
+
+    def close(self) -> None:
+        """Ends the log; nothing can be added afterwards."""
+        os.close(self._file)
+
+
+def read_audit(path: Path) -> list[dict[str, Any]]:
+    """All events, oldest first. A line cut off by a kill is passed over."""
+    events = []
+    for line in path.read_bytes().splitlines():
+        try:
+            events.append(json.loads(line))
+        except ValueError:
+            continue
+    return events
+
+
+def broken_at(path: Path) -> int | None:
+    """The number of the first line that does not follow from the one before it; None if the log is whole."""
+    before = ""
+    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+        try:
+            said = json.loads(line)["before"]
+        except (ValueError, KeyError, TypeError):
+            said = None
+        if said != before and said is not None:
+            return number
+        before = _hash(line)
+    return None
+
+
+def _hash(line: bytes) -> str:
+    return hashlib.sha256(line).hexdigest()[:32]

@@ -1,0 +1,341 @@
+"""The exchange between organisations. Agents pull: each asks everyone present for the round it is in."""
+
+import json
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple, final
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from consilience.agents.protocol import Array
+from consilience.errors import ConsilienceError
+from consilience.runtime.checkpoint import write_atomically
+from consilience.runtime.exchange import Heard
+from consilience.runtime.peers.audit import AuditLog
+from consilience.runtime.peers.federation import LARGEST_FILE, Federation, parse_federation
+from consilience.runtime.peers.frame import NONCE, Format, Frame, FrameError, Receipt, Status
+from consilience.runtime.peers.link import Tls, key_of, open_session, zenoh_module
+from consilience.runtime.peers.shelf import Shelf
+
+Say = Callable[[str], None]
+"""Told, in a sentence, what an operator wants to know."""
+
+GRACE = 5.0
+"""Seconds in which a site that comes back finds its peers again."""
+
+
+class Event(NamedTuple):
+    """Something that concerns the round: a peer that is here or gone, or its answer.
+
+    Answers are a frame, a status, ahead (its status, because it has left the round), or refused (with the reason).
+    """
+
+    kind: str
+    peer: str
+    round: int = 0
+    content: Any = None
+
+
+@final
+class Mesh:
+    """One agent's place among its peers.
+
+    Zenoh's threads answer peers from the shelf and fill a queue; everything is decided in the loop's thread.
+    """
+
+    def __init__(
+        self,
+        federation: Federation,
+        me: str,
+        signing: Ed25519PrivateKey,
+        tls: Tls,
+        folder: Path,
+        audit: AuditLog,
+        say: Say,
+        listen: str = "",
+    ) -> None:
+        self.roster = federation.names
+        self._federation, self._me, self._folder = federation, me, folder
+        self._format = Format(federation)
+        self._audit, self._say = audit, say
+        self._peers = [name for name in self.roster if name != me]
+        self._shelf = Shelf(federation, me, signing, folder / "published")
+        self._queue: SimpleQueue[Event] = SimpleQueue()
+        self._alive: set[str] = set()
+        self._checked: set[str] = set()
+        self._asked: set[tuple[str, str]] = set()
+        self._refused: dict[str, str] = {}
+        self._excluded = {path.stem for path in (folder / "evidence").glob("*.json")}
+        self._receipts: dict[int, Receipt] = {}
+        self._sequences: dict[str, tuple[int, int]] = {}
+        largest = 2 * self._format.length + LARGEST_FILE
+        self._session = open_session(federation, me, tls, listen, largest)
+        liveliness = self._session.liveliness()
+        self._kept = [
+            self._session.declare_queryable(key_of(federation, me, "**"), self._shelf.answer),
+            liveliness.declare_token(key_of(federation, me, "alive")),
+            *(
+                liveliness.declare_subscriber(key_of(federation, peer, "alive"), self._watch(peer), history=True)
+                for peer in self._peers
+            ),
+        ]
+
+    def meet(self) -> None:
+        """Waits until all peers are there, or at the deadline a quorum. A site that comes back waits a short while."""
+        patience = min(GRACE, self._federation.deadline) if self._shelf.round else self._federation.deadline
+        end = time.monotonic() + patience
+        while True:
+            here = self._checked & self._alive
+            members = set(self._peers) - self._excluded - self._refused.keys()
+            late = time.monotonic() > end
+            if members <= here or (late and len(here) >= self._federation.quorum - 1):
+                break
+            self._check_quorum_is_possible()
+            if late:
+                self._say_waiting("before the first round", 0, here)
+                end = time.monotonic() + self._federation.deadline
+            for peer in sorted((members & self._alive) - here):
+                self._ask(peer, "status", 0)
+            self._next_event(0.2)
+        self._say(f"present: {', '.join(name for name in self.roster if name in here or name == self._me)}")
+
+    def gather(self, number: int, spoken: dict[str, Array]) -> Heard:
+        """Publishes, and hears everyone present, or at the deadline a quorum.
+
+        A site that was away takes up the round in which its peers are; the answer says which.
+        """
+        while True:
+            own, length = self._shelf.publish(number, spoken[self._me], self._receipts)
+            self._audit.add("sent", round=number, bytes=length, hash=own.receipt.payload_hash.hex())
+            frames, ahead = self._hear(number)
+            if not ahead:
+                break
+            self._audit.add("jump", round=number, to=ahead)
+            self._say(f"peers are in round {ahead}: leaving out round {number} to {ahead - 1}")
+            number = ahead
+        frames[self._me] = own
+        self._close_round(number, frames)
+        predictions = {name: frames[name].predictions for name in self.roster if name in frames}
+        return Heard(predictions, {self._me: spoken[self._me].nbytes * (len(frames) - 1)}, number)
+
+    def finish(self) -> None:
+        """Goes on answering until every peer has fetched the last round, or for the length of a deadline."""
+        self._audit.add("finished", round=self._shelf.round)
+        end, told = time.monotonic() + self._federation.deadline, set[str]()
+        while time.monotonic() < end:
+            missing = set(self._peers) - self._shelf.fetched - self._excluded - self._refused.keys()
+            if not missing:
+                time.sleep(0.5)  # for the last answer to arrive
+                return
+            if missing != told:
+                self._say(f"finished; still answering for {', '.join(sorted(missing))}")
+                told = missing
+            self._next_event(0.2)
+
+    def close(self) -> None:
+        """Leaves."""
+        self._audit.sync()
+        self._shelf.clear()
+        self._session.close()  # type: ignore[no-untyped-call]
+
+    def statuses(self, seconds: float) -> dict[str, Status | str]:
+        """What each peer says of itself within so many seconds, its clock against ours, or why it is not one of us."""
+        end, found = time.monotonic() + seconds, dict[str, Status | str]()
+        while time.monotonic() < end and len(found) < len(self._peers):
+            for peer in sorted(self._alive - found.keys()):
+                self._ask(peer, "status", 0)
+            event = self._next_event(0.2)
+            if event is not None and event.kind == "status":
+                found[event.peer] = replace(event.content, clock=event.content.clock - time.time())
+            elif event is not None and event.kind == "refused":
+                found[event.peer] = event.content
+        return found
+
+    def _hear(self, number: int) -> tuple[dict[str, Frame], int]:
+        """Frames of the round by agent, and 0; or the round in which a quorum already is, if that is a later one."""
+        needed = self._federation.quorum - 1
+        heard: dict[str, Frame] = {}
+        given_up: set[str] = set()
+        rounds: dict[str, int] = {}
+        deadline = told = time.monotonic() + self._federation.deadline
+        while True:
+            now = time.monotonic()
+            members = set(self._peers) - self._excluded - self._refused.keys()
+            present = members & self._alive
+            if len(heard) >= needed and (now > deadline or present <= heard.keys() | given_up):
+                return heard, 0
+            later = sorted(rounds.values(), reverse=True)[needed - 1 :]
+            if later and later[0] > number:
+                return {}, later[0]
+            self._check_quorum_is_possible()
+            if now > told:
+                told = now + self._federation.deadline
+                self._say_waiting(f"round {number}", number, set(heard))
+            for peer in sorted((members & self._alive) - heard.keys() - given_up):
+                self._ask(peer, f"round/{number}" if peer in self._checked else "status", number)
+            event = self._next_event(0.2)
+            if event is None:
+                continue
+            if event.kind == "here":
+                given_up.discard(event.peer)
+            elif event.round != number:
+                if event.kind == "frame":
+                    self._audit.add("late", round=event.round, agent=event.peer, now=number)
+            elif event.kind == "ahead":
+                rounds[event.peer] = event.content.round
+                given_up.add(event.peer)
+            elif event.kind == "frame":
+                frame = self._accepted(event.peer, number, event.content)
+                if frame is None:
+                    given_up.add(event.peer)
+                else:
+                    heard[event.peer] = frame
+
+    def _accepted(self, peer: str, number: int, data: bytes) -> Frame | None:
+        """The frame, if it is one that the peer may send; otherwise the reason is logged."""
+        try:
+            frame = self._format.unpack(data, self.roster.index(peer), number)
+            before, sequence = self._sequences.get(peer, (0, 0))
+            if before < number and frame.receipt.sequence <= sequence:
+                raise FrameError(f"sequence {frame.receipt.sequence} is not above {sequence}, that of round {before}")
+        except FrameError as reason:
+            self._reject(peer, number, data, reason)
+            return None
+        self._sequences[peer] = number, frame.receipt.sequence
+        return frame
+
+    def _reject(self, peer: str, number: int, data: bytes, reason: FrameError) -> None:
+        self._audit.add("rejected", round=number, agent=peer, bytes=len(data), reason=str(reason))
+        self._say(f"round {number}: rejected what {peer} sent ({reason})")
+
+    def _close_round(self, number: int, frames: dict[str, Frame]) -> None:
+        """Compares what everyone heard before, excludes who told two stories, and logs the round."""
+        known = {(r.agent, r.round): r for r in (*self._receipts.values(), *(f.receipt for f in frames.values()))}
+        for reporter, frame in frames.items():
+            for receipt in frame.others:
+                mine = known.get((receipt.agent, receipt.round))
+                if (mine is None or receipt.contradicts(mine)) and self._format.is_genuine(receipt):
+                    known[receipt.agent, receipt.round] = receipt
+                    if mine is not None:
+                        self._exclude(self.roster[receipt.agent], mine, receipt, reporter)
+        for name in self._excluded & frames.keys():
+            del frames[name]
+        if len(frames) < self._federation.quorum:
+            raise ConsilienceError(
+                f"round {number}: {', '.join(sorted(self._excluded))} signed two different predictions for one round; "
+                f"without that, {len(frames)} agents are left and {self._federation.quorum} are needed. "
+                "Agree on a new federation file."
+            )
+        self._receipts = {self.roster.index(name): frame.receipt for name, frame in frames.items()}
+        absent = [name for name in self.roster if name not in frames]
+        heard = {name: frame.receipt.payload_hash.hex() for name, frame in frames.items() if name != self._me}
+        self._audit.add("round", round=number, heard=heard, absent=absent)
+        self._audit.sync()
+        if absent:
+            self._say(f"round {number}: without {', '.join(absent)}")
+
+    def _exclude(self, name: str, one: Receipt, other: Receipt, reporter: str) -> None:
+        """Keeps both signed statements as evidence; from now on the agent is not heard."""
+        receipts = [{"round": r.round, "sequence": r.sequence, "packed": r.pack().hex()} for r in (one, other)]
+        evidence = {"agent": name, "run": self._format.run.hex(), "heard through": reporter, "receipts": receipts}
+        path = self._folder / "evidence" / f"{name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, json.dumps(evidence, indent=2).encode())
+        self._audit.add("excluded", round=one.round, agent=name, evidence=str(path))
+        if name == self._me:
+            raise ConsilienceError(
+                f"someone else signs with this site's key (evidence: {path}). Tell the others, and make a new key."
+            )
+        self._excluded.add(name)
+        self._say(f"{name} signed two different predictions for round {one.round}: excluded; evidence in {path}")
+
+    def _say_waiting(self, when: str, number: int, found: set[str]) -> None:
+        self._audit.add("waiting", round=number, found=sorted(found), quorum=self._federation.quorum)
+        missing = ", ".join(name for name in self._peers if name not in found)
+        self._say(f"{when}: {len(found) + 1} agents of {self._federation.quorum} needed; waiting for {missing}")
+
+    def _check_quorum_is_possible(self) -> None:
+        if len(self._peers) - len(self._refused) < self._federation.quorum - 1:
+            reasons = "; ".join(f"{peer}: {why}" for peer, why in sorted(self._refused.items()))
+            raise ConsilienceError(
+                f"this site's federation file is not that of its peers: {reasons}. "
+                "All sites need the same file; get it again from the others."
+            )
+
+    def _ask(self, peer: str, tail: str, number: int) -> None:
+        """Puts a question to a peer, unless it is already put. Only the first reply counts."""
+        if (peer, tail) in self._asked:
+            return
+        self._asked.add((peer, tail))
+        zenoh = zenoh_module()
+        nonce = secrets.token_bytes(NONCE)
+        answers: list[None] = []
+
+        def reply(given: Any) -> None:
+            if not answers:
+                answers.append(None)
+                content = tail, nonce, given.result.payload.to_bytes()
+                self._queue.put(Event("error" if given.ok is None else "reply", peer, number, content))
+
+        patience = 2 * self._federation.deadline if tail.startswith("round") else 5.0
+        self._session.get(
+            f"{key_of(self._federation, peer, tail)}?nonce={nonce.hex()};from={self._me}",
+            zenoh.handlers.Callback(reply, lambda: self._queue.put(Event("ended", peer, number, tail))),
+            timeout=patience,
+            consolidation=zenoh.ConsolidationMode.NONE,
+            congestion_control=zenoh.CongestionControl.BLOCK,
+        )
+
+    def _next_event(self, seconds: float) -> Event | None:
+        """The next event of interest within so many seconds, understood."""
+        try:
+            event = self._queue.get(timeout=seconds)
+        except Empty:
+            return None
+        if event.kind in ("here", "gone"):
+            self._asked = {(peer, tail) for peer, tail in self._asked if peer != event.peer}
+            self._checked.discard(event.peer)
+            self._refused.pop(event.peer, None)
+            (self._alive.add if event.kind == "here" else self._alive.discard)(event.peer)
+            self._audit.add(event.kind, agent=event.peer)
+            return event
+        if event.kind == "ended":
+            self._asked.discard((event.peer, event.content))
+            return None
+        return self._understood(event)
+
+    def _understood(self, event: Event) -> Event | None:
+        """A peer's answer as a frame (not yet checked), a status, ahead, or refused."""
+        tail, nonce, data = event.content
+        if event.kind == "reply" and tail.startswith("round"):
+            return event._replace(kind="frame", content=data)
+        if event.kind == "reply" and tail == "federation":
+            self._refused[event.peer] = reason = self._difference(data)
+            self._audit.add("refused", agent=event.peer, reason=reason)
+            self._say(f"refused {event.peer}: its federation file differs in {reason}")
+            return event._replace(kind="refused", content=reason)
+        try:
+            status = self._format.unpack_status(data, self.roster.index(event.peer), nonce)
+        except FrameError as reason:
+            self._reject(event.peer, event.round, data, reason)
+            return None
+        if not status.same_run:
+            self._ask(event.peer, "federation", event.round)
+            return None
+        self._checked.add(event.peer)
+        return event._replace(kind="status" if tail == "status" else "ahead", content=status)
+
+    def _difference(self, data: bytes) -> str:
+        try:
+            other = parse_federation(data[:LARGEST_FILE].decode(), "it")
+        except (ConsilienceError, UnicodeDecodeError) as error:
+            return f"its form: {error}"
+        return "; ".join(self._federation.differences(other)) or "nothing that it shows"
+
+    def _watch(self, peer: str) -> Callable[[Any], None]:
+        put = zenoh_module().SampleKind.PUT
+        return lambda sample: self._queue.put(Event("here" if sample.kind == put else "gone", peer))
