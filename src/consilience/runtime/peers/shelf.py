@@ -37,8 +37,8 @@ class Shelf:
             self._read(data)
         self.round = max(self._frames, default=0)
         """The round whose frame was published last; 0 before the first."""
-        self.fetched: set[str] = set()
-        """Peers who asked for the frame of that round."""
+        self.finished: set[str] = set()
+        """Peers who said that they have saved their last round."""
 
     def publish(self, number: int, f: Array, heard: dict[int, Receipt]) -> tuple[Frame, int]:
         """Signs the predictions `f` of a round and answers those who wait for them; the frame and its length.
@@ -53,7 +53,7 @@ class Shelf:
             write_atomically(self._folder / f"{number}.frame", data)
         with self._lock:
             self._frames[number] = data
-            self.round, self.fetched = number, set()
+            self.round = number
             for old in sorted(self._frames)[:-SERVED]:
                 del self._frames[old]
                 (self._folder / f"{old}.frame").unlink(missing_ok=True)
@@ -72,24 +72,24 @@ class Shelf:
                 self._hold(number, query)
                 return
             data = self._frames.get(number)
-            if number == self.round:
-                self.fetched.add(query.parameters.get("from", "") or "")
+            if tail == "finished":
+                self.finished.add(query.parameters.get("from", "") or "")
         if data is not None:
             query.reply(query.key_expr, data)
         elif tail == "federation":
             query.reply(query.key_expr, self._federation.to_toml().encode())
-        elif tail == "status":
+        elif tail in ("status", "finished"):
             query.reply(query.key_expr, self._status(query))
         else:
             query.reply_err(self._status(query))
-        query.drop()
+        query.drop()  # type: ignore[no-untyped-call]
 
     def clear(self) -> None:
         """Lets go of questions that wait."""
         with self._lock:
             waiting, self._waiting = self._waiting, []
         for _, _, query in waiting:
-            query.drop()
+            query.drop()  # type: ignore[no-untyped-call]
 
     def _hold(self, number: int, query: "zenoh.Query") -> None:
         now = time.monotonic()
