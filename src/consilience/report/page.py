@@ -185,7 +185,7 @@ def _headline(run: Run, measures: list[dict[str, Any]]) -> dict[str, Any] | None
     good = [number for number in range(len(run.names)) if number not in low]
     references = sorted(run.references.items(), key=lambda item: item[0] != "alone")
     methods = [(method_title(one.summary["method"]), _last(one, column)) for _, one in references]
-    if "alone" not in run.references and (_start(run) or 0) > 1:
+    if "alone" not in run.references and _before(run):
         methods.insert(0, ("after the warm-up", _alone(run, column)))
     methods.append((method_title(run.summary["method"]), _last(run, column)))
     whom = "the agents with good labels" if low else "all agents"

@@ -25,9 +25,9 @@ class Tls:
     """The CA that all members' certificates come from."""
 
 
-def key_of(federation: Federation, agent: str, tail: str) -> str:
+def key_of(agent: str, tail: str) -> str:
     """The key under which `agent` answers."""
-    return f"consilience/{federation.name}/{agent}/{tail}"
+    return f"consilience/{agent}/{tail}"
 
 
 def open_session(federation: Federation, me: str, tls: Tls, listen: str, largest: int) -> "zenoh.Session":
@@ -65,7 +65,8 @@ def _settings(federation: Federation, me: str, tls: Tls, listen: str, largest: i
         "connect/endpoints": [f"tls/{member.address}" for member in peers],
         "connect/timeout_ms": -1,
         "connect/exit_on_failure": False,
-        "connect/retry": {"period_init_ms": 500, "period_max_ms": 4000, "period_increase_factor": 1.5},
+        # Above a second: a certificate counts as valid until the end of its last second.
+        "connect/retry": {"period_init_ms": 1500, "period_max_ms": 4000, "period_increase_factor": 1.5},
         "transport/link/rx/max_message_size": largest,
         "transport/link/tls": {
             "root_ca_certificate": str(tls.authority),
@@ -88,7 +89,7 @@ def _access(federation: Federation, me: str) -> dict[str, Any]:
     """
 
     def rule(name: str, messages: list[str], flow: str, agent: str) -> dict[str, Any]:
-        keys = [key_of(federation, agent, "**")]
+        keys = [key_of(agent, "**")]
         return {"id": name, "messages": messages, "flows": [flow], "permission": "allow", "key_exprs": keys}
 
     rules = [rule("is asked", _ASKS, "ingress", me), rule("answers", _SPEAKS, "egress", me)]

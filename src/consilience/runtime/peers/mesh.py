@@ -35,7 +35,7 @@ class Event(NamedTuple):
     """Something that concerns the round: a peer that is here or gone, or its answer.
 
     Answers are a frame, a status, ahead (its status, because it has left the round), told (its status: it knows that
-    this site has finished), or refused (with the reason).
+    this site has finished), rejected, or refused (with the reason).
     """
 
     kind: str
@@ -82,10 +82,10 @@ class Mesh:
         self._session = open_session(federation, me, tls, listen, largest)
         liveliness = self._session.liveliness()
         self._kept = [
-            self._session.declare_queryable(key_of(federation, me, "**"), self._shelf.answer),
-            liveliness.declare_token(key_of(federation, me, "alive")),
+            self._session.declare_queryable(key_of(me, "**"), self._shelf.answer),
+            liveliness.declare_token(key_of(me, "alive")),
             *(
-                liveliness.declare_subscriber(key_of(federation, peer, "alive"), self._watch(peer), history=True)
+                liveliness.declare_subscriber(key_of(peer, "alive"), self._watch(peer), history=True)
                 for peer in self._peers
             ),
         ]
@@ -117,11 +117,11 @@ class Mesh:
         """
         if self._shelf.round > number:
             self._audit.add("jump", round=number, to=self._shelf.round)
-        number = max(number, self._shelf.round)
+        number, ahead = max(number, self._shelf.round), 0
         while True:
             own, length = self._shelf.publish(number, spoken[self._me], self._receipts)
             self._audit.add("sent", round=number, bytes=length, hash=own.receipt.payload_hash.hex())
-            frames, ahead = self._hear(number, own)
+            frames, ahead = self._hear(number, own, behind=ahead > 0)
             if not ahead:
                 break
             self._audit.add("jump", round=number, to=ahead)
@@ -171,11 +171,11 @@ class Mesh:
                 found[event.peer] = event.content
         return found
 
-    def _hear(self, number: int, own: Frame) -> tuple[dict[str, Frame], int]:
+    def _hear(self, number: int, own: Frame, behind: bool) -> tuple[dict[str, Frame], int]:
         """Frames of the round by agent, and 0; or a later round, if this one cannot be closed any more.
 
-        That is one that a quorum has left, or, below a quorum at the deadline, one in which anybody already is: sites
-        in different rounds, whom a fault keeps from closing any, so meet in the latest.
+        That is one that a quorum has left, or, below a quorum at the deadline (or `behind` already), one in which
+        anybody already is: sites in different rounds, whom a fault keeps from closing any, so meet in the latest.
         """
         needed = self._federation.quorum - 1
         heard: dict[str, Frame] = {}
@@ -201,18 +201,21 @@ class Mesh:
                 self._say_waiting(f"round {number}", number, set(heard))
             for peer in sorted(present - heard.keys() - given_up):
                 self._ask(peer, f"round/{number}" if peer in self._checked else "status", number)
-            if now > deadline:
+            lost = len(heard) < needed and (behind or now > deadline)
+            if lost:
                 for peer in sorted(present):
                     self._ask(peer, "status", number)
             event = self._next_event(0.2)
             if event is None:
-                if now > deadline and max(rounds.values(), default=0) > number:
+                if lost and max(rounds.values(), default=0) > number:
                     return {}, max(rounds.values())
             elif event.kind == "here":
                 given_up.discard(event.peer)
             elif event.round != number:
                 if event.kind == "frame":
                     self._audit.add("late", round=event.round, agent=event.peer, now=number)
+            elif event.kind == "rejected":
+                given_up.add(event.peer)
             elif event.kind in ("ahead", "status"):
                 rounds[event.peer] = event.content.round
                 if event.kind == "ahead":
@@ -306,10 +309,17 @@ class Mesh:
             )
         if len(self._members()) < self._federation.quorum - 1:
             reasons = "; ".join(f"{peer}: {why}" for peer, why in sorted(self._refused.items()))
+            self._show_federation_file()
             raise ConsilienceError(
                 f"this site's federation file is not that of its peers: {reasons}. "
                 "All sites need the same file; get it again from the others."
             )
+
+    def _show_federation_file(self) -> None:
+        """Stays for a moment, so that peers can read what differs and log it."""
+        end = time.monotonic() + min(GRACE, self._federation.deadline)
+        while time.monotonic() < end and not self._refused.keys() <= self._shelf.shown:
+            self._next_event(0.2)
 
     def _ask(self, peer: str, tail: str, number: int) -> None:
         """Puts a question to a peer, unless it is put or was a moment ago. Only the first reply counts."""
@@ -328,7 +338,7 @@ class Mesh:
 
         patience = 2 * self._federation.deadline if tail.startswith("round") else 5.0
         self._session.get(
-            f"{key_of(self._federation, peer, tail)}?nonce={nonce.hex()};from={self._me}",
+            f"{key_of(peer, tail)}?nonce={nonce.hex()};from={self._me}",
             zenoh.handlers.Callback(reply, lambda: self._queue.put(Event("ended", peer, number, tail))),
             timeout=patience,
             consolidation=zenoh.ConsolidationMode.NONE,
@@ -370,7 +380,7 @@ class Mesh:
                 raise FrameError(f"a status of round {status.round}; the last is {self._last}")
         except FrameError as reason:
             self._reject(event.peer, event.round, data, reason)
-            return None
+            return event._replace(kind="rejected")
         if not status.same_run:
             self._ask(event.peer, "federation", event.round)
             return None

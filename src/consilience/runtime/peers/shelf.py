@@ -39,6 +39,8 @@ class Shelf:
         """The round whose frame was published last; 0 before the first."""
         self.finished: set[str] = set()
         """Peers who said that they have saved their last round."""
+        self.shown: set[str] = set()
+        """Peers who asked for the federation file."""
 
     def publish(self, number: int, f: Array, heard: dict[int, Receipt]) -> tuple[Frame, int]:
         """Signs the predictions `f` of a round and answers those who wait for them; the frame and its length.
@@ -72,8 +74,9 @@ class Shelf:
                 self._hold(number, query)
                 return
             data = self._frames.get(number)
-            if tail == "finished":
-                self.finished.add(query.parameters.get("from", "") or "")
+            if tail in ("finished", "federation"):
+                known = self.finished if tail == "finished" else self.shown
+                known.add(query.parameters.get("from", "") or "")
         if data is not None:
             query.reply(query.key_expr, data)
         elif tail == "federation":
