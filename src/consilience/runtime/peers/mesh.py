@@ -318,7 +318,7 @@ class Mesh:
     def _show_federation_file(self) -> None:
         """Stays for a moment, so that peers can read what differs and log it."""
         end = time.monotonic() + min(GRACE, self._federation.deadline)
-        while time.monotonic() < end and not self._refused.keys() <= self._shelf.shown:
+        while time.monotonic() < end and not self._shelf.shown.issuperset(self._peers):
             self._next_event(0.2)
 
     def _ask(self, peer: str, tail: str, number: int) -> None:
@@ -331,7 +331,7 @@ class Mesh:
         answers: list[None] = []
 
         def reply(given: Any) -> None:
-            if not answers:
+            if not answers and (given.ok is not None or given.err.payload.to_bytes() != b"Timeout"):
                 answers.append(None)
                 content = tail, nonce, given.result.payload.to_bytes()
                 self._queue.put(Event("error" if given.ok is None else "reply", peer, number, content))
