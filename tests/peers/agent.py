@@ -54,4 +54,6 @@ def make_agent(name: str, classes: tuple[str, ...], seed: int) -> Pausing:
     Path.replace = slowly  # type: ignore[assignment,method-assign]
     with np.load(HERE / "train.npz") as data:
         model = LogisticRegression(max_iter=200, tol=1e-2)
-        return Pausing(SklearnAgent(model, data["x"], data["y"], name, classes=len(classes), kind="logistic", seed=seed))
+        return Pausing(
+            SklearnAgent(model, data["x"], data["y"], name, classes=len(classes), kind="logistic", seed=seed)
+        )

@@ -168,21 +168,20 @@ class Trial:
 
 
 def lay_out(
-    folder: Path, agents: int, rounds: int = 6, deadline: float = 4.0, quorum: int | None = None, own: bool = True
+    folder: Path, agents: int, rounds: int = 6, deadline: float = 4.0, quorum: int | None = None, limit: int = 40
 ) -> dict[str, Path]:
-    """Sites that read digits, each with little data; with `own`, their agent is that of agent.py."""
+    """Sites that read digits, each with little data; their agent is that of agent.py."""
     from consilience.experiments import trial
     from consilience.experiments.build import build_scenario
     from consilience.experiments.settings import read_settings
 
     changes = {"agents": agents, "models": ["logistic"], "low_quality": [], "rounds": rounds, "warmup": 1}
-    settings = read_settings("digits", changes | {"limit": 40, "shared_per_agent": 12})
+    settings = read_settings("digits", changes | {"limit": limit, "shared_per_agent": 12})
     sites = trial.lay_out(settings, build_scenario(settings), folder, deadline, quorum)
-    if own:
-        for path in sites.values():
-            shutil.copy(HERE / "agent.py", path.parent / "agent.py")
-            lines = [line for line in path.read_text().splitlines() if line.split()[0] not in ("model", "data", "test")]
-            path.write_text("\n".join([*lines, 'python = "agent.py"']) + "\n")
+    for path in sites.values():
+        shutil.copy(HERE / "agent.py", path.parent / "agent.py")
+        lines = [line for line in path.read_text().splitlines() if line.split()[0] not in ("model", "data", "test")]
+        path.write_text("\n".join([*lines, 'python = "agent.py"']) + "\n")
     return sites
 
 

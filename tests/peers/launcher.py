@@ -39,8 +39,7 @@ def child(order: dict) -> None:
         network = os.open(f"/var/run/netns/{order['network']}", os.O_RDONLY)
         if ctypes.CDLL(None, use_errno=True).setns(network, 0x40000000):
             raise OSError(ctypes.get_errno(), "setns")
-    sys.stdout = open(1, "w", buffering=1, closefd=False)
-    sys.stderr = open(2, "w", buffering=1, closefd=False)
+    sys.stdout, sys.stderr = (os.fdopen(number, "w", buffering=1, closefd=False) for number in (1, 2))
     sys.argv = order["argv"]
     if order.get("script"):
         runpy.run_path(order["script"], run_name="__main__")

@@ -183,5 +183,3 @@ def test_an_expired_certificate_of_ones_own_is_refused_at_the_start(federate):
     trial.start(first)
     assert trial.code(first) == 2
     assert "expired on" in trial.output(first) and "Get a new one" in trial.output(first)
-
-
