@@ -78,17 +78,10 @@ class Mesh:
         self._excluded = {path.stem for path in (folder / "evidence").glob("*.json")}
         self._receipts: dict[int, Receipt] = {}
         self._sequences: dict[str, tuple[int, int]] = {}
-        largest = 2 * self._format.length + LARGEST_FILE
-        self._session = open_session(federation, me, tls, listen, largest)
-        liveliness = self._session.liveliness()
-        self._kept = [
-            self._session.declare_queryable(key_of(me, "**"), self._shelf.answer),
-            liveliness.declare_token(key_of(me, "alive")),
-            *(
-                liveliness.declare_subscriber(key_of(peer, "alive"), self._watch(peer), history=True)
-                for peer in self._peers
-            ),
-        ]
+        self._lost: dict[str, float] = {}
+        self._patience = GRACE
+        self._tls, self._listen = tls, listen
+        self._join()
 
     def meet(self) -> None:
         """Waits until all peers are there, or at the deadline a quorum. A site that comes back waits a short while."""
@@ -170,6 +163,39 @@ class Mesh:
             elif event is not None and event.kind == "refused":
                 found[event.peer] = event.content
         return found
+
+    def _join(self) -> None:
+        """Opens a session, answers peers, and watches who is there."""
+        largest = 2 * self._format.length + LARGEST_FILE
+        self._session = open_session(self._federation, self._me, self._tls, self._listen, largest)
+        liveliness = self._session.liveliness()
+        self._kept = [
+            self._session.declare_queryable(key_of(self._me, "**"), self._shelf.answer),
+            liveliness.declare_token(key_of(self._me, "alive")),
+            *(
+                liveliness.declare_subscriber(key_of(peer, "alive"), self._watch(peer), history=True)
+                for peer in self._peers
+            ),
+        ]
+        self._lost = dict.fromkeys(self._peers, time.monotonic())
+
+    def _join_again_if_unseen(self) -> None:
+        """A new session, if a peer that seems absent asks questions.
+
+        After an outage of about the length of Zenoh's lease, one end of a link may think that it never broke, and not
+        declare again what the other end has forgotten. Each time the patience is doubled.
+        """
+        questions = self._shelf.asked
+        unseen = [peer for peer, when in self._lost.items() if questions.get(peer, 0) > when + self._patience]
+        if not unseen:
+            return
+        self._patience *= 2
+        self._audit.add("rejoined", unseen=unseen)
+        self._say(f"{', '.join(unseen)} asks, but cannot be asked: joining again")
+        self._shelf.clear()
+        self._session.close()  # type: ignore[no-untyped-call]
+        self._alive, self._checked, self._asked = set(), set(), {}
+        self._join()
 
     def _hear(self, number: int, own: Frame, behind: bool) -> tuple[dict[str, Frame], int]:
         """Frames of the round by agent, and 0; or a later round, if this one cannot be closed any more.
@@ -350,12 +376,18 @@ class Mesh:
         try:
             event = self._queue.get(timeout=seconds)
         except Empty:
+            self._join_again_if_unseen()
             return None
         if event.kind in ("here", "gone"):
             self._asked = {key: when for key, when in self._asked.items() if key[0] != event.peer}
             self._checked.discard(event.peer)
             self._refused.pop(event.peer, None)
-            (self._alive.add if event.kind == "here" else self._alive.discard)(event.peer)
+            if event.kind == "here":
+                self._alive.add(event.peer)
+                self._lost.pop(event.peer, None)
+            else:
+                self._alive.discard(event.peer)
+                self._lost[event.peer] = time.monotonic()
             self._audit.add(event.kind, agent=event.peer)
             return event
         if event.kind == "ended":

@@ -41,6 +41,8 @@ class Shelf:
         """Peers who said that they have saved their last round."""
         self.shown: set[str] = set()
         """Peers who asked for the federation file."""
+        self.asked: dict[str, float] = {}
+        """When each peer last asked something."""
 
     def publish(self, number: int, f: Array, heard: dict[int, Receipt]) -> tuple[Frame, int]:
         """Signs the predictions `f` of a round and answers those who wait for them; the frame and its length.
@@ -69,14 +71,17 @@ class Shelf:
         """Answers a peer's question: at once, or for a round to come when it is there."""
         tail = str(query.key_expr).rpartition(f"/{self._me}/")[2]
         number = int(tail[6:]) if tail.startswith("round/") and tail[6:].isdecimal() and len(tail) < 16 else -1
+        asker = query.parameters.get("from", "") or ""
         with self._lock:
+            if asker in self._federation.names:
+                self.asked[asker] = time.monotonic()
             if number > self.round:
                 self._hold(number, query)
                 return
             data = self._frames.get(number)
             if tail in ("finished", "federation"):
                 known = self.finished if tail == "finished" else self.shown
-                known.add(query.parameters.get("from", "") or "")
+                known.add(asker)
         if data is not None:
             query.reply(query.key_expr, data)
         elif tail == "federation":
