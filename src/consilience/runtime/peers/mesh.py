@@ -1,14 +1,11 @@
 """The exchange between organisations. Agents pull: each asks everyone present for the round it is in."""
 
 import json
-import secrets
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from math import inf
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple, final
+from typing import final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -18,8 +15,9 @@ from consilience.runtime.checkpoint import write_atomically
 from consilience.runtime.exchange import Heard
 from consilience.runtime.peers.audit import AuditLog
 from consilience.runtime.peers.federation import LARGEST_FILE, Federation, parse_federation
-from consilience.runtime.peers.frame import NONCE, Format, Frame, FrameError, Receipt, Status
-from consilience.runtime.peers.link import Tls, key_of, open_session, zenoh_module
+from consilience.runtime.peers.frame import Format, Frame, FrameError, Receipt, Status
+from consilience.runtime.peers.link import Tls
+from consilience.runtime.peers.questions import Event, Questions
 from consilience.runtime.peers.shelf import Shelf
 
 Say = Callable[[str], None]
@@ -27,21 +25,6 @@ Say = Callable[[str], None]
 
 GRACE = 5.0
 """Seconds in which a site that comes back finds its peers again."""
-PAUSE = 1.0
-"""Seconds before a question that was not answered, or not well, is put again."""
-
-
-class Event(NamedTuple):
-    """Something that concerns the round: a peer that is here or gone, or its answer.
-
-    Answers are a frame, a status, ahead (its status, because it has left the round), told (its status: it knows that
-    this site has finished), rejected, or refused (with the reason).
-    """
-
-    kind: str
-    peer: str
-    round: int = 0
-    content: Any = None
 
 
 @final
@@ -69,26 +52,20 @@ class Mesh:
         self._last = int(federation.settings.get("rounds", 2**32))
         self._peers = [name for name in self.roster if name != me]
         self._shelf = Shelf(federation, me, signing, folder / "published")
-        self._queue: SimpleQueue[Event] = SimpleQueue()
-        self._alive: set[str] = set()
         self._checked: set[str] = set()
-        self._asked: dict[tuple[str, str], float] = {}
         self._refused: dict[str, str] = {}
         self._rejected: dict[str, tuple[int, str]] = {}
-        self._excluded = {path.stem for path in (folder / "evidence").glob("*.json")}
+        self._excluded = {path.stem for path in (folder / "evidence").glob("*.json")} - {me}
         self._receipts: dict[int, Receipt] = {}
         self._sequences: dict[str, tuple[int, int]] = {}
-        self._lost: dict[str, float] = {}
-        self._patience = GRACE
-        self._tls, self._listen = tls, listen
-        self._join()
+        self._questions = Questions(federation, me, tls, listen, self._shelf)
 
     def meet(self) -> None:
         """Waits until all peers are there, or at the deadline a quorum. A site that comes back waits a short while."""
         patience = min(GRACE, self._federation.deadline) if self._shelf.round else self._federation.deadline
         end = time.monotonic() + patience
         while True:
-            here = self._checked & self._alive
+            here = self._checked & self._questions.alive
             members = self._members()
             late = time.monotonic() > end
             if members <= here or (late and len(here) >= self._federation.quorum - 1):
@@ -97,8 +74,8 @@ class Mesh:
             if late:
                 self._say_waiting("before the first round", 0, here)
                 end = time.monotonic() + self._federation.deadline
-            for peer in sorted((members & self._alive) - here):
-                self._ask(peer, "status", 0)
+            for peer in sorted((members & self._questions.alive) - here):
+                self._questions.ask(peer, "status", 0)
             self._next_event(0.2)
         self._say(f"present: {', '.join(name for name in self.roster if name in here or name == self._me)}")
 
@@ -139,8 +116,8 @@ class Mesh:
             if missing and missing != said:
                 self._say(f"finished; still answering for {', '.join(sorted(missing))}")
                 said = missing
-            for peer in sorted((members & self._alive) - told):
-                self._ask(peer, "finished", self._shelf.round)
+            for peer in sorted((members & self._questions.alive) - told):
+                self._questions.ask(peer, "finished", self._shelf.round)
             event = self._next_event(0.2)
             if event is not None and event.kind in ("told", "here"):
                 (told.add if event.kind == "told" else told.discard)(event.peer)
@@ -148,54 +125,20 @@ class Mesh:
     def close(self) -> None:
         """Leaves."""
         self._audit.sync()
-        self._shelf.clear()
-        self._session.close()  # type: ignore[no-untyped-call]
+        self._questions.close()
 
     def statuses(self, seconds: float) -> dict[str, Status | str]:
         """What each peer says of itself within so many seconds, its clock against ours, or why it is not one of us."""
         end, found = time.monotonic() + seconds, dict[str, Status | str]()
         while time.monotonic() < end and len(found) < len(self._peers):
-            for peer in sorted(self._alive - found.keys()):
-                self._ask(peer, "status", 0)
+            for peer in sorted(self._questions.alive - found.keys()):
+                self._questions.ask(peer, "status", 0)
             event = self._next_event(0.2)
             if event is not None and event.kind == "status":
                 found[event.peer] = replace(event.content, clock=event.content.clock - time.time())
             elif event is not None and event.kind == "refused":
                 found[event.peer] = event.content
         return found
-
-    def _join(self) -> None:
-        """Opens a session, answers peers, and watches who is there."""
-        largest = 2 * self._format.length + LARGEST_FILE
-        self._session = open_session(self._federation, self._me, self._tls, self._listen, largest)
-        liveliness = self._session.liveliness()
-        self._kept = [
-            self._session.declare_queryable(key_of(self._me, "**"), self._shelf.answer),
-            liveliness.declare_token(key_of(self._me, "alive")),
-            *(
-                liveliness.declare_subscriber(key_of(peer, "alive"), self._watch(peer), history=True)
-                for peer in self._peers
-            ),
-        ]
-        self._lost = dict.fromkeys(self._peers, time.monotonic())
-
-    def _join_again_if_unseen(self) -> None:
-        """A new session, if a peer that seems absent asks questions.
-
-        After an outage of about the length of Zenoh's lease, one end of a link may think that it never broke, and not
-        declare again what the other end has forgotten. Each time the patience is doubled.
-        """
-        questions = self._shelf.asked
-        unseen = [peer for peer, when in self._lost.items() if questions.get(peer, 0) > when + self._patience]
-        if not unseen:
-            return
-        self._patience *= 2
-        self._audit.add("rejoined", unseen=unseen)
-        self._say(f"{', '.join(unseen)} asks, but cannot be asked: joining again")
-        self._shelf.clear()
-        self._session.close()  # type: ignore[no-untyped-call]
-        self._alive, self._checked, self._asked = set(), set(), {}
-        self._join()
 
     def _hear(self, number: int, own: Frame, behind: bool) -> tuple[dict[str, Frame], int]:
         """Frames of the round by agent, and 0; or a later round, if this one cannot be closed any more.
@@ -211,7 +154,7 @@ class Mesh:
         deadline = told = time.monotonic() + self._federation.deadline
         while True:
             now = time.monotonic()
-            present = self._members() & self._alive
+            present = self._members() & self._questions.alive
             if len(heard) >= needed and (now > deadline or present <= heard.keys() | given_up):
                 frames = heard | {self._me: own}
                 if not self._two_stories(frames):
@@ -226,11 +169,11 @@ class Mesh:
                 told = now + self._federation.deadline
                 self._say_waiting(f"round {number}", number, set(heard))
             for peer in sorted(present - heard.keys() - given_up):
-                self._ask(peer, f"round/{number}" if peer in self._checked else "status", number)
+                self._questions.ask(peer, f"round/{number}" if peer in self._checked else "status", number)
             lost = len(heard) < needed and (behind or now > deadline)
             if lost:
                 for peer in sorted(present):
-                    self._ask(peer, "status", number)
+                    self._questions.ask(peer, "status", number)
             event = self._next_event(0.2)
             if event is None:
                 if lost and max(rounds.values(), default=0) > number:
@@ -347,54 +290,23 @@ class Mesh:
         while time.monotonic() < end and not self._shelf.shown.issuperset(self._peers):
             self._next_event(0.2)
 
-    def _ask(self, peer: str, tail: str, number: int) -> None:
-        """Puts a question to a peer, unless it is put or was a moment ago. Only the first reply counts."""
-        if time.monotonic() < self._asked.get((peer, tail), 0):
-            return
-        self._asked[peer, tail] = inf
-        zenoh = zenoh_module()
-        nonce = secrets.token_bytes(NONCE)
-        answers: list[None] = []
-
-        def reply(given: Any) -> None:
-            if not answers and (given.ok is not None or given.err.payload.to_bytes() != b"Timeout"):
-                answers.append(None)
-                content = tail, nonce, given.result.payload.to_bytes()
-                self._queue.put(Event("error" if given.ok is None else "reply", peer, number, content))
-
-        patience = 2 * self._federation.deadline if tail.startswith("round") else 5.0
-        self._session.get(
-            f"{key_of(peer, tail)}?nonce={nonce.hex()};from={self._me}",
-            zenoh.handlers.Callback(reply, lambda: self._queue.put(Event("ended", peer, number, tail))),
-            timeout=patience,
-            consolidation=zenoh.ConsolidationMode.NONE,
-            congestion_control=zenoh.CongestionControl.BLOCK,
-        )
-
     def _next_event(self, seconds: float) -> Event | None:
-        """The next event of interest within so many seconds, understood."""
-        try:
-            event = self._queue.get(timeout=seconds)
-        except Empty:
-            self._join_again_if_unseen()
-            return None
-        if event.kind in ("here", "gone"):
-            self._asked = {key: when for key, when in self._asked.items() if key[0] != event.peer}
+        """The next event of interest within so many seconds, understood.
+
+        Answers are a frame, a status, ahead (its status, because it has left the round), told (its status: it knows
+        that this site has finished), rejected, or refused (with the reason).
+        """
+        event = self._questions.next_event(seconds)
+        if event is None or event.kind in ("reply", "error"):
+            return event and self._understood(event)
+        self._audit.add(event.kind, agent=event.peer)
+        if event.kind == "rejoined":
+            self._say(f"{event.peer} asks, but cannot be asked: joined again")
+            self._checked.clear()
+        else:
             self._checked.discard(event.peer)
             self._refused.pop(event.peer, None)
-            if event.kind == "here":
-                self._alive.add(event.peer)
-                self._lost.pop(event.peer, None)
-            else:
-                self._alive.discard(event.peer)
-                self._lost[event.peer] = time.monotonic()
-            self._audit.add(event.kind, agent=event.peer)
-            return event
-        if event.kind == "ended":
-            self._asked = {key: when for key, when in self._asked.items() if when > time.monotonic()}
-            self._asked[event.peer, event.content] = time.monotonic() + PAUSE
-            return None
-        return self._understood(event)
+        return event
 
     def _understood(self, event: Event) -> Event | None:
         """A peer's answer as a frame (not yet checked), a status, ahead, told, or refused."""
@@ -414,7 +326,7 @@ class Mesh:
             self._reject(event.peer, event.round, data, reason)
             return event._replace(kind="rejected")
         if not status.same_run:
-            self._ask(event.peer, "federation", event.round)
+            self._questions.ask(event.peer, "federation", event.round)
             return None
         self._checked.add(event.peer)
         kind = {"status": "status", "finished": "told"}.get(tail, "ahead")
@@ -426,7 +338,3 @@ class Mesh:
         except (ConsilienceError, UnicodeDecodeError) as error:
             return f"its form: {error}"
         return "; ".join(self._federation.differences(other)) or "nothing that it shows"
-
-    def _watch(self, peer: str) -> Callable[[Any], None]:
-        put = zenoh_module().SampleKind.PUT
-        return lambda sample: self._queue.put(Event("here" if sample.kind == put else "gone", peer))

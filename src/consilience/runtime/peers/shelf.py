@@ -1,5 +1,6 @@
 """What an agent answers its peers with: its frames of the last two rounds, its status, its federation file."""
 
+import os
 import time
 from pathlib import Path
 from threading import Lock
@@ -55,6 +56,7 @@ class Shelf:
             data = self._format.pack(self._signing, self._place, number, sequence, heard, f)
             self._folder.mkdir(parents=True, exist_ok=True)
             write_atomically(self._folder / f"{number}.frame", data)
+            _bring_to_disk(self._folder)
         with self._lock:
             self._frames[number] = data
             self.round = number
@@ -64,24 +66,27 @@ class Shelf:
             ready = [query for _, asked, query in self._waiting if asked <= number]
             self._waiting = [one for one in self._waiting if one[1] > number]
         for query in ready:
-            self.answer(query)
+            self._reply(query)
         return self._read(data), len(data)
 
     def answer(self, query: "zenoh.Query") -> None:
         """Answers a peer's question: at once, or for a round to come when it is there."""
+        asker = query.parameters.get("from", "") or ""
+        if asker in self._federation.names:
+            self.asked[asker] = time.monotonic()
+        self._reply(query)
+
+    def _reply(self, query: "zenoh.Query") -> None:
         tail = str(query.key_expr).rpartition(f"/{self._me}/")[2]
         number = int(tail[6:]) if tail.startswith("round/") and tail[6:].isdecimal() and len(tail) < 16 else -1
-        asker = query.parameters.get("from", "") or ""
         with self._lock:
-            if asker in self._federation.names:
-                self.asked[asker] = time.monotonic()
             if number > self.round:
                 self._hold(number, query)
                 return
             data = self._frames.get(number)
             if tail in ("finished", "federation"):
                 known = self.finished if tail == "finished" else self.shown
-                known.add(asker)
+                known.add(query.parameters.get("from", "") or "")
         if data is not None:
             query.reply(query.key_expr, data)
         elif tail == "federation":
@@ -121,3 +126,13 @@ class Shelf:
                 f"what this site published before, in {self._folder}, is damaged or of another federation ({error}). "
                 "Use another folder for the run."
             ) from error
+
+
+def _bring_to_disk(folder: Path) -> None:
+    """After a power cut, too, it is known what was signed."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
