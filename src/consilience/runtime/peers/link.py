@@ -65,8 +65,7 @@ def _settings(federation: Federation, me: str, tls: Tls, listen: str, largest: i
         "connect/endpoints": [f"tls/{member.address}" for member in peers],
         "connect/timeout_ms": -1,
         "connect/exit_on_failure": False,
-        # Above a second: a certificate counts as valid until the end of its last second.
-        "connect/retry": {"period_init_ms": 1500, "period_max_ms": 4000, "period_increase_factor": 1.5},
+        "connect/retry": {"period_init_ms": 500, "period_max_ms": 4000, "period_increase_factor": 1.5},
         "transport/link/rx/max_message_size": largest,
         "transport/link/tls": {
             "root_ca_certificate": str(tls.authority),

@@ -3,12 +3,15 @@
 import secrets
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from math import inf
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, final
 
+from consilience.errors import ConsilienceError
 from consilience.runtime.peers.federation import LARGEST_FILE, Federation
 from consilience.runtime.peers.frame import NONCE, Format
+from consilience.runtime.peers.keys import read_certificate
 from consilience.runtime.peers.link import Tls, key_of, open_session, zenoh_module
 from consilience.runtime.peers.shelf import Shelf
 
@@ -41,6 +44,7 @@ class Questions:
         self._join()
 
     def _join(self) -> None:
+        self._expires = read_certificate(self._tls.certificate).ends
         largest = 2 * Format(self._federation).length + LARGEST_FILE
         self._session = open_session(self._federation, self._me, self._tls, self._listen, largest)
         liveliness = self._session.liveliness()
@@ -84,6 +88,7 @@ class Questions:
 
     def next_event(self, seconds: float) -> Event | None:
         """The next event within so many seconds."""
+        self._check_certificate()
         try:
             event = self._queue.get(timeout=seconds)
         except Empty:
@@ -107,6 +112,19 @@ class Questions:
         """Leaves."""
         self._shelf.clear()
         self._session.close()  # type: ignore[no-untyped-call]
+
+    def _check_certificate(self) -> None:
+        """When this site's certificate has expired: a new session if the file holds another one, else an error."""
+        now = datetime.now(UTC)
+        if now > self._expires:
+            problem = read_certificate(self._tls.certificate).problem(now)
+            if problem:
+                raise ConsilienceError(
+                    f"the certificate {self._tls.certificate} {problem}. "
+                    "Get a new one from your CA; then the same command goes on from the last round."
+                )
+            self.close()
+            self._join()
 
     def _join_again_if_unseen(self) -> Event | None:
         """A new session, if a peer that seems absent asks questions.
