@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 PIP := $(VENV)/bin/pip --disable-pip-version-check install -q -c constraints.txt
 
-.PHONY: run federation test lint format clean
+.PHONY: run federation test faults chaos lint format clean
 
 run: $(VENV)/run.stamp  ## install the package and run the default experiment
 	$(VENV)/bin/consilience run
@@ -13,6 +13,12 @@ federation: $(VENV)/peers.stamp  ## four sites as four processes on this machine
 
 test: $(VENV)/dev.stamp lint  ## install the development tools and pass the tests
 	$(VENV)/bin/python -m pytest
+
+faults: $(VENV)/dev.stamp  ## faults and attacks between sites, in about six minutes; some need root
+	$(VENV)/bin/python -m pytest tests/peers -m faults
+
+chaos: $(VENV)/dev.stamp  ## eight sites, one killed every few seconds; twenty seeds in about ten minutes
+	$(VENV)/bin/python -m tests.peers.chaos
 
 lint: $(VENV)/dev.stamp  ## style, types and the direction of imports
 	$(VENV)/bin/ruff check .

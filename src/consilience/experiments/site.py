@@ -5,6 +5,7 @@ import os
 import stat
 import tomllib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -167,7 +168,8 @@ def run_site(prepared: Prepared, say: Say, on_round: OnRound | None = None) -> R
     audit.add("start", agent=agent.name, federation=federation.identity().hex(), shared=federation.shared)
     mesh = prepared.mesh(out, audit, say)
     try:
-        mesh.meet()
+        if checkpoint.last_round(out / "checkpoint") < settings.rounds:
+            mesh.meet()
         run = carry_out(
             [agent],
             prepared.features(prepared.shared),
@@ -180,9 +182,15 @@ def run_site(prepared: Prepared, say: Say, on_round: OnRound | None = None) -> R
             on_round=on_round,
         )
         mesh.finish()
-    except (ConsilienceError, OSError) as error:
+    except ConsilienceError as error:
         audit.add("stopped", reason=str(error))
         raise
+    except OSError as error:
+        with suppress(OSError):
+            audit.add("stopped", reason=str(error))
+        raise ConsilienceError(
+            f"{out} cannot be written to: {error.strerror}. Mend this; the same command goes on from the last round."
+        ) from error
     finally:
         mesh.close()
         audit.close()
@@ -296,7 +304,7 @@ def _claim(prepared: Prepared) -> None:
                 "Go on with the old file, or set `out` in site.toml to a new folder."
             )
         return
-    if prepared.out.is_dir() and any(prepared.out.iterdir()):
+    if prepared.out.is_dir() and any(not path.name.endswith(".part") for path in prepared.out.iterdir()):
         raise ConsilienceError(f"{prepared.out} holds something else. Set `out` in site.toml to a new folder.")
     prepared.out.mkdir(parents=True, exist_ok=True)
     write_atomically(kept, prepared.federation.to_toml().encode())

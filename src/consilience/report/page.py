@@ -82,10 +82,16 @@ def _start(run: Run) -> int | None:
     return int(active.min()) if len(active) else None
 
 
+def _before(run: Run) -> list[int]:
+    """Rounds before the first of collaboration. A site that comes late to a federation leaves out some."""
+    start = _start(run)
+    return sorted({int(number) for number in run.metrics["round"] if start is not None and number < start})
+
+
 def _facts(run: Run) -> list[list[str]]:
     """What the run was, as pairs of a name and a value."""
     known, low, start, seconds = run.summary, len(low_quality(run)), _start(run), run.summary.get("seconds")
-    warmup = "" if start is None else f", {start - 1} of them warm-up"
+    warmup = "" if start is None else f", {len(_before(run))} of them warm-up"
     time = None if seconds is None else f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
     facts: dict[str, Any] = {
         "method": method_title(run.summary["method"]),
@@ -154,11 +160,10 @@ def _series(run: Run, column: str) -> Array | None:
 
 def _alone(run: Run, column: str) -> Array:
     """Each agent's score without peers: from the reference, or at the end of the warm-up; NaN without either."""
-    start, first = _start(run), int(run.metrics["round"].min())
-    if "alone" in run.references or start is None:
+    if "alone" in run.references or _start(run) is None:
         return _last(run.references.get("alone", run), column)
-    series = _series(run, column)
-    return np.full(len(run.names), np.nan) if series is None or start <= first else series[:, start - 1 - first]
+    series, before = _series(run, column), _before(run)
+    return np.full(len(run.names), np.nan) if series is None or not before else series[:, len(before) - 1]
 
 
 def _alone_note(run: Run) -> str:
@@ -167,8 +172,8 @@ def _alone_note(run: Run) -> str:
         return "Nobody collaborated in this run: all scores are of agents alone."
     if "alone" in run.references:
         return "Alone is the last round of a run of the same agents without collaboration."
-    if start > 1:
-        return f"Alone is the end of the warm-up (round {start - 1}): there is no run of the same agents alone."
+    if _before(run):
+        return f"Alone is the end of the warm-up (round {_before(run)[-1]}): there is no run of the same agents alone."
     return "What agents reach alone is unknown: there was no warm-up, and there is no run of the same agents alone."
 
 
@@ -180,7 +185,7 @@ def _headline(run: Run, measures: list[dict[str, Any]]) -> dict[str, Any] | None
     good = [number for number in range(len(run.names)) if number not in low]
     references = sorted(run.references.items(), key=lambda item: item[0] != "alone")
     methods = [(method_title(one.summary["method"]), _last(one, column)) for _, one in references]
-    if "alone" not in run.references and (_start(run) or 0) > 1:
+    if "alone" not in run.references and _before(run):
         methods.insert(0, ("after the warm-up", _alone(run, column)))
     methods.append((method_title(run.summary["method"]), _last(run, column)))
     whom = "the agents with good labels" if low else "all agents"

@@ -47,14 +47,23 @@ def read(folder: Path) -> tuple[int, dict[str, Array], list[str]]:
     return 0, {}, []
 
 
+def last_round(folder: Path) -> int:
+    """The round of the newest checkpoint, whole or not; 0 when there is none."""
+    return max((int(path.name[6:11]) for path in _found(folder)), default=0)
+
+
 def write_atomically(path: Path, data: bytes) -> None:
     """Writes all of `data`, or nothing: to a temporary file, to the disk, then into place."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    with temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)  # a full disk needs the space
+        raise
 
 
 def _found(folder: Path) -> list[Path]:

@@ -1,5 +1,6 @@
 """The audit log: what left the site, what was heard, rejected and why, who was absent. Lines are only ever appended."""
 
+import errno
 import hashlib
 import json
 import os
@@ -19,15 +20,20 @@ class AuditLog:
         self._last = _hash(lines[-1]) if lines else ""
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         self._lock = Lock()
-        if lines and not path.read_bytes().endswith(b"\n"):
-            os.write(self._file, b"\n")  # the writer was killed within a line
+        self._torn = bool(lines) and not path.read_bytes().endswith(b"\n")
+        """The writer was killed, or the disk full, within a line."""
 
     def add(self, event: str, **facts: Any) -> None:
         """Appends an event."""
         with self._lock:
             entry = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **facts}
             line = json.dumps(entry | {"before": self._last}, ensure_ascii=False).encode()
-            os.write(self._file, line + b"\n")
+            start = b"\n" if self._torn else b""
+            written = os.write(self._file, start + line + b"\n") - len(start)
+            self._torn = 0 < written <= len(line)
+            if written <= len(line):
+                self._last = _hash(line[:written]) if written > 0 else self._last
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             self._last = _hash(line)
 
     def sync(self) -> None:

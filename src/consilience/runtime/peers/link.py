@@ -25,9 +25,9 @@ class Tls:
     """The CA that all members' certificates come from."""
 
 
-def key_of(federation: Federation, agent: str, tail: str) -> str:
+def key_of(agent: str, tail: str) -> str:
     """The key under which `agent` answers."""
-    return f"consilience/{federation.name}/{agent}/{tail}"
+    return f"consilience/{agent}/{tail}"
 
 
 def open_session(federation: Federation, me: str, tls: Tls, listen: str, largest: int) -> "zenoh.Session":
@@ -89,7 +89,7 @@ def _access(federation: Federation, me: str) -> dict[str, Any]:
     """
 
     def rule(name: str, messages: list[str], flow: str, agent: str) -> dict[str, Any]:
-        keys = [key_of(federation, agent, "**")]
+        keys = [key_of(agent, "**")]
         return {"id": name, "messages": messages, "flows": [flow], "permission": "allow", "key_exprs": keys}
 
     rules = [rule("is asked", _ASKS, "ingress", me), rule("answers", _SPEAKS, "egress", me)]

@@ -1,13 +1,11 @@
 """The exchange between organisations. Agents pull: each asks everyone present for the round it is in."""
 
 import json
-import secrets
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple, final
+from typing import final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -17,8 +15,9 @@ from consilience.runtime.checkpoint import write_atomically
 from consilience.runtime.exchange import Heard
 from consilience.runtime.peers.audit import AuditLog
 from consilience.runtime.peers.federation import LARGEST_FILE, Federation, parse_federation
-from consilience.runtime.peers.frame import NONCE, Format, Frame, FrameError, Receipt, Status
-from consilience.runtime.peers.link import Tls, key_of, open_session, zenoh_module
+from consilience.runtime.peers.frame import Format, Frame, FrameError, Receipt, Status
+from consilience.runtime.peers.link import Tls
+from consilience.runtime.peers.questions import Event, Questions
 from consilience.runtime.peers.shelf import Shelf
 
 Say = Callable[[str], None]
@@ -26,18 +25,6 @@ Say = Callable[[str], None]
 
 GRACE = 5.0
 """Seconds in which a site that comes back finds its peers again."""
-
-
-class Event(NamedTuple):
-    """Something that concerns the round: a peer that is here or gone, or its answer.
-
-    Answers are a frame, a status, ahead (its status, because it has left the round), or refused (with the reason).
-    """
-
-    kind: str
-    peer: str
-    round: int = 0
-    content: Any = None
 
 
 @final
@@ -62,35 +49,24 @@ class Mesh:
         self._federation, self._me, self._folder = federation, me, folder
         self._format = Format(federation)
         self._audit, self._say = audit, say
+        self._last = int(federation.settings.get("rounds", 2**32))
         self._peers = [name for name in self.roster if name != me]
         self._shelf = Shelf(federation, me, signing, folder / "published")
-        self._queue: SimpleQueue[Event] = SimpleQueue()
-        self._alive: set[str] = set()
         self._checked: set[str] = set()
-        self._asked: set[tuple[str, str]] = set()
         self._refused: dict[str, str] = {}
-        self._excluded = {path.stem for path in (folder / "evidence").glob("*.json")}
+        self._rejected: dict[str, tuple[int, str]] = {}
+        self._excluded = {path.stem for path in (folder / "evidence").glob("*.json")} - {me}
         self._receipts: dict[int, Receipt] = {}
         self._sequences: dict[str, tuple[int, int]] = {}
-        largest = 2 * self._format.length + LARGEST_FILE
-        self._session = open_session(federation, me, tls, listen, largest)
-        liveliness = self._session.liveliness()
-        self._kept = [
-            self._session.declare_queryable(key_of(federation, me, "**"), self._shelf.answer),
-            liveliness.declare_token(key_of(federation, me, "alive")),
-            *(
-                liveliness.declare_subscriber(key_of(federation, peer, "alive"), self._watch(peer), history=True)
-                for peer in self._peers
-            ),
-        ]
+        self._questions = Questions(federation, me, tls, listen, self._shelf)
 
     def meet(self) -> None:
         """Waits until all peers are there, or at the deadline a quorum. A site that comes back waits a short while."""
         patience = min(GRACE, self._federation.deadline) if self._shelf.round else self._federation.deadline
         end = time.monotonic() + patience
         while True:
-            here = self._checked & self._alive
-            members = set(self._peers) - self._excluded - self._refused.keys()
+            here = self._checked & self._questions.alive
+            members = self._members()
             late = time.monotonic() > end
             if members <= here or (late and len(here) >= self._federation.quorum - 1):
                 break
@@ -98,56 +74,65 @@ class Mesh:
             if late:
                 self._say_waiting("before the first round", 0, here)
                 end = time.monotonic() + self._federation.deadline
-            for peer in sorted((members & self._alive) - here):
-                self._ask(peer, "status", 0)
+            for peer in sorted((members & self._questions.alive) - here):
+                self._questions.ask(peer, "status", 0)
             self._next_event(0.2)
         self._say(f"present: {', '.join(name for name in self.roster if name in here or name == self._me)}")
 
     def gather(self, number: int, spoken: dict[str, Array]) -> Heard:
         """Publishes, and hears everyone present, or at the deadline a quorum.
 
-        A site that was away takes up the round in which its peers are; the answer says which.
+        A site that was away takes up the round in which its peers are; the answer says which. No round is published
+        that lies before one that was: a round is signed only once.
         """
+        if self._shelf.round > number:
+            self._audit.add("jump", round=number, to=self._shelf.round)
+        number, ahead = max(number, self._shelf.round), 0
         while True:
             own, length = self._shelf.publish(number, spoken[self._me], self._receipts)
             self._audit.add("sent", round=number, bytes=length, hash=own.receipt.payload_hash.hex())
-            frames, ahead = self._hear(number)
+            frames, ahead = self._hear(number, own, behind=ahead > 0)
             if not ahead:
                 break
             self._audit.add("jump", round=number, to=ahead)
             self._say(f"peers are in round {ahead}: leaving out round {number} to {ahead - 1}")
             number = ahead
-        frames[self._me] = own
         self._close_round(number, frames)
         predictions = {name: frames[name].predictions for name in self.roster if name in frames}
         return Heard(predictions, {self._me: spoken[self._me].nbytes * (len(frames) - 1)}, number)
 
     def finish(self) -> None:
-        """Goes on answering until every peer has fetched the last round, or for the length of a deadline."""
+        """Goes on answering until every peer has finished and knows that this site has, or for one deadline.
+
+        To have fetched the last round is not enough: a peer that is killed before it has saved it asks again.
+        """
         self._audit.add("finished", round=self._shelf.round)
-        end, told = time.monotonic() + self._federation.deadline, set[str]()
+        end, told, said = time.monotonic() + self._federation.deadline, set[str](), set[str]()
         while time.monotonic() < end:
-            missing = set(self._peers) - self._shelf.fetched - self._excluded - self._refused.keys()
-            if not missing:
-                time.sleep(0.5)  # for the last answer to arrive
+            members = self._members()
+            missing = members - self._shelf.finished
+            if not missing and members <= told:
                 return
-            if missing != told:
+            if missing and missing != said:
                 self._say(f"finished; still answering for {', '.join(sorted(missing))}")
-                told = missing
-            self._next_event(0.2)
+                said = missing
+            for peer in sorted((members & self._questions.alive) - told):
+                self._questions.ask(peer, "finished", self._shelf.round)
+            event = self._next_event(0.2)
+            if event is not None and event.kind in ("told", "here"):
+                (told.add if event.kind == "told" else told.discard)(event.peer)
 
     def close(self) -> None:
         """Leaves."""
         self._audit.sync()
-        self._shelf.clear()
-        self._session.close()  # type: ignore[no-untyped-call]
+        self._questions.close()
 
     def statuses(self, seconds: float) -> dict[str, Status | str]:
         """What each peer says of itself within so many seconds, its clock against ours, or why it is not one of us."""
         end, found = time.monotonic() + seconds, dict[str, Status | str]()
         while time.monotonic() < end and len(found) < len(self._peers):
-            for peer in sorted(self._alive - found.keys()):
-                self._ask(peer, "status", 0)
+            for peer in sorted(self._questions.alive - found.keys()):
+                self._questions.ask(peer, "status", 0)
             event = self._next_event(0.2)
             if event is not None and event.kind == "status":
                 found[event.peer] = replace(event.content, clock=event.content.clock - time.time())
@@ -155,43 +140,62 @@ class Mesh:
                 found[event.peer] = event.content
         return found
 
-    def _hear(self, number: int) -> tuple[dict[str, Frame], int]:
-        """Frames of the round by agent, and 0; or the round in which a quorum already is, if that is a later one."""
+    def _hear(self, number: int, own: Frame, behind: bool) -> tuple[dict[str, Frame], int]:
+        """Frames of the round by agent, and 0; or a later round, if this one cannot be closed any more.
+
+        That is one that a quorum has left, or, below a quorum at the deadline (or `behind` already), one in which
+        anybody already is: sites in different rounds, whom a fault keeps from closing any, so meet in the latest.
+        """
         needed = self._federation.quorum - 1
         heard: dict[str, Frame] = {}
         given_up: set[str] = set()
+        left: dict[str, int] = {}
         rounds: dict[str, int] = {}
         deadline = told = time.monotonic() + self._federation.deadline
         while True:
             now = time.monotonic()
-            members = set(self._peers) - self._excluded - self._refused.keys()
-            present = members & self._alive
+            present = self._members() & self._questions.alive
             if len(heard) >= needed and (now > deadline or present <= heard.keys() | given_up):
-                return heard, 0
-            later = sorted(rounds.values(), reverse=True)[needed - 1 :]
+                frames = heard | {self._me: own}
+                if not self._two_stories(frames):
+                    return frames, 0
+                heard = {peer: frame for peer, frame in heard.items() if peer not in self._excluded}
+                continue
+            later = sorted(left.values(), reverse=True)[needed - 1 :]
             if later and later[0] > number:
                 return {}, later[0]
             self._check_quorum_is_possible()
             if now > told:
                 told = now + self._federation.deadline
                 self._say_waiting(f"round {number}", number, set(heard))
-            for peer in sorted((members & self._alive) - heard.keys() - given_up):
-                self._ask(peer, f"round/{number}" if peer in self._checked else "status", number)
+            for peer in sorted(present - heard.keys() - given_up):
+                self._questions.ask(peer, f"round/{number}" if peer in self._checked else "status", number)
+            lost = len(heard) < needed and (behind or now > deadline)
+            if lost:
+                for peer in sorted(present):
+                    self._questions.ask(peer, "status", number)
             event = self._next_event(0.2)
             if event is None:
-                continue
-            if event.kind == "here":
+                if lost and max(rounds.values(), default=0) > number:
+                    return {}, max(rounds.values())
+            elif event.kind == "here":
                 given_up.discard(event.peer)
             elif event.round != number:
                 if event.kind == "frame":
                     self._audit.add("late", round=event.round, agent=event.peer, now=number)
-            elif event.kind == "ahead":
-                rounds[event.peer] = event.content.round
+            elif event.kind == "rejected":
                 given_up.add(event.peer)
+            elif event.kind in ("ahead", "status"):
+                rounds[event.peer] = event.content.round
+                if event.kind == "ahead":
+                    left[event.peer] = event.content.round
+                    given_up.add(event.peer)
             elif event.kind == "frame":
                 frame = self._accepted(event.peer, number, event.content)
                 if frame is None:
                     given_up.add(event.peer)
+                elif event.peer in heard and heard[event.peer].receipt.contradicts(frame.receipt):
+                    self._exclude(event.peer, heard.pop(event.peer).receipt, frame.receipt, event.peer)
                 else:
                     heard[event.peer] = frame
 
@@ -209,27 +213,30 @@ class Mesh:
         return frame
 
     def _reject(self, peer: str, number: int, data: bytes, reason: FrameError) -> None:
+        """Logs why something is not accepted; said again and again, once a round."""
+        if self._rejected.get(peer) == (number, str(reason)):
+            return
+        self._rejected[peer] = number, str(reason)
         self._audit.add("rejected", round=number, agent=peer, bytes=len(data), reason=str(reason))
         self._say(f"round {number}: rejected what {peer} sent ({reason})")
 
-    def _close_round(self, number: int, frames: dict[str, Frame]) -> None:
-        """Compares what everyone heard before, excludes who told two stories, and logs the round."""
+    def _two_stories(self, frames: dict[str, Frame]) -> bool:
+        """Compares what everyone heard before, and excludes who told two stories. Whether there is someone."""
+        before = len(self._excluded)
         known = {(r.agent, r.round): r for r in (*self._receipts.values(), *(f.receipt for f in frames.values()))}
         for reporter, frame in frames.items():
             for receipt in frame.others:
                 mine = known.get((receipt.agent, receipt.round))
+                if self.roster[receipt.agent] in self._excluded:
+                    continue
                 if (mine is None or receipt.contradicts(mine)) and self._format.is_genuine(receipt):
                     known[receipt.agent, receipt.round] = receipt
                     if mine is not None:
                         self._exclude(self.roster[receipt.agent], mine, receipt, reporter)
-        for name in self._excluded & frames.keys():
-            del frames[name]
-        if len(frames) < self._federation.quorum:
-            raise ConsilienceError(
-                f"round {number}: {', '.join(sorted(self._excluded))} signed two different predictions for one round; "
-                f"without that, {len(frames)} agents are left and {self._federation.quorum} are needed. "
-                "Agree on a new federation file."
-            )
+        return len(self._excluded) > before
+
+    def _close_round(self, number: int, frames: dict[str, Frame]) -> None:
+        """Keeps receipts of what was heard for the next frame, and logs the round."""
         self._receipts = {self.roster.index(name): frame.receipt for name, frame in frames.items()}
         absent = [name for name in self.roster if name not in frames]
         heard = {name: frame.receipt.payload_hash.hex() for name, frame in frames.items() if name != self._me}
@@ -258,58 +265,51 @@ class Mesh:
         missing = ", ".join(name for name in self._peers if name not in found)
         self._say(f"{when}: {len(found) + 1} agents of {self._federation.quorum} needed; waiting for {missing}")
 
+    def _members(self) -> set[str]:
+        """Peers that may be heard."""
+        return set(self._peers) - self._excluded - self._refused.keys()
+
     def _check_quorum_is_possible(self) -> None:
-        if len(self._peers) - len(self._refused) < self._federation.quorum - 1:
+        if len(self._peers) - len(self._excluded) < self._federation.quorum - 1:
+            raise ConsilienceError(
+                f"{', '.join(sorted(self._excluded))} signed two different predictions for one round; without that, "
+                f"{len(self._peers) - len(self._excluded) + 1} agents are left and {self._federation.quorum} are "
+                "needed. Agree on a new federation file."
+            )
+        if len(self._members()) < self._federation.quorum - 1:
             reasons = "; ".join(f"{peer}: {why}" for peer, why in sorted(self._refused.items()))
+            self._show_federation_file()
             raise ConsilienceError(
                 f"this site's federation file is not that of its peers: {reasons}. "
                 "All sites need the same file; get it again from the others."
             )
 
-    def _ask(self, peer: str, tail: str, number: int) -> None:
-        """Puts a question to a peer, unless it is already put. Only the first reply counts."""
-        if (peer, tail) in self._asked:
-            return
-        self._asked.add((peer, tail))
-        zenoh = zenoh_module()
-        nonce = secrets.token_bytes(NONCE)
-        answers: list[None] = []
-
-        def reply(given: Any) -> None:
-            if not answers:
-                answers.append(None)
-                content = tail, nonce, given.result.payload.to_bytes()
-                self._queue.put(Event("error" if given.ok is None else "reply", peer, number, content))
-
-        patience = 2 * self._federation.deadline if tail.startswith("round") else 5.0
-        self._session.get(
-            f"{key_of(self._federation, peer, tail)}?nonce={nonce.hex()};from={self._me}",
-            zenoh.handlers.Callback(reply, lambda: self._queue.put(Event("ended", peer, number, tail))),
-            timeout=patience,
-            consolidation=zenoh.ConsolidationMode.NONE,
-            congestion_control=zenoh.CongestionControl.BLOCK,
-        )
+    def _show_federation_file(self) -> None:
+        """Stays for a moment, so that peers can read what differs and log it."""
+        end = time.monotonic() + min(GRACE, self._federation.deadline)
+        while time.monotonic() < end and not self._shelf.shown.issuperset(self._peers):
+            self._next_event(0.2)
 
     def _next_event(self, seconds: float) -> Event | None:
-        """The next event of interest within so many seconds, understood."""
-        try:
-            event = self._queue.get(timeout=seconds)
-        except Empty:
-            return None
-        if event.kind in ("here", "gone"):
-            self._asked = {(peer, tail) for peer, tail in self._asked if peer != event.peer}
+        """The next event of interest within so many seconds, understood.
+
+        Answers are a frame, a status, ahead (its status, because it has left the round), told (its status: it knows
+        that this site has finished), rejected, or refused (with the reason).
+        """
+        event = self._questions.next_event(seconds)
+        if event is None or event.kind in ("reply", "error"):
+            return event and self._understood(event)
+        self._audit.add(event.kind, agent=event.peer)
+        if event.kind == "rejoined":
+            self._say(f"{event.peer} asks, but cannot be asked: joined again")
+            self._checked.clear()
+        else:
             self._checked.discard(event.peer)
             self._refused.pop(event.peer, None)
-            (self._alive.add if event.kind == "here" else self._alive.discard)(event.peer)
-            self._audit.add(event.kind, agent=event.peer)
-            return event
-        if event.kind == "ended":
-            self._asked.discard((event.peer, event.content))
-            return None
-        return self._understood(event)
+        return event
 
     def _understood(self, event: Event) -> Event | None:
-        """A peer's answer as a frame (not yet checked), a status, ahead, or refused."""
+        """A peer's answer as a frame (not yet checked), a status, ahead, told, or refused."""
         tail, nonce, data = event.content
         if event.kind == "reply" and tail.startswith("round"):
             return event._replace(kind="frame", content=data)
@@ -320,14 +320,17 @@ class Mesh:
             return event._replace(kind="refused", content=reason)
         try:
             status = self._format.unpack_status(data, self.roster.index(event.peer), nonce)
+            if status.same_run and status.round > self._last:
+                raise FrameError(f"a status of round {status.round}; the last is {self._last}")
         except FrameError as reason:
             self._reject(event.peer, event.round, data, reason)
-            return None
+            return event._replace(kind="rejected")
         if not status.same_run:
-            self._ask(event.peer, "federation", event.round)
+            self._questions.ask(event.peer, "federation", event.round)
             return None
         self._checked.add(event.peer)
-        return event._replace(kind="status" if tail == "status" else "ahead", content=status)
+        kind = {"status": "status", "finished": "told"}.get(tail, "ahead")
+        return event._replace(kind=kind, content=status)
 
     def _difference(self, data: bytes) -> str:
         try:
@@ -335,7 +338,3 @@ class Mesh:
         except (ConsilienceError, UnicodeDecodeError) as error:
             return f"its form: {error}"
         return "; ".join(self._federation.differences(other)) or "nothing that it shows"
-
-    def _watch(self, peer: str) -> Callable[[Any], None]:
-        put = zenoh_module().SampleKind.PUT
-        return lambda sample: self._queue.put(Event("here" if sample.kind == put else "gone", peer))

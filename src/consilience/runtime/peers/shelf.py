@@ -1,5 +1,6 @@
 """What an agent answers its peers with: its frames of the last two rounds, its status, its federation file."""
 
+import os
 import time
 from pathlib import Path
 from threading import Lock
@@ -37,8 +38,12 @@ class Shelf:
             self._read(data)
         self.round = max(self._frames, default=0)
         """The round whose frame was published last; 0 before the first."""
-        self.fetched: set[str] = set()
-        """Peers who asked for the frame of that round."""
+        self.finished: set[str] = set()
+        """Peers who said that they have saved their last round."""
+        self.shown: set[str] = set()
+        """Peers who asked for the federation file."""
+        self.asked: dict[str, float] = {}
+        """When each peer last asked something."""
 
     def publish(self, number: int, f: Array, heard: dict[int, Receipt]) -> tuple[Frame, int]:
         """Signs the predictions `f` of a round and answers those who wait for them; the frame and its length.
@@ -51,20 +56,27 @@ class Shelf:
             data = self._format.pack(self._signing, self._place, number, sequence, heard, f)
             self._folder.mkdir(parents=True, exist_ok=True)
             write_atomically(self._folder / f"{number}.frame", data)
+            _bring_to_disk(self._folder)
         with self._lock:
             self._frames[number] = data
-            self.round, self.fetched = number, set()
+            self.round = number
             for old in sorted(self._frames)[:-SERVED]:
                 del self._frames[old]
                 (self._folder / f"{old}.frame").unlink(missing_ok=True)
             ready = [query for _, asked, query in self._waiting if asked <= number]
             self._waiting = [one for one in self._waiting if one[1] > number]
         for query in ready:
-            self.answer(query)
+            self._reply(query)
         return self._read(data), len(data)
 
     def answer(self, query: "zenoh.Query") -> None:
         """Answers a peer's question: at once, or for a round to come when it is there."""
+        asker = query.parameters.get("from", "") or ""
+        if asker in self._federation.names:
+            self.asked[asker] = time.monotonic()
+        self._reply(query)
+
+    def _reply(self, query: "zenoh.Query") -> None:
         tail = str(query.key_expr).rpartition(f"/{self._me}/")[2]
         number = int(tail[6:]) if tail.startswith("round/") and tail[6:].isdecimal() and len(tail) < 16 else -1
         with self._lock:
@@ -72,13 +84,14 @@ class Shelf:
                 self._hold(number, query)
                 return
             data = self._frames.get(number)
-            if number == self.round:
-                self.fetched.add(query.parameters.get("from", "") or "")
+            if tail in ("finished", "federation"):
+                known = self.finished if tail == "finished" else self.shown
+                known.add(query.parameters.get("from", "") or "")
         if data is not None:
             query.reply(query.key_expr, data)
         elif tail == "federation":
             query.reply(query.key_expr, self._federation.to_toml().encode())
-        elif tail == "status":
+        elif tail in ("status", "finished"):
             query.reply(query.key_expr, self._status(query))
         else:
             query.reply_err(self._status(query))
@@ -113,3 +126,13 @@ class Shelf:
                 f"what this site published before, in {self._folder}, is damaged or of another federation ({error}). "
                 "Use another folder for the run."
             ) from error
+
+
+def _bring_to_disk(folder: Path) -> None:
+    """After a power cut, too, it is known what was signed."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,146 @@
+"""Questions to peers, and who of them is there. Zenoh's threads fill a queue; the loop's thread takes from it."""
+
+import secrets
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from math import inf
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple, final
+
+from consilience.errors import ConsilienceError
+from consilience.runtime.peers.federation import LARGEST_FILE, Federation
+from consilience.runtime.peers.frame import NONCE, Format
+from consilience.runtime.peers.keys import read_certificate
+from consilience.runtime.peers.link import Tls, key_of, open_session, zenoh_module
+from consilience.runtime.peers.shelf import Shelf
+
+PAUSE = 1.0
+"""Seconds before a question that was not answered, or not well, is put again."""
+ANSWER = 5.0
+"""Seconds for an answer that needs no round to come."""
+UNSEEN = 5.0
+"""Seconds after which a peer that seems absent, but asks, is taken for a sign of a half-broken link."""
+
+
+class Event(NamedTuple):
+    """A peer that is here or gone, its reply or error (tail, nonce, bytes), or that this site has joined again."""
+
+    kind: str
+    peer: str
+    round: int = 0
+    content: Any = None
+
+
+@final
+class Questions:
+    """One agent's session. It answers from the shelf, asks peers, and watches who is there."""
+
+    def __init__(self, federation: Federation, me: str, tls: Tls, listen: str, shelf: Shelf) -> None:
+        self._federation, self._me, self._tls, self._listen, self._shelf = federation, me, tls, listen, shelf
+        self._peers = [name for name in federation.names if name != me]
+        self._queue: SimpleQueue[Event] = SimpleQueue()
+        self._patience = UNSEEN
+        self._join()
+
+    def _join(self) -> None:
+        self._expires = read_certificate(self._tls.certificate).ends
+        largest = 2 * Format(self._federation).length + LARGEST_FILE
+        self._session = open_session(self._federation, self._me, self._tls, self._listen, largest)
+        liveliness = self._session.liveliness()
+        self._kept = [
+            self._session.declare_queryable(key_of(self._me, "**"), self._shelf.answer),
+            liveliness.declare_token(key_of(self._me, "alive")),
+            *(
+                liveliness.declare_subscriber(key_of(peer, "alive"), self._watch(peer), history=True)
+                for peer in self._peers
+            ),
+        ]
+        self.alive: set[str] = set()
+        """Peers who are there."""
+        self._lost = dict.fromkeys(self._peers, time.monotonic())
+        """Since when the others are not."""
+        self._again: dict[tuple[str, str], float] = {}
+        """When a question may be put again."""
+
+    def ask(self, peer: str, tail: str, number: int) -> None:
+        """Puts a question to a peer, unless it is put or was a moment ago. Only the first reply counts."""
+        if time.monotonic() < self._again.get((peer, tail), 0):
+            return
+        self._again[peer, tail] = inf
+        zenoh = zenoh_module()
+        nonce = secrets.token_bytes(NONCE)
+        answers: list[None] = []
+
+        def reply(given: Any) -> None:
+            if not answers and (given.ok is not None or given.err.payload.to_bytes() != b"Timeout"):
+                answers.append(None)
+                content = tail, nonce, given.result.payload.to_bytes()
+                self._queue.put(Event("error" if given.ok is None else "reply", peer, number, content))
+
+        self._session.get(
+            f"{key_of(peer, tail)}?nonce={nonce.hex()};from={self._me}",
+            zenoh.handlers.Callback(reply, lambda: self._queue.put(Event("ended", peer, number, tail))),
+            timeout=2 * self._federation.deadline if tail.startswith("round") else ANSWER,
+            consolidation=zenoh.ConsolidationMode.NONE,
+            congestion_control=zenoh.CongestionControl.BLOCK,
+        )
+
+    def next_event(self, seconds: float) -> Event | None:
+        """The next event within so many seconds."""
+        self._check_certificate()
+        try:
+            event = self._queue.get(timeout=seconds)
+        except Empty:
+            return self._join_again_if_unseen()
+        now = time.monotonic()
+        if event.kind in ("here", "gone"):
+            self._again = {key: when for key, when in self._again.items() if key[0] != event.peer}
+            if event.kind == "here":
+                self.alive.add(event.peer)
+                self._lost.pop(event.peer, None)
+            else:
+                self.alive.discard(event.peer)
+                self._lost[event.peer] = now
+        elif event.kind == "ended":
+            self._again = {key: when for key, when in self._again.items() if when > now}
+            self._again[event.peer, event.content] = now + PAUSE
+            return None
+        return event
+
+    def close(self) -> None:
+        """Leaves."""
+        self._shelf.clear()
+        self._session.close()  # type: ignore[no-untyped-call]
+
+    def _check_certificate(self) -> None:
+        """When this site's certificate has expired: a new session if the file holds another one, else an error."""
+        now = datetime.now(UTC)
+        if now > self._expires:
+            problem = read_certificate(self._tls.certificate).problem(now)
+            if problem:
+                raise ConsilienceError(
+                    f"the certificate {self._tls.certificate} {problem}. "
+                    "Get a new one from your CA; then the same command goes on from the last round."
+                )
+            self.close()
+            self._join()
+
+    def _join_again_if_unseen(self) -> Event | None:
+        """A new session, if a peer that seems absent asks questions.
+
+        After an outage of about the length of Zenoh's lease, one end of a link may think that it never broke, and not
+        declare again what the other end has forgotten. Each time the patience is doubled.
+        """
+        asked = self._shelf.asked
+        unseen = [peer for peer, when in self._lost.items() if asked.get(peer, 0) > when + self._patience]
+        if not unseen:
+            return None
+        self._patience *= 2
+        self.close()
+        self._join()
+        return Event("rejoined", unseen[0])
+
+    def _watch(self, peer: str) -> Callable[[Any], None]:
+        put = zenoh_module().SampleKind.PUT
+        return lambda sample: self._queue.put(Event("here" if sample.kind == put else "gone", peer))

@@ -1,0 +1,208 @@
+"""Federations of real processes on this machine, and what they leave behind."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+PATIENCE = 90.0
+"""Seconds for anything that should happen; only a failure takes so long."""
+
+
+class Launcher:
+    """Processes with torch and the like loaded; see launcher.py."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, str(HERE / "launcher.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "COLUMNS": "160"},
+        )
+        self._started: SimpleQueue[int] = SimpleQueue()
+        self.codes: dict[int, int] = {}
+        Thread(target=self._read, daemon=True).start()
+        self._started.get(timeout=PATIENCE)
+
+    def start(self, log: Path, argv: list[str], script: Path | None = None, network: str = "") -> int:
+        """The id of a new process."""
+        assert self._process.stdin
+        order = {"argv": argv, "log": str(log), "script": script and str(script), "network": network}
+        self._process.stdin.write(json.dumps(order) + "\n")
+        self._process.stdin.flush()
+        return self._started.get(timeout=PATIENCE)
+
+    def close(self) -> None:
+        assert self._process.stdin
+        self._process.stdin.close()
+        self._process.wait()
+
+    def _read(self) -> None:
+        assert self._process.stdout
+        for line in self._process.stdout:
+            told = json.loads(line)
+            if "ended" in told:
+                self.codes[told["ended"]] = told["code"]
+            else:
+                self._started.put(told.get("started", 0))
+
+
+class Trial:
+    """Sites of one federation in a folder, and their processes."""
+
+    def __init__(self, launcher: Launcher, folder: Path, sites: dict[str, Path]) -> None:
+        self.launcher, self.folder, self.sites = launcher, folder, sites
+        self.pids: dict[str, int] = {}
+        self.network: dict[str, str] = {}
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.sites)
+
+    def start(self, *names: str) -> None:
+        """Starts sites with the command of an operator: all, or those named."""
+        for name in names or self.sites:
+            argv = ["consilience", "agent", "--site", str(self.sites[name])]
+            self.pids[name] = self.launcher.start(self.log(name), argv, network=self.network.get(name, ""))
+
+    def start_script(self, name: str, script: Path, *argv: str) -> None:
+        """Starts another program in the place of a site."""
+        self.pids[name] = self.launcher.start(self.log(name), [str(script), *argv], script=script)
+
+    def kill(self, name: str, number: int = signal.SIGKILL) -> None:
+        """Sends a signal; after SIGKILL the process is gone when this returns."""
+        os.kill(self.pids[name], number)
+        if number == signal.SIGKILL:
+            self.code(name)
+
+    def code(self, name: str) -> int:
+        """The exit code of a site, when it has ended."""
+        pid = self.pids[name]
+        self.until(lambda: pid in self.launcher.codes, f"the end of {name}")
+        return self.launcher.codes[pid]
+
+    def finish(self, *names: str) -> None:
+        """Waits until sites (all, or those named) have come to a good end."""
+        for name in names or self.sites:
+            assert self.code(name) == 0, f"{name} failed:\n{self.output(name)}"
+
+    def end(self) -> None:
+        """Kills whatever still runs."""
+        for pid in self.pids.values():
+            if pid not in self.launcher.codes:
+                os.kill(pid, signal.SIGKILL)
+
+    def until(self, true: Callable[[], Any], what: str, seconds: float = PATIENCE) -> None:
+        """Waits for something to be true."""
+        end = time.monotonic() + seconds
+        while not true():
+            if time.monotonic() > end:
+                logs = "\n\n".join(f"--- {name}\n{self.output(name)}" for name in self.sites)
+                raise AssertionError(f"not seen: {what}\n{logs}")
+            time.sleep(0.02)
+
+    def log(self, name: str) -> Path:
+        return self.folder / f"{name}.log"
+
+    def output(self, name: str) -> str:
+        """What a site has said so far, in all its processes."""
+        return self.log(name).read_text() if self.log(name).exists() else ""
+
+    def events(self, name: str, kind: str = "") -> list[dict[str, Any]]:
+        """A site's audit log so far."""
+        from consilience.runtime.peers.audit import read_audit
+
+        path = self.sites[name].parent / "run" / "audit.jsonl"
+        return [one for one in (read_audit(path) if path.exists() else []) if kind in ("", one["event"])]
+
+    def until_event(self, name: str, kind: str, **facts: Any) -> None:
+        """Waits for an entry in a site's audit log."""
+
+        def there() -> bool:
+            return any(facts.items() <= one.items() for one in self.events(name, kind))
+
+        self.until(there, f"{kind} {facts} in the log of {name}")
+
+    def hold(self, name: str, phase: str, seconds: str = "") -> None:
+        """Makes a site stop in a phase of a round, for so many seconds or until it is let go."""
+        (self.sites[name].parent / "hold").mkdir(exist_ok=True)
+        (self.sites[name].parent / "hold" / phase).write_text(seconds)
+
+    def until_held(self, name: str, phase: str) -> None:
+        self.until((self.sites[name].parent / "at" / phase).exists, f"{name} in {phase}")
+
+    def release(self, name: str, phase: str) -> None:
+        (self.sites[name].parent / "hold" / phase).unlink()
+
+    def metrics(self, name: str) -> Any:
+        """A finished site's table."""
+        from consilience.runtime.run import load_run
+
+        return load_run(self.sites[name].parent / "run").metrics
+
+    def check(self, *whole: str, rounds: int) -> None:
+        """No round counted twice, logs whole; those named in `whole` took part in every round."""
+        from consilience.runtime.peers.audit import broken_at
+
+        for name in self.sites:
+            run = self.sites[name].parent / "run"
+            if not (run / "summary.json").is_file():
+                continue
+            found = self.metrics(name)["round"].tolist()
+            assert found == sorted(set(found)) and found[-1] == rounds, (name, found)
+            if name in whole:
+                assert found == list(range(1, rounds + 1)), (name, found)
+            assert broken_at(run / "audit.jsonl") is None
+
+
+def lay_out(
+    folder: Path, agents: int, rounds: int = 6, deadline: float = 4.0, quorum: int | None = None, limit: int = 40
+) -> dict[str, Path]:
+    """Sites that read digits, each with little data; their agent is that of agent.py."""
+    from consilience.experiments import trial
+    from consilience.experiments.build import build_scenario
+    from consilience.experiments.settings import read_settings
+
+    changes = {"agents": agents, "models": ["logistic"], "low_quality": [], "rounds": rounds, "warmup": 1}
+    settings = read_settings("digits", changes | {"limit": limit, "shared_per_agent": 12})
+    sites = trial.lay_out(settings, build_scenario(settings), folder, deadline, quorum)
+    for path in sites.values():
+        shutil.copy(HERE / "agent.py", path.parent / "agent.py")
+        lines = [line for line in path.read_text().splitlines() if line.split()[0] not in ("model", "data", "test")]
+        path.write_text("\n".join([*lines, 'python = "agent.py"']) + "\n")
+    return sites
+
+
+@pytest.fixture(scope="session")
+def launcher() -> Iterator[Launcher]:
+    pytest.importorskip("zenoh")
+    started = Launcher()
+    yield started
+    started.close()
+
+
+@pytest.fixture
+def federate(launcher: Launcher, tmp_path: Path) -> Iterator[Callable[..., Trial]]:
+    """Makes a federation of so many sites; what is left of it is killed after the test."""
+    trials: list[Trial] = []
+
+    def make(agents: int, **options: Any) -> Trial:
+        folder = tmp_path / f"trial-{len(trials)}"
+        trials.append(Trial(launcher, folder, lay_out(folder, agents, **options)))
+        return trials[-1]
+
+    yield make
+    for one in trials:
+        one.end()

@@ -1,0 +1,191 @@
+"""A member that answers its peers as it likes, with its real certificate and key: `rogue.py SITE MODE...`.
+
+In round 2 it behaves as the first mode says, in round 3 as the second, and so on; the last mode is kept.
+"""
+
+import secrets
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from consilience.experiments.site import prepare
+from consilience.runtime.peers.federation import Federation
+from consilience.runtime.peers.frame import NONCE, Format, Receipt
+from consilience.runtime.peers.keys import read_signing_key
+from consilience.runtime.peers.link import Tls, key_of, open_session
+
+
+class Rogue:
+    """Signs and answers whatever its mode says."""
+
+    def __init__(self, site: Path, modes: list[str]) -> None:
+        prepared = prepare(site)
+        self.federation, self.name, self.modes = prepared.federation, prepared.site.agent, modes
+        self.place = self.federation.names.index(self.name)
+        self.format = Format(self.federation)
+        self.key = read_signing_key(prepared.path(prepared.site.signing_key))
+        self.session = open_session(
+            self.federation, self.name, prepared.tls, self.federation.member(self.name).address, 10**8
+        )
+        self.kept = [
+            self.session.declare_queryable(key_of(self.name, "**"), self.answer),
+            self.session.liveliness().declare_token(key_of(self.name, "alive")),
+        ]
+
+    def frame(self, number: int, f: Any = None, sequence: int | None = None, format: Format | None = None) -> bytes:
+        """A signed frame, of uniform predictions unless others are given."""
+        if f is None:
+            f = np.full((self.format.samples, self.format.classes), 1 / self.format.classes, np.float32)
+        heard: dict[int, Receipt] = {}
+        return (format or self.format).pack(
+            self.key, self.place, number, number if sequence is None else sequence, heard, f
+        )
+
+    def answer(self, query: Any) -> None:
+        """Called for every question of a peer."""
+        tail = str(query.key_expr).rpartition("/")[2]
+        asker = query.parameters.get("from", "")
+        if tail.isdecimal():
+            number = int(tail)
+            mode = self.modes[min(number - 2, len(self.modes) - 1)]
+            for data in self.story(mode, number, asker):
+                query.reply(query.key_expr, data)
+            if mode in ("ahead", "garbled"):
+                query.reply_err(self.status(query, 2**31) if mode == "ahead" else secrets.token_bytes(50))
+        elif tail in ("status", "finished"):
+            garbled = self.modes == ["garbled"]
+            query.reply(query.key_expr, secrets.token_bytes(9) if garbled else self.status(query, 1))
+        query.drop()
+
+    def status(self, query: Any, number: int) -> bytes:
+        """A signed status that claims to be in round `number`."""
+        nonce = bytes.fromhex(query.parameters.get("nonce", "00" * NONCE))
+        return self.format.pack_status(self.key, self.place, number, time.time(), nonce)
+
+    def story(self, mode: str, number: int, asker: str) -> list[bytes]:
+        """The answers to a question for a round."""
+        shape = self.format.samples, self.format.classes
+        good = self.frame(number)
+        middle = len(good) // 2
+        draw = np.random.default_rng(number)
+        first = np.eye(shape[1], dtype=np.float32)[draw.integers(0, shape[1], shape[0])]
+        other = next(name for name in self.federation.names if name != self.name)
+        if mode == "two stories":
+            return [self.frame(number, first if self.federation.names.index(asker) % 2 else None)]
+        if mode == "fuzz":
+            return [mutated(good, np.random.default_rng([number, self.federation.names.index(asker)]))]
+        if mode in ("ahead", "garbled"):
+            return []
+        if mode == "replayed":
+            return [self.fetched(other, number)]
+        if mode == "shape":
+            return [_of_shape(self, number, shape[::-1])]
+        return {
+            "good": [good],
+            "random": [secrets.token_bytes(len(good))],
+            "empty": [b""],
+            "truncated": [good[:-1]],
+            "long": [good + b"\0"],
+            "huge": [bytes(30_000_000)],
+            "nan": [self.frame(number, np.full(shape, np.nan, np.float32))],
+            "unnormalised": [self.frame(number, np.full(shape, 0.9, np.float32))],
+            "negative": [self.frame(number, first * 3 - 2 / shape[1])],
+            "changed": [good[:middle] + bytes([good[middle] ^ 1]) + good[middle + 1 :]],
+            "stale": [self.frame(number - 1)],
+            "sequence": [self.frame(number, sequence=0)],
+            "run": [_of_another_run(self, number)],
+            "duplicate": [good, good, good],
+        }[mode]
+
+    def fetched(self, agent: str, number: int) -> bytes:
+        """Another agent's frame."""
+        for reply in self.session.get(f"{key_of(agent, f'round/{number}')}?from={self.name}", timeout=5.0):
+            if reply.ok:
+                return reply.ok.payload.to_bytes()
+        return b"nothing fetched"
+
+
+def mutated(good: bytes, draw: np.random.Generator) -> bytes:
+    """A frame that is damaged somehow: bits, bytes, length, parts exchanged, or all of it."""
+    data = bytearray(good)
+    kind = draw.integers(0, 6)
+    if kind == 0:
+        data[draw.integers(0, len(data))] ^= 1 << int(draw.integers(0, 8))
+    elif kind == 1:
+        at = int(draw.integers(0, len(data)))
+        data[at : at + int(draw.integers(1, 200))] = draw.bytes(int(draw.integers(1, 200)))
+    elif kind == 2:
+        data = data[: int(draw.integers(0, len(data)))]
+    elif kind == 3:
+        data += draw.bytes(int(draw.integers(1, 5000)))
+    elif kind == 4:
+        data = bytearray(draw.bytes(len(data)))
+    else:
+        at, other = (int(draw.integers(0, len(data) - 64)) for _ in range(2))
+        data[at : at + 64] = data[other : other + 64]
+    return bytes(data) if data != good else bytes(len(good))
+
+
+def _of_shape(rogue: Rogue, number: int, shape: tuple[int, int]) -> bytes:
+    odd = Format(rogue.federation)
+    odd.samples, odd.classes = shape
+    return rogue.frame(number, np.full(shape, 1 / shape[1], np.float32), format=odd)
+
+
+def _of_another_run(rogue: Rogue, number: int) -> bytes:
+    odd = Format(rogue.federation)
+    odd.run = bytes(32)
+    return rogue.frame(number, format=odd)
+
+
+def impostor(site: Path, folder: Path, agent: str) -> None:
+    """Speaks for `agent` with the certificate in `folder`, and asks everyone; says whether anybody answers."""
+    prepared = prepare(site)
+    federation: Federation = prepared.federation
+    tls = Tls(folder / "tls.key", folder / "tls.crt", prepared.tls.authority)
+    session = open_session(federation, agent, tls, federation.member(agent).address, 10**7)
+    format = Format(federation)
+    key = read_signing_key(prepared.path(prepared.site.signing_key))
+
+    def answer(query: Any) -> None:
+        nonce = bytes.fromhex(query.parameters.get("nonce", "00" * NONCE))
+        place = federation.names.index(agent)
+        query.reply(query.key_expr, format.pack_status(key, place, 1, time.time(), nonce))
+
+    kept = [
+        session.declare_queryable(key_of(agent, "**"), answer),
+        session.liveliness().declare_token(key_of(agent, "alive")),
+    ]
+    while kept:
+        for name in federation.names:
+            for reply in session.get(f"{key_of(name, 'status')}?from={agent}", timeout=1.0):
+                if reply.ok and name != agent:
+                    print(f"answered by {name}", flush=True)
+        print("asked", flush=True)
+
+
+def flood(rogue: Rogue) -> None:
+    """Asks for everything that nobody should ask for."""
+    tails = ["round/999999999", "round/-1", "round/²", "round/0x10", "**", "*", "nothing", "round/" + "9" * 60, "alive"]
+    ends = ["", "?nonce=zz", "?nonce=" + "ab" * 5000, "?from=" + "x" * 5000, "?from=;nonce=;;==", "?_time=[now()]"]
+    for turn in range(100):
+        for name in rogue.federation.names:
+            if name != rogue.name:
+                rogue.session.get(key_of(name, tails[turn % len(tails)]) + ends[turn % len(ends)], lambda reply: None)
+    print("flooded", flush=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[2] == "impostor":
+        impostor(Path(sys.argv[1]), Path(sys.argv[3]), sys.argv[4])
+    else:
+        member = Rogue(Path(sys.argv[1]), sys.argv[2:])
+        print("ready", flush=True)
+        if "flood" in sys.argv:
+            member.modes.remove("flood")
+            time.sleep(2)
+            flood(member)
+        time.sleep(10**6)

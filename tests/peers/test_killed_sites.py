@@ -1,0 +1,164 @@
+"""A site that is killed, stopped, slow or late: the others finish, and it comes back with the same command."""
+
+import signal
+import time
+
+import pytest
+
+from consilience.runtime.peers.federation import read_federation
+from consilience.runtime.peers.frame import Format
+
+pytestmark = pytest.mark.faults
+ROUNDS = 6
+
+
+@pytest.mark.parametrize("phase", ["train-1", "train-3", "checkpoint-3", "train-6", "checkpoint-6"])
+def test_a_site_killed_in_a_phase_resumes_and_no_round_counts_twice(federate, phase):
+    """While training, and while a checkpoint is written but not yet in its place; the last round included."""
+    trial = federate(4, rounds=ROUNDS)
+    first, *others = trial.names
+    trial.hold(first, phase)
+    trial.start()
+    trial.until_held(first, phase)
+    trial.kill(first)
+    for name in others:
+        trial.until_event(name, "gone", agent=first)
+    trial.release(first, phase)
+    trial.start(first)
+    trial.finish()
+    trial.check(*others, rounds=ROUNDS)
+    kinds = [one["event"] for one in trial.events(first)]
+    assert kinds.count("start") == 2 and kinds.count("finished") == 1
+    signed = {(one["round"], one["hash"]) for one in trial.events(first, "sent")}
+    assert len(signed) == len({number for number, _ in signed}), "a round was signed twice"
+
+
+def test_a_site_killed_while_it_gathers_publishes_the_same_frame_again(federate):
+    trial = federate(4, rounds=ROUNDS)
+    first, slow, *others = trial.names
+    trial.hold(slow, "train-3")
+    trial.start()
+    trial.until_event(first, "sent", round=4)
+    trial.kill(first)
+    published = trial.sites[first].parent / "run" / "published" / "4.frame"
+    before = published.read_bytes()
+    Format(read_federation(trial.folder / "federation.toml")).unpack(before, 0, 4)
+    trial.start(first)
+    trial.until(lambda: len([one for one in trial.events(first, "sent") if one["round"] == 4]) > 1, "round 4 again")
+    assert published.read_bytes() == before
+    trial.release(slow, "train-3")
+    trial.finish()
+    trial.check(slow, *others, rounds=ROUNDS)
+    assert all(not (trial.sites[name].parent / "run" / "evidence").exists() for name in trial.names)
+
+
+def test_a_site_killed_before_the_first_round_comes_in_time(federate):
+    trial = federate(4, rounds=ROUNDS, deadline=30.0)
+    first = trial.names[0]
+    trial.start(first)
+    trial.until_event(first, "start")
+    trial.kill(first)
+    trial.start()
+    trial.finish()
+    trial.check(*trial.names, rounds=ROUNDS)
+
+
+def test_a_site_killed_after_the_last_round_has_finished(federate):
+    trial = federate(4, rounds=ROUNDS)
+    first, slow, _, _ = trial.names
+    trial.hold(slow, f"train-{ROUNDS}")
+    trial.start()
+    trial.until_event(first, "finished")
+    trial.kill(first)
+    trial.start(first)
+    assert trial.code(first) == 0 and "this run is finished" in trial.output(first)
+    trial.release(slow, f"train-{ROUNDS}")
+    trial.finish()
+    trial.check(*trial.names, rounds=ROUNDS)
+
+
+def test_a_site_that_saved_its_last_round_needs_nobody_to_finish(federate):
+    """Killed between its last checkpoint and its summary, and started when the others are long gone."""
+    trial = federate(4, rounds=ROUNDS, deadline=2.0)
+    trial.start()
+    trial.finish()
+    first = trial.names[0]
+    run = trial.sites[first].parent / "run"
+    (run / "summary.json").unlink()
+    trial.start(first)
+    trial.finish(first)
+    trial.check(*trial.names, rounds=ROUNDS)
+
+
+def test_a_site_that_is_stopped_for_longer_than_the_deadline_takes_up_the_current_round(federate):
+    trial = federate(5, rounds=12, deadline=2.0)
+    first, *others = trial.names
+    for name in others:
+        trial.hold(name, "train", "0.3")
+    trial.start()
+    trial.until_event(first, "round", round=3)
+    trial.kill(first, signal.SIGSTOP)
+
+    def without(name):
+        return any(first in one["absent"] for one in trial.events(name, "round"))
+
+    trial.until(lambda: all(map(without, others)), "rounds without the stopped site")
+    time.sleep(1)
+    trial.kill(first, signal.SIGCONT)
+    trial.finish()
+    trial.check(*others, rounds=12)
+    assert any(first not in one["absent"] for one in trial.events(others[0], "round") if one["round"] > 6)
+
+
+def test_a_round_closes_at_the_deadline_without_a_slow_site_and_its_late_predictions_are_not_mixed_in(federate):
+    trial = federate(4, rounds=5, deadline=3.0)
+    slow, *others = trial.names
+    trial.hold(slow, "train-2", "4.5")
+    trial.start()
+    trial.finish()
+    trial.check(*others, rounds=5)
+    for name in others:
+        closed = {one["round"]: one for one in trial.events(name, "round")}
+        late = trial.events(name, "late")
+        assert slow in closed[3]["absent"] and any(one["agent"] == slow for one in late), (name, closed)
+        assert all(slow in closed[one["round"]]["absent"] for one in late if one["agent"] == slow)
+
+
+def test_a_late_joiner_enters_at_a_round_boundary(federate):
+    trial = federate(5, rounds=8, deadline=3.0)
+    late, *others = trial.names
+    for name in others:
+        trial.hold(name, "train", "0.4")
+    trial.start(*others)
+    trial.until_event(others[0], "round", round=3)
+    trial.start(late)
+    trial.finish()
+    trial.check(*others, rounds=8)
+    for name in others:
+        absent = [late in one["absent"] for one in trial.events(name, "round")]
+        assert absent == sorted(absent, reverse=True) and absent[0] and not absent[-1], (name, absent)
+
+
+def test_sites_whom_a_fault_left_in_different_rounds_meet_again(federate):
+    """Four of five are needed. One closed a round with a site that then died, the others cannot close it any more."""
+    trial = federate(5, rounds=8, deadline=2.0, quorum=4)
+    away, behind, gone, *others = trial.names
+    trial.hold(away, "train-2")
+    trial.hold(behind, "train-3")
+    trial.start()
+    trial.until_held(away, "train-2")
+    for name in others:
+        trial.until_event(name, "sent", round=4)
+    trial.kill(away)
+    trial.release(away, "train-2")
+    for name in (*others, gone):
+        trial.hold(name, "train-4")
+    trial.release(behind, "train-3")
+    for name in (*others, gone):
+        trial.until_held(name, "train-4")
+    trial.kill(gone)
+    for name in others:
+        trial.release(name, "train-4")
+    trial.start(away)
+    trial.finish(away, behind, *others)
+    trial.check(*others, rounds=8)

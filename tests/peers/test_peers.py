@@ -1,0 +1,251 @@
+"""What a federation's parts promise: file, keys, frames, receipts, audit log, shelf."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+import tracemalloc
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from consilience.errors import ConsilienceError
+from consilience.runtime.peers import keys
+from consilience.runtime.peers.audit import AuditLog, broken_at, read_audit
+from consilience.runtime.peers.federation import Federation, Member, fingerprint, parse_federation
+from consilience.runtime.peers.frame import Format, FrameError
+from consilience.runtime.peers.shelf import Shelf
+from tests.peers.rogue import mutated
+
+SIGNING = [Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in range(4)]
+SHARED = np.arange(12, dtype=np.float32).reshape(6, 2)
+F = np.full((6, 2), 0.5, np.float32)
+
+
+@pytest.fixture
+def federation() -> Federation:
+    roster = tuple(
+        Member(name, f"localhost:{7000 + place}", f"cn-{name}", keys.public_key(key))
+        for place, (name, key) in enumerate(zip("abcd", SIGNING, strict=True))
+    )
+    return Federation("trial", "1", ("no", "yes"), 6, fingerprint(SHARED), 4.0, 3, {"rounds": 9, "lam": 0.5}, roster)
+
+
+def test_a_federation_file_reads_as_it_was_written(federation):
+    again = parse_federation(federation.to_toml(), "file")
+    assert again == federation and again.identity() == federation.identity()
+
+
+def test_every_field_is_part_of_the_identity_and_named_when_it_differs(federation):
+    other_member = replace(federation.roster[1], address="elsewhere:7")
+    changes = {
+        "name": ({"name": "x"}, "name (ours 'trial', theirs 'x')"),
+        "id": ({"id": "2"}, "id "),
+        "classes": ({"classes": ("no", "maybe")}, "classes "),
+        "shared": ({"shared": "00" * 32}, "shared "),
+        "deadline": ({"deadline": 5.0}, "deadline (ours 4.0, theirs 5.0)"),
+        "quorum": ({"quorum": 4}, "quorum "),
+        "settings": ({"settings": {"rounds": 9, "lam": 1.0}}, "settings.lam (ours 0.5, theirs 1.0)"),
+        "member": ({"roster": (federation.roster[0], other_member, *federation.roster[2:])}, "roster.b.address "),
+        "order": ({"roster": federation.roster[::-1]}, "roster (ours 'a, b, c, d', theirs 'd, c, b, a')"),
+    }
+    for change, named in changes.values():
+        other = replace(federation, **change)
+        assert other.identity() != federation.identity()
+        (difference,) = federation.differences(other)
+        assert difference.startswith(named), difference
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        ("quorum = 3", "quorum = 2", "more than half"),
+        ("quorum = 3", 'quorum = "3"', "quorum"),
+        ("quorum = 3", "qorum = 3", "'quorum' is missing"),
+        ("deadline = 4.0", "deadline = 0", "deadline"),
+        ("deadline = 4.0", "deadline = 4.0\nextra = 1", "unknown field 'extra'"),
+        ('agent = "b"', 'agent = "a"', "two members have the same agent"),
+        ('agent = "b"', 'agent = "b/../c"', "letters, digits"),
+        ('address = "localhost:7001"', 'address = "localhost"', "host:port"),
+        ('key = "', 'key = "zz', "Ed25519 public key"),
+        ("[settings]", "[settings", "not valid TOML"),
+    ],
+)
+def test_a_wrong_field_is_an_error_that_names_it(federation, old, new, named):
+    text = federation.to_toml()
+    assert old in text
+    with pytest.raises(ConsilienceError, match=named):
+        parse_federation(text.replace(old, new, 1), "file")
+
+
+def test_the_fingerprint_of_shared_data_knows_order_and_type():
+    assert fingerprint(SHARED) == fingerprint(SHARED.copy())
+    assert len({fingerprint(x) for x in (SHARED, SHARED[::-1], SHARED.T, SHARED.astype(np.float64))}) == 4
+
+
+def test_a_frame_brings_back_the_predictions_and_who_signed_what(federation):
+    format = Format(federation)
+    before = format.unpack(format.pack(SIGNING[2], 2, 4, 7, {}, F), 2, 4)
+    data = format.pack(SIGNING[1], 1, 5, 8, {2: before.receipt}, F)
+    assert len(data) == format.length
+    frame = format.unpack(data, 1, 5)
+    np.testing.assert_array_equal(frame.predictions, F)
+    assert frame.others == (before.receipt,) and format.is_genuine(frame.others[0])
+    assert (frame.receipt.agent, frame.receipt.round, frame.receipt.sequence) == (1, 5, 8)
+
+
+def test_a_frame_is_rejected_with_the_reason(federation):
+    format, other = Format(federation), Format(replace(federation, id="2"))
+    good = format.pack(SIGNING[1], 1, 5, 8, {}, F)
+    bent = F.copy()
+    bent[3] = 0.7
+    wrong = {
+        "bytes instead of": good[:-1],
+        "wrong magic": b"X" + good[1:],
+        r"wrong version \(2 instead of 1\)": good[:4] + b"\2" + good[5:],
+        "wrong run": other.pack(SIGNING[1], 1, 5, 8, {}, F),
+        r"wrong agent \(2 instead of 1\)": format.pack(SIGNING[2], 2, 5, 8, {}, F),
+        r"wrong round \(4 instead of 5\)": format.pack(SIGNING[1], 1, 4, 8, {}, F),
+        "not signed by b": format.pack(SIGNING[2], 1, 5, 8, {}, F),
+        "1 of 6 rows are not probabilities": format.pack(SIGNING[1], 1, 5, 8, {}, bent),
+        "6 of 6 rows are not finite": format.pack(SIGNING[1], 1, 5, 8, {}, F * np.nan),
+    }
+    for reason, data in wrong.items():
+        with pytest.raises(FrameError, match=reason):
+            format.unpack(data, 1, 5)
+
+
+def test_two_stories_contradict_each_other_and_a_repetition_does_not(federation):
+    format = Format(federation)
+
+    def receipt(number: int, f: np.ndarray):
+        return format.unpack(format.pack(SIGNING[1], 1, number, 8, {}, f), 1).receipt
+
+    other = np.eye(2, dtype=np.float32)[[0, 1, 0, 1, 0, 1]]
+    assert receipt(5, F).contradicts(receipt(5, other))
+    assert not receipt(5, F).contradicts(receipt(5, F))
+    assert not receipt(5, F).contradicts(receipt(6, other))
+    assert not format.is_genuine(replace(receipt(5, F), payload_hash=receipt(5, other).payload_hash))
+
+
+def test_a_status_answers_one_question_only(federation):
+    format = Format(federation)
+    data = format.pack_status(SIGNING[1], 1, 5, 99.5, b"n" * 16)
+    status = format.unpack_status(data, 1, b"n" * 16)
+    assert (status.round, status.clock, status.same_run, status.same_shared) == (5, 99.5, True, True)
+    for agent, nonce, given in ((1, b"m" * 16, data), (2, b"n" * 16, data), (1, b"n" * 16, data[:-64] + bytes(64))):
+        with pytest.raises(FrameError):
+            format.unpack_status(given, agent, nonce)
+    foreign = Format(replace(federation, deadline=9.0)).pack_status(SIGNING[1], 1, 5, 0.0, b"n" * 16)
+    assert not format.unpack_status(foreign, 1, b"n" * 16).same_run
+
+
+def test_twenty_thousand_damaged_frames_are_rejected_without_growth_of_memory(federation):
+    format, draw = Format(federation), np.random.default_rng(0)
+    good = format.pack(SIGNING[1], 1, 5, 8, {}, F)
+
+    def reject(count: int) -> None:
+        for _ in range(count):
+            try:
+                format.unpack(mutated(good, draw), 1, 5)
+            except FrameError:
+                continue
+            raise AssertionError("a damaged frame was accepted")
+
+    reject(500)
+    tracemalloc.start()
+    reject(500)
+    before, _ = tracemalloc.get_traced_memory()
+    reject(5000)
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert after - before < 20_000
+    reject(14_000)
+
+
+def test_a_round_is_signed_once_even_after_a_restart(federation, tmp_path):
+    first, length = Shelf(federation, "b", SIGNING[1], tmp_path).publish(5, F, {})
+    other = np.eye(2, dtype=np.float32)[[0] * 6]
+    shelf = Shelf(federation, "b", SIGNING[1], tmp_path)
+    assert shelf.round == 5
+    again, _ = shelf.publish(5, other, {})
+    assert again.receipt == first.receipt and length == Format(federation).length
+    later, _ = shelf.publish(6, other, {})
+    assert later.receipt.sequence > first.receipt.sequence
+    shelf.publish(9, other, {})
+    assert sorted(path.stem for path in tmp_path.iterdir()) == ["6", "9"]
+
+
+def test_what_was_published_in_another_federation_is_not_published_again(federation, tmp_path):
+    Shelf(federation, "b", SIGNING[1], tmp_path).publish(5, F, {})
+    with pytest.raises(ConsilienceError, match="of another federation"):
+        Shelf(replace(federation, id="2"), "b", SIGNING[1], tmp_path)
+
+
+def test_the_audit_log_is_a_chain_that_goes_on_after_a_kill(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    for start in (0, 3):
+        log = AuditLog(path)
+        for number in range(start, start + 3):
+            log.add("round", round=number)
+        log.close()
+    with path.open("ab") as file:
+        file.write(b'{"time": "2024-01-01", "event": "ro')
+    log = AuditLog(path)
+    log.add("start")
+    log.close()
+    assert broken_at(path) is None
+    assert [one.get("round") for one in read_audit(path)] == [0, 1, 2, 3, 4, 5, None]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    lines = path.read_bytes().splitlines(keepends=True)
+    for wrong in (lines[1:], lines[:2] + lines[3:], [lines[0], lines[1].replace(b"1", b"7"), *lines[2:]]):
+        path.write_bytes(b"".join(wrong))
+        assert broken_at(path) is not None
+
+
+def test_private_keys_are_for_their_owner_alone_and_never_overwritten(tmp_path):
+    before = os.umask(0)
+    try:
+        public = keys.new_signing_key(tmp_path / "signing.key")
+        keys.new_authority(tmp_path / "ca")
+        keys.issue_certificate(tmp_path / "ca", tmp_path, "a", "127.0.0.1")
+    finally:
+        os.umask(before)
+    for path in (tmp_path / "signing.key", tmp_path / "tls.key", tmp_path / "ca" / "ca.key"):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert keys.public_key(keys.read_signing_key(tmp_path / "signing.key")) == public
+    with pytest.raises(ConsilienceError, match="never overwritten"):
+        keys.new_signing_key(tmp_path / "signing.key")
+
+
+def test_a_certificate_says_until_when_it_is_valid(tmp_path):
+    keys.new_authority(tmp_path / "ca")
+    keys.issue_certificate(tmp_path / "ca", tmp_path, "a", "site.example", days=2)
+    certificate, now = keys.read_certificate(tmp_path / "tls.crt"), datetime.now(UTC)
+    assert certificate.name == "a" and certificate.problem(now) == ""
+    assert "expired on" in certificate.problem(now + timedelta(days=3))
+    assert "valid only from" in certificate.problem(now - timedelta(days=1))
+
+
+def test_the_command_line_loads_neither_zenoh_nor_cryptography():
+    code = "import sys, json, consilience.cli; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in json.loads(done.stdout)}
+    assert "consilience" in loaded and not loaded & {"zenoh", "cryptography", "torch", "sklearn"}
+
+
+def test_a_full_disk_is_an_error_and_the_log_stays_whole(tmp_path):
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full here")
+    log = AuditLog(tmp_path / "other.jsonl")
+    log.add("start")
+    log._file = os.open("/dev/full", os.O_WRONLY)
+    with pytest.raises(OSError, match="No space left"):
+        log.add("round", round=1)
+    log.close()
+    assert broken_at(tmp_path / "other.jsonl") is None

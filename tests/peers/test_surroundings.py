@@ -1,0 +1,204 @@
+"""What surrounds a site fails: the network is cut in two, the disk is full, a file is not the agreed one."""
+
+import os
+import re
+import shutil
+import subprocess
+import time
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from consilience.runtime.peers import keys
+
+pytestmark = pytest.mark.faults
+
+
+def root(command: str) -> None:
+    """Runs a command that needs root; skips the test where that cannot be."""
+    program = command.split()[0]
+    if os.geteuid() or shutil.which(program) is None:
+        pytest.skip(f"`{command}` needs root and the program {program}")
+    done = subprocess.run(command.split(), capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"`{command}` is not possible here: {done.stderr.strip()}")
+
+
+def address(trial, name: str) -> str:
+    """Where a site listens."""
+    return tomllib.loads((trial.sites[name].parent / "member.toml").read_text())["address"]
+
+
+@pytest.fixture
+def networks() -> Iterator[Callable[[int], list[str]]]:
+    """Makes so many network namespaces, 10.199.0.1, .2, ... on a bridge, which stands in one more namespace."""
+    made: list[str] = []
+
+    def make(count: int) -> list[str]:
+        tag = f"cns{os.getpid()}"
+        switch = f"{tag}-switch"
+        root(f"ip netns add {switch}")
+        made.append(switch)
+        root(f"ip -n {switch} link add bridge type bridge")
+        root(f"ip -n {switch} link set bridge up")
+        for number in range(1, count + 1):
+            name = f"{tag}-{number}"
+            root(f"ip netns add {name}")
+            made.append(name)
+            root(f"ip -n {switch} link add port{number} type veth peer name uplink netns {name}")
+            root(f"ip -n {switch} link set port{number} master bridge up")
+            root(f"ip -n {name} addr add 10.199.0.{number}/24 dev uplink")
+            root(f"ip -n {name} link set uplink up")
+            root(f"ip -n {name} link set lo up")
+        return made
+
+    yield make
+    for name in reversed(made):
+        subprocess.run(["ip", "netns", "delete", name], check=True)
+
+
+@pytest.mark.parametrize("noticed_by_all", [True, False])
+def test_a_partition_into_three_and_two_heals(federate, networks, noticed_by_all):
+    """The majority goes on, the minority waits and says so; when the link is back, it takes up the current round.
+
+    When the outage lasts as long as Zenoh's lease, only some ends of the links have noticed it.
+    """
+    trial = federate(5, rounds=40, deadline=3.0)
+    switch, *places = networks(5)
+    text = (trial.folder / "federation.toml").read_text()
+    for number, (name, place) in enumerate(zip(trial.names, places, strict=True), 1):
+        text = text.replace(f'"{address(trial, name)}"', f'"10.199.0.{number}:7447"')
+        folder = trial.sites[name].parent / "keys"
+        for old in ("tls.key", "tls.crt"):
+            (folder / old).unlink()
+        keys.issue_certificate(trial.folder / "trial-ca", folder, name, f"10.199.0.{number}")
+        trial.network[name] = place
+        trial.hold(name, "train", "0.2")
+    (trial.folder / "federation.toml").write_text(text)
+    majority, minority = trial.names[:3], trial.names[3:]
+    trial.start()
+    trial.until_event(majority[0], "round", round=3)
+    root(f"ip -n {switch} link add other type bridge")
+    root(f"ip -n {switch} link set other up")
+    for number in (4, 5):
+        root(f"ip -n {switch} link set port{number} master other")
+    cut = time.monotonic()
+    for name in minority:
+        trial.until_event(name, "waiting")
+        assert "of 3 needed; waiting for 0, 1, 2" in trial.output(name)
+    pairs = [(one, other) for one in majority for other in minority]
+    for one, other in pairs if noticed_by_all else []:
+        trial.until_event(one, "gone", agent=other)
+        trial.until_event(other, "gone", agent=one)
+    closed = {name: len(trial.events(name, "round")) for name in minority}
+    now = trial.events(majority[0], "round")[-1]["round"]
+    trial.until_event(majority[0], "round", round=now + 2)
+    trial.until(lambda: time.monotonic() > cut + 10.5, "the end of the lease")
+    assert closed == {name: len(trial.events(name, "round")) for name in minority}, "the minority went on"
+    for number in (4, 5):
+        root(f"ip -n {switch} link set port{number} master bridge")
+    trial.finish()
+    trial.check(*majority, rounds=40)
+    for name in minority:
+        assert trial.events(name, "jump")
+        assert trial.events(name, "round")[-1]["absent"] == []
+    by_round: dict[tuple[int, str], set[str]] = {}
+    for name in trial.names:
+        for one in trial.events(name, "sent"):
+            by_round.setdefault((one["round"], name), set()).add(one["hash"])
+    assert all(len(hashes) == 1 for hashes in by_round.values())
+    for name in trial.names:
+        for one in trial.events(name, "round"):
+            assert all(by_round[one["round"], peer] == {digest} for peer, digest in one["heard"].items())
+
+
+@pytest.fixture
+def small_disk() -> Iterator[Callable[[Path], None]]:
+    mounted: list[Path] = []
+
+    def mount(path: Path) -> None:
+        path.mkdir()
+        root(f"mount -t tmpfs -o size=600k tmpfs {path}")
+        mounted.append(path)
+
+    yield mount
+    for path in mounted:
+        subprocess.run(["umount", "-l", str(path)], check=True)
+
+
+def test_a_full_disk_ends_the_site_with_a_sentence_and_it_resumes_when_there_is_space(federate, small_disk):
+    trial = federate(4, rounds=8)
+    full, *others = trial.names
+    run = trial.sites[full].parent / "run"
+    small_disk(run)
+    trial.hold(full, "train-3")
+    for name in others:
+        trial.hold(name, "train", "0.5")
+    trial.start()
+    trial.until_held(full, "train-3")
+    filler = run / "filler.part"
+    with filler.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(bytes(512))
+        except OSError:
+            pass
+    trial.release(full, "train-3")
+    assert trial.code(full) == 2
+    assert f"{run} cannot be written to: No space left on device" in trial.output(full)
+    assert "the same command" in trial.output(full)
+    assert not list((run / "checkpoint").glob(".*.part"))
+    filler.unlink()
+    trial.start(full)
+    trial.finish()
+    trial.check(*others, rounds=8)
+
+
+@pytest.mark.parametrize(
+    ("field", "old", "new"),
+    [
+        ("settings.lam", "lam = 0.5", "lam = 0.25"),
+        ("deadline", "deadline = 4.0", "deadline = 5.0"),
+        ("name", 'name = "digits"', 'name = "numbers"'),
+        ("roster.1.address", None, "127.0.0.1:1"),
+    ],
+)
+def test_a_site_with_another_federation_file_is_refused_with_the_field(federate, field, old, new):
+    trial = federate(4)
+    odd, *others = trial.names
+    text = (trial.folder / "federation.toml").read_text()
+    if old is None:
+        old = address(trial, "1")
+    changed = text.replace(old, new, 1)
+    assert changed != text
+    own = trial.sites[odd].parent / "federation.toml"
+    own.write_text(changed)
+    site = trial.sites[odd].read_text()
+    trial.sites[odd].write_text(site.replace("../federation.toml", "federation.toml"))
+    trial.start()
+    trial.finish(*others)
+    assert trial.code(odd) == 2
+    assert re.search(rf"federation file is not that of its peers: \d: {re.escape(field)} \(ours", trial.output(odd))
+    assert not trial.events(odd, "round")
+    for name in others:
+        assert any(field in one["reason"] and one["agent"] == odd for one in trial.events(name, "refused"))
+        assert f"refused {odd}: its federation file differs in {field}" in trial.output(name)
+        assert all(odd in one["absent"] for one in trial.events(name, "round"))
+    trial.check(*others, rounds=6)
+
+
+def test_a_run_is_not_gone_on_with_under_another_federation_file(federate):
+    trial = federate(4, rounds=2)
+    trial.start()
+    trial.finish()
+    first = trial.names[0]
+    (trial.sites[first].parent / "run" / "summary.json").unlink()
+    path = trial.folder / "federation.toml"
+    path.write_text(path.read_text().replace("lam = 0.5", "lam = 0.25"))
+    trial.start(first)
+    assert trial.code(first) == 2
+    assert "begun with another federation file; it differs in settings.lam (ours 0.5, theirs 0.25)" in trial.output(
+        first
+    )
