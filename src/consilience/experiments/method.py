@@ -9,6 +9,7 @@ from consilience.experiments.settings import Settings
 from consilience.runtime.exchange import InMemory
 from consilience.runtime.history import Evaluation
 from consilience.runtime.run import OnRound, carry_out
+from consilience.runtime.wire import Wire
 
 
 def run_method(settings: Settings, method: str, folder: Path, on_round: OnRound | None = None) -> None:
@@ -20,7 +21,7 @@ def run_method(settings: Settings, method: str, folder: Path, on_round: OnRound 
     carry_out(
         agents,
         scenario.shared,
-        InMemory(tuple(scenario.shares)),
+        InMemory(tuple(scenario.shares), Wire(settings.wire, settings.wire_top)),
         settings.algorithm(method),
         evaluation=Evaluation(scenario.shared_y, (scenario.target_x, scenario.target_y), own),
         facts=describe(settings, scenario, agents, method),
