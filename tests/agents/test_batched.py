@@ -67,6 +67,16 @@ def test_a_batch_equals_the_agents_one_by_one(shared, only):
             assert mine[name].disagreement == pytest.approx(theirs[name].disagreement, rel=1e-3, nan_ok=True)
 
 
+def test_labels_with_lambda_0_draw_the_same_samples_in_a_batch(shared):
+    together, alone = classifiers(), classifiers()
+    for _ in range(2):
+        losses = train_all(together, shared, soft_labels(len(shared)), 0.0)
+        train_all(alone, shared, soft_labels(len(shared)), 0.0, batched=False)
+    assert all(np.isnan(loss.disagreement) for loss in losses.values())
+    for one, two in zip(together, alone, strict=True):
+        close(one, two, atol=2e-4)
+
+
 @pytest.mark.parametrize("hidden", [(), (33,), (20, 7)])
 def test_who_else_is_in_the_batch_changes_no_bit(shared, hidden, monkeypatch):
     """Alone, in pairs or all together, in any order: a site on its own computes what the simulation does."""
