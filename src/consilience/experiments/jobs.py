@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from multiprocessing.context import ForkServerProcess
 
-_PRELOAD = ["consilience.experiments.method", "torch._dynamo", "sklearn.ensemble", "sklearn.linear_model"]
+_PRELOAD = ["consilience.experiments.method", "sklearn.datasets", "sklearn.ensemble", "sklearn.linear_model"]
 """Imported once by the server from which all workers are forked; importing takes seconds, forking does not."""
 
 
