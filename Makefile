@@ -3,13 +3,16 @@ PYTHON ?= python3
 VENV := .venv
 PIP := $(VENV)/bin/pip --disable-pip-version-check install -q -c constraints.txt
 
-.PHONY: run test lint format clean
+.PHONY: run test bench lint format clean
 
 run: $(VENV)/run.stamp  ## install the package and run the default experiment
 	$(VENV)/bin/consilience run
 
 test: $(VENV)/dev.stamp lint  ## install the development tools and pass the tests
 	$(VENV)/bin/python -m pytest
+
+bench: $(VENV)/dev.stamp  ## measure how fast it is and write docs/benchmarks.md (about 8 minutes on a quiet machine)
+	$(VENV)/bin/python -m benchmarks
 
 lint: $(VENV)/dev.stamp  ## style, types and the direction of imports
 	$(VENV)/bin/ruff check .
