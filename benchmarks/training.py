@@ -1,6 +1,7 @@
 """Training: images a second against the plain loop, and as a share of what matrix products allow."""
 
 import time
+from importlib import import_module
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 
@@ -98,6 +99,7 @@ def _data(steps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _worker(name: str, steps: int, number: int, pipe: Connection) -> None:
+    import_module("consilience.experiments.preload")  # as every worker of a run does
     torch.set_num_threads(1)
     x, y, shared, psi = _data(steps)
     agent = TorchAgent(getattr(models, name)((3, 32, 32), 10), x, y, str(number), epochs=1)

@@ -97,9 +97,10 @@ class TorchAgent:
     def predict(self, x: Array) -> Array:
         """Class probabilities (samples, classes) or values (samples, outputs), in evaluation mode."""
         self.model.eval()
+        inputs = self._on_host(x)
+        size = 1024 if inputs[:1].numel() < 1000 else 256  # of images more would not stay in the cache
         with torch.inference_mode():
-            outs = [self.model(part.to(self.device)) for part in torch.split(self._on_host(x), 1024)]
-            out = torch.cat(outs)
+            out = torch.cat([self.model(part.to(self.device)) for part in torch.split(inputs, size)])
             if self.task == "classification":
                 out = functional.softmax(out, dim=1)
         return out.float().cpu().numpy()
