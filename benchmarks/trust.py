@@ -47,7 +47,7 @@ def _measured(agents: int, samples: int, classes: int) -> list[object]:
             "ours": lambda: pseudo_labels(entropy_trust(f), f),
             "bare": lambda: (flat @ flat.T, weights @ flat),
         },
-        repeats=3 if agents == 1000 else 7,
+        repeats=2 if agents == 1000 else 5,
     )
     tracemalloc.start()
     pseudo_labels(entropy_trust(f), f)
