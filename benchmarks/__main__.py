@@ -18,23 +18,30 @@ def main() -> None:
     unknown = [name for name in chosen if name not in PARTS]
     if unknown:
         sys.exit(f"unknown benchmark {unknown[0]!r}. Known: {', '.join(PARTS)}.")
-    began = time.perf_counter()
+    began, load = time.perf_counter(), os.getloadavg()[0]
     sections = []
     for name in chosen:
         sections.append(import_module(f"benchmarks.{name}").run())
         print(sections[-1], flush=True)
     if tuple(chosen) == PARTS:
-        PAGE.write_text("\n".join([_head(time.perf_counter() - began), *sections]))
+        PAGE.write_text("\n".join([_head(time.perf_counter() - began, load), *sections]))
         print(f"Written: {PAGE}")
 
 
-def _head(seconds: float) -> str:
+def _head(seconds: float, load: float) -> str:
+    """The top of the page. `load` is how many other programs wanted to run when it began."""
+    busy = (
+        f" **Other programs used the machine meanwhile (load {load:.1f} at the start)**: absolute times are too long, and "
+        "the plain loop with two threads suffers most."
+        if load > 0.5
+        else ""
+    )
     return (
         "# How fast it is\n\n"
         "`make bench` measures this anew and writes this page. Ratios come from one run in which the things to compare "
         "took turns; each number is a median. Another load on the machine changes the times, and the ratios less.\n\n"
         f"Measured on {os.cpu_count()} cores ({_processor()}) with Python {platform.python_version()}, "
-        f"torch {version('torch')} and NumPy {version('numpy')}, in {seconds / 60:.0f} minutes.\n"
+        f"torch {version('torch')} and NumPy {version('numpy')}, in {seconds / 60:.0f} minutes.{busy}\n"
     )
 
 
