@@ -31,7 +31,7 @@ def main() -> None:
 def _head(seconds: float, load: float) -> str:
     """The top of the page. `load` is how many other programs wanted to run when it began."""
     busy = (
-        f" **Other programs used the machine meanwhile (load {load:.1f} at the start)**: absolute times are too long, and "
+        f" **Other programs used the machine meanwhile (load {load:.1f} at the start)**: times are too long, and "
         "the plain loop with two threads suffers most."
         if load > 0.5
         else ""
