@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 PIP := $(VENV)/bin/pip --disable-pip-version-check install -q -c constraints.txt
 
-.PHONY: run federation test faults chaos lint format clean
+.PHONY: run federation test faults chaos bench lint format clean
 
 run: $(VENV)/run.stamp  ## install the package and run the default experiment
 	$(VENV)/bin/consilience run
@@ -19,6 +19,9 @@ faults: $(VENV)/dev.stamp  ## faults and attacks between sites, in about six min
 
 chaos: $(VENV)/dev.stamp  ## eight sites, one killed every few seconds; twenty seeds in about ten minutes
 	$(VENV)/bin/python -m tests.peers.chaos
+
+bench: $(VENV)/dev.stamp  ## measure how fast it is and write docs/benchmarks.md (about 8 minutes on a quiet machine)
+	$(VENV)/bin/python -m benchmarks
 
 lint: $(VENV)/dev.stamp  ## style, types and the direction of imports
 	$(VENV)/bin/ruff check .

@@ -17,6 +17,7 @@ from consilience.runtime.exchange import InMemory
 from consilience.runtime.history import Evaluation
 from consilience.runtime.rounds import Method
 from consilience.runtime.run import OnRound, Run, carry_out
+from consilience.runtime.wire import Wire
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -72,6 +73,10 @@ def collaborate(
     entropy_offset: float = OFFSET,
     entropy_floor: float = FLOOR,
     labels: str = "soft",
+    wire: str = "float32",
+    wire_top: int = 3,
+    warmup_shared: bool = False,
+    batched: bool = True,
     shared_labels: Array | None = None,
     target: tuple[Array, Array] | None = None,
     own: dict[str, tuple[Array, Array]] | None = None,
@@ -84,11 +89,26 @@ def collaborate(
     """Trains `agents` together by prediction consensus on the unlabelled `shared` data (Algorithm 1).
 
     `rounds` include the `warmup`, in which everyone trains alone. `trust` is "dynamic", "static", "every-K" or
-    "naive". Labels of the shared data, a sample (x, y) of the `target` domain and each agent's `own` test data are
-    used for measuring only. With `out` every round is saved there, and `resume` goes on from the last one. Raise
-    `threads` for large torch models on the CPU; small ones are fastest with one.
+    "naive". Predictions are published as `wire` says: "float32", "float16" or "top-k" (the `wire_top` largest). With
+    `warmup_shared` batch norm sees the shared data in the warm-up too. Small torch models of one architecture train
+    as one batch, unless `batched` is False. Labels of the shared data, a sample (x, y) of the `target` domain and
+    each agent's `own` test data are used for measuring only. With `out` every round is saved there, and `resume` goes
+    on from the last one. Raise `threads` for large torch models on the CPU; small ones are fastest with one.
     """
-    method = Method(trust, rounds, warmup, lam, similarity, entropy_offset, entropy_floor, labels)
+    published = Wire(wire, wire_top)
+    method = Method(
+        trust,
+        rounds,
+        warmup,
+        lam,
+        similarity,
+        entropy_offset,
+        entropy_floor,
+        labels,
+        published,
+        warmup_shared,
+        batched,
+    )
     agents, shared = list(agents), np.asarray(shared)
     outputs = _agree(agents, shared)
     if shared_labels is not None and len(shared_labels) != len(shared):
@@ -106,7 +126,7 @@ def collaborate(
         "agents": describe(agents),
     }
     folder = claim_folder(Path(out), resume) if out is not None else None
-    exchange = InMemory(tuple(a.name for a in agents))
+    exchange = InMemory(tuple(a.name for a in agents), published)
     run = carry_out(
         agents,
         shared,

@@ -84,7 +84,6 @@ def run(
         from consilience.experiments.folders import claim_folder, last_folder, next_folder, settings_of
         from consilience.experiments.run import run_experiment
         from consilience.experiments.settings import DEFAULT, changed
-        from consilience.report.page import write_page
 
     _set_data_dir(data_dir)
     name = Path(source or DEFAULT).stem
@@ -101,6 +100,8 @@ def run(
             )
     except KeyboardInterrupt:
         _stopped(f"consilience run --resume --out {folder}")
+    from consilience.report.page import write_page
+
     page = write_page(finished, folder / "report.html")
     _print_run(finished)
     console.print(f"Report: {page}", soft_wrap=True, highlight=False)

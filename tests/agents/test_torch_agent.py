@@ -88,6 +88,22 @@ def test_numbers_depend_on_the_seed_and_name_not_on_who_trained_before(shared):
     assert torch.rand(1) == expected
 
 
+def test_labels_with_lambda_0_show_batch_norm_the_shared_data_and_teach_nothing(shared):
+    """The statistics of a step are those of the private batch, then those of the shared one; no gradient is theirs."""
+    x, y = blobs(50, seed=1)
+    agent = TorchAgent(network(norm=True), x, y, "a", epochs=1)
+    plain = TorchAgent(network(norm=True), x, y, "a", epochs=1)
+    losses = agent.train(shared, soft_labels(len(shared)), 0.0)
+    plain.train(shared, None, 0.0)
+    for mine, theirs in zip(agent.model.parameters(), plain.model.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs)
+    first, before = network(norm=True)[0], torch.zeros(16)
+    for seen in (x, shared):
+        before = 0.9 * before + 0.1 * first(torch.from_numpy(seen)).mean(0)
+    torch.testing.assert_close(agent.model[1].running_mean, before)
+    assert np.isnan(losses.disagreement)
+
+
 def test_restored_agent_goes_on_bit_for_bit(shared):
     x, y = blobs(80, seed=1)
     psi = soft_labels(len(shared))
@@ -128,7 +144,7 @@ def test_batches_cover_everything_and_none_is_a_lone_sample():
 
     for samples in (2, 64, 65, 129, 1000):
         parts = _batches(np.random.default_rng(0), samples, 64)
-        assert sorted(torch.cat(parts).tolist()) == list(range(samples))
+        assert sorted(np.concatenate(parts).tolist()) == list(range(samples))
         assert all(2 <= len(part) <= 64 for part in parts)
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from consilience import ConsilienceError
 from consilience.experiments.settings import Settings, parse_change, preset_names, read_settings
+from consilience.runtime.wire import Wire
 
 
 def test_toml_round_trip():
@@ -47,6 +48,8 @@ def test_changes_come_on_top_of_a_file(tmp_path):
         ("target_fraction=1", "between 0 and 1"),
         ("batch=0", "at least 1"),
         ("seed=-1", "seed must be at least 0"),
+        ("wire=float8", "unknown wire 'float8'"),
+        ("wire_top=0", "wire_top is 0"),
         ("rounds", "write it as key=value"),
     ],
 )
@@ -65,3 +68,10 @@ def test_broken_toml_says_where(tmp_path):
     path.write_text("rounds = \n")
     with pytest.raises(ConsilienceError, match="line 1"):
         read_settings(str(path), {})
+
+
+def test_speed_and_wire_reach_the_method():
+    settings = read_settings("digits", {"wire": "top-k", "wire_top": 2, "warmup_shared": True, "batched": False})
+    method = settings.algorithm("dynamic")
+    assert (method.wire, method.warmup_shared, method.batched) == (Wire("top-k", 2), True, False)
+    assert not settings.algorithm("alone").warmup_shared, "who is alone has no shared data"

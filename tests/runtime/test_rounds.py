@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from consilience import ConsilienceError, Heard, InMemory, Losses
+from consilience.core.labels import pseudo_labels
 from consilience.core.trust import cosine_trust, entropy_trust
 from consilience.runtime.rounds import Method, Round, Start, consensus
+from consilience.runtime.wire import Wire
 
 SAMPLES, CLASSES = 12, 3
 NAMES = ("a", "b", "c", "d")
@@ -179,6 +181,27 @@ def test_the_loop_takes_up_where_it_is_told(method=Method(trust="static", rounds
     rest = run(method, agents=agents, start=Start(3, whole[2].kept))
     assert [done.number for done in rest] == [4, 5]
     np.testing.assert_array_equal(rest[-1].predictions["a"], whole[-1].predictions["a"])
+
+
+@pytest.mark.parametrize(("form", "per_sample"), [("float32", 12), ("float16", 6), ("top-k", 6)])
+def test_everyone_uses_what_was_published_and_its_bytes_are_counted(form, per_sample):
+    wire = Wire(form, top=2)
+    agents = [Parrot(name) for name in NAMES]
+    published = np.stack([wire.rounded(agent.says, "classification") for agent in agents])
+    [one] = run(Method(rounds=1, warmup=0, wire=wire), InMemory(NAMES, wire), agents)
+    np.testing.assert_allclose(one.trust, entropy_trust(published), rtol=1e-12)
+    for agent, psi in zip(agents, pseudo_labels(one.trust, published), strict=True):
+        np.testing.assert_array_equal(agent.says, psi)
+        np.testing.assert_array_equal(one.predictions[agent.name], wire.rounded(psi, "classification"))
+        assert one.sent[agent.name] == SAMPLES * per_sample * 3
+
+
+def test_shared_data_pass_through_the_models_in_the_warm_up_only_if_asked():
+    """An agent that is given labels with lambda 0 shows its model the shared data without learning from them."""
+    for asked in (False, True):
+        agents = [Parrot(name) for name in NAMES]
+        run(Method(rounds=3, warmup=2, lam=0.5, warmup_shared=asked), agents=agents)
+        assert agents[0].trained == [(0.0, asked), (0.0, asked), (0.5, True)]
 
 
 @pytest.mark.parametrize(

@@ -30,13 +30,13 @@ def convnet(shape: tuple[int, ...], classes: int, width: int = 16) -> nn.Module:
     return nn.Sequential(
         nn.Conv2d(channels, width, 4, stride=2, padding=1),
         nn.BatchNorm2d(width),
-        nn.ReLU(),
+        nn.ReLU(inplace=True),
         nn.Conv2d(width, 2 * width, 4, stride=2, padding=1),
         nn.BatchNorm2d(2 * width),
-        nn.ReLU(),
+        nn.ReLU(inplace=True),
         nn.Conv2d(2 * width, 2 * width, 4, stride=2, padding=1),
         nn.BatchNorm2d(2 * width),
-        nn.ReLU(),
+        nn.ReLU(inplace=True),
         nn.Flatten(),
         nn.Linear(2 * width * (height // 8) * (breadth // 8), classes),
     )
@@ -63,7 +63,8 @@ def resnet20(shape: tuple[int, ...], classes: int) -> nn.Module:
     A 3x3 convolution, then three stages of three blocks with 16, 32 and 64 channels, then the mean over the image.
     """
     channels, _, _ = _image_shape("resnet20", shape)
-    layers: list[nn.Module] = [nn.Conv2d(channels, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU()]
+    layers: list[nn.Module] = [nn.Conv2d(channels, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16)]
+    layers.append(nn.ReLU(inplace=True))
     before = 16
     for stage, width in enumerate((16, 32, 64)):
         for block in range(3):
@@ -83,19 +84,22 @@ class ResidualBlock(nn.Module):
         self.residual = nn.Sequential(
             nn.Conv2d(channels, width, 3, stride=stride, padding=1, bias=False),
             nn.BatchNorm2d(width),
-            nn.ReLU(),
+            nn.ReLU(inplace=True),
             nn.Conv2d(width, width, 3, padding=1, bias=False),
             nn.BatchNorm2d(width),
         )
 
     def shortcut(self, x: Tensor) -> Tensor:
         """Every `stride`-th pixel; channels that are new are zero, half of them before the old ones, half after."""
+        if self.stride == 1 and not self.added:
+            return x
         before = self.added // 2
         return functional.pad(x[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, before, self.added - before))
 
     def forward(self, x: Tensor) -> Tensor:
         """relu(F(x) + shortcut(x))."""
-        return functional.relu(self.residual(x) + self.shortcut(x))
+        total: Tensor = self.residual(x).add_(self.shortcut(x))
+        return total.relu_()
 
 
 def efficientnet(shape: tuple[int, ...], classes: int, weights: str | Path | None = None) -> nn.Module:

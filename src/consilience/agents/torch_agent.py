@@ -2,18 +2,40 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, final
+from itertools import pairwise
+from math import isfinite
+from typing import Any, Protocol, final
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from consilience.agents.adam import Adam
 from consilience.agents.protocol import Array, Losses, Task, checked_data
 from consilience.core.streams import stream
 from consilience.errors import ConsilienceError
 
-MakeOptimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
+
+class Optimizer(Protocol):
+    """What an agent needs of an optimizer; all of torch's have it."""
+
+    param_groups: list[dict[str, Any]]
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forgets the gradients."""
+
+    def step(self) -> Any:
+        """Moves the parameters."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything to go on from later, the tensors by parameter under `state`."""
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Takes up what `state_dict` gave."""
+
+
+MakeOptimizer = Callable[[Iterable[nn.Parameter]], Optimizer]
 Correction = Callable[[dict[str, nn.Parameter]], None]
 """Changes the gradients of the named parameters, between the backward pass and the optimizer's step."""
 
@@ -58,7 +80,7 @@ class TorchAgent:
         self.device = torch.device(device)
         self.model = model.to(self.device)
         self.noise = 1.0
-        self._x, self._y = self._tensor(x), self._tensor(y)
+        self.x, self.y = self._tensor(x), self._tensor(y)
         self._shared: tuple[Array, Tensor] | None = None
         self._round = 0
         self.outputs = self._probe()
@@ -67,7 +89,7 @@ class TorchAgent:
                 f"agent {name!r}: a label is {y.max()} but the model has {self.outputs} outputs. "
                 "Give the model one output per class."
             )
-        self._make_optimizer = optimizer or (lambda parameters: torch.optim.Adam(parameters, lr=lr))
+        self._make_optimizer = optimizer or (lambda parameters: Adam(parameters, lr))
         self.reset_optimizer()
         tensors = [*self.model.parameters(), *self.model.buffers()]
         self.parameters: int | None = sum(t.numel() for t in tensors)
@@ -75,9 +97,10 @@ class TorchAgent:
     def predict(self, x: Array) -> Array:
         """Class probabilities (samples, classes) or values (samples, outputs), in evaluation mode."""
         self.model.eval()
+        inputs = self._on_host(x)
+        size = 1024 if inputs[:1].numel() < 1000 else 256  # of images more would not stay in the cache
         with torch.inference_mode():
-            outs = [self.model(part.to(self.device)) for part in torch.split(self._on_host(x), 1024)]
-            out = torch.cat(outs)
+            out = torch.cat([self.model(part.to(self.device)) for part in torch.split(inputs, size)])
             if self.task == "classification":
                 out = functional.softmax(out, dim=1)
         return out.float().cpu().numpy()
@@ -86,42 +109,54 @@ class TorchAgent:
         """`epochs` passes over the private data; each step takes a private and a shared batch.
 
         The loss of a step is L(f(x), y) + lam dist(f(x*), psi), the private pass before the shared one (batch
-        norm sees them one after the other). With lam = 0 the shared pass is skipped. `correct` may change the
-        gradients before each step.
+        norm sees them one after the other). Without `labels` the shared pass is skipped; with labels and lam = 0 it
+        does nothing but show batch norm the shared data. `correct` may change the gradients before each step.
         """
-        self._round += 1
-        draw = stream(self.seed, "batches", self.name, self._round)
-        shared_x = self._shared_tensor(shared) if lam > 0 else None
-        target = self._tensor(labels) if lam > 0 and labels is not None else None
-        picks = _endless_batches(draw, len(shared), self.shared_batch)
-        local_sum, shared_sum, steps = torch.zeros(()), torch.zeros(()), 0
+        schedule = self.next_round(len(shared) if labels is not None else 0)
+        shared_x = self._shared_tensor(shared) if labels is not None else self.x
+        target = self._tensor(labels) if labels is not None else self.y
+        local_sum, shared_sum = torch.zeros(()), torch.zeros(())
         self.model.train()
         with self._torch_stream():
-            for _ in range(self.epochs):
-                for own in _batches(draw, self.samples, self.batch):
-                    self.optimizer.zero_grad(set_to_none=True)
-                    loss = local = self._loss(self.model(self._x[own]), self._y[own])
-                    local_sum += local.detach().cpu()
-                    if shared_x is not None and target is not None:
-                        pick = next(picks)
-                        disagreement = self._loss(self.model(shared_x[pick]), target[pick])
-                        shared_sum += disagreement.detach().cpu()
-                        loss = local + lam * disagreement
-                    loss.backward()  # type: ignore[no-untyped-call]
-                    if correct is not None:
-                        correct(dict(self.model.named_parameters()))
-                    self.optimizer.step()
-                    steps += 1
+            for own, pick in schedule:
+                self.optimizer.zero_grad(set_to_none=True)
+                mine = torch.from_numpy(own)
+                loss = local = self._loss(self.model(self.x[mine]), self.y[mine])
+                local_sum += local.detach().cpu()
+                if pick is not None:
+                    seen = torch.from_numpy(pick)
+                    with torch.set_grad_enabled(lam > 0):
+                        disagreement = self._loss(self.model(shared_x[seen]), target[seen])
+                    shared_sum += disagreement.detach().cpu()
+                    loss = local + lam * disagreement if lam > 0 else local
+                loss.backward()  # type: ignore[no-untyped-call]
+                if correct is not None:
+                    correct(dict(self.model.named_parameters()))
+                self.optimizer.step()
+        return self.end_round(local_sum.item(), shared_sum.item() if lam > 0 and labels is not None else float("nan"))
+
+    def next_round(self, shared: int) -> Iterator[tuple[Array, Array | None]]:
+        """Begins a round. The samples of each step: of the private and, if any are used, of the `shared` many."""
+        self._round += 1
+        draw = stream(self.seed, "batches", self.name, self._round)
+        picks = _endless_batches(draw, shared, self.shared_batch) if shared else None
+        return (
+            (own, next(picks) if picks is not None else None)
+            for _ in range(self.epochs)
+            for own in _batches(draw, self.samples, self.batch)
+        )
+
+    def end_round(self, local: float, disagreement: float) -> Losses:
+        """Ends a round whose losses had these sums over its steps; returns their means."""
         if self.task == "regression":
-            residual = self.predict(self._x.cpu().numpy()) - self._y.cpu().numpy()
+            residual = self.predict(self.x.cpu().numpy()) - self.y.cpu().numpy()
             self.noise = max(float(np.sqrt(np.square(residual).mean())), 1e-6)
-        if not torch.isfinite(local_sum):
+        if not isfinite(local):
             raise ConsilienceError(
                 f"agent {self.name!r}: training diverged in round {self._round} (the loss is not finite). "
                 "Use a smaller learning rate, and scale the inputs."
             )
-        mean_shared = shared_sum.item() / steps if target is not None else float("nan")
-        return Losses(local_sum.item() / steps, mean_shared)
+        return Losses(local / self.steps, disagreement / self.steps)
 
     @property
     def steps(self) -> int:
@@ -191,7 +226,7 @@ class TorchAgent:
         """The width of the model's output, from one sample."""
         self.model.eval()
         with torch.inference_mode():
-            out = self.model(self._x[:1])
+            out = self.model(self.x[:1])
         if not isinstance(out, Tensor) or out.ndim != 2:
             raise ConsilienceError(
                 f"agent {self.name!r}: the model must return one row per sample, (samples, outputs); got "
@@ -227,17 +262,19 @@ class TorchAgent:
             yield
 
 
-def _batches(draw: np.random.Generator, samples: int, size: int) -> list[Tensor]:
+def _batches(draw: np.random.Generator, samples: int, size: int) -> list[Array]:
     """All samples once, shuffled, in nearly equal batches of at most `size` (none of them a lone sample)."""
-    order = torch.from_numpy(draw.permutation(samples))
-    return list(order.tensor_split(_number_of_batches(samples, size)))
+    order, parts = draw.permutation(samples), _number_of_batches(samples, size)
+    least, more = divmod(samples, parts)
+    ends = [part * least + min(part, more) for part in range(parts + 1)]
+    return [order[start:end] for start, end in pairwise(ends)]
 
 
 def _number_of_batches(samples: int, size: int) -> int:
     return -(-samples // size)
 
 
-def _endless_batches(draw: np.random.Generator, samples: int, size: int) -> Iterator[Tensor]:
+def _endless_batches(draw: np.random.Generator, samples: int, size: int) -> Iterator[Array]:
     while True:
         yield from _batches(draw, samples, size)
 

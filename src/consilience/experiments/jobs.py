@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from multiprocessing.context import ForkServerProcess
 
-_PRELOAD = ["consilience.experiments.method", "torch._dynamo", "sklearn.ensemble", "sklearn.linear_model"]
-"""Imported once by the server from which all workers are forked; importing takes seconds, forking does not."""
+_PRELOAD = ["consilience.experiments.preload"]
+"""Imported once by the server from which all workers are forked."""
 
 
 @dataclass(frozen=True)

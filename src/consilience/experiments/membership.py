@@ -33,6 +33,10 @@ SETTINGS = (
     "batch",
     "shared_batch",
     "lr",
+    "wire",
+    "wire_top",
+    "warmup_shared",
+    "batched",
     "seed",
 )
 """Settings that a federation agrees on; data and models are each site's own."""

@@ -14,6 +14,7 @@ from consilience.experiments.spread import expected_costs, spread, units
 from consilience.runtime.exchange import InMemory
 from consilience.runtime.history import Evaluation
 from consilience.runtime.run import OnRound, carry_out
+from consilience.runtime.wire import Wire
 from consilience.runtime.workers import Group, Spread
 
 
@@ -51,7 +52,7 @@ def run_method(
     carry_out(
         agents,
         scenario.shared,
-        Spread(InMemory(roster), group),
+        Spread(InMemory(roster, Wire(settings.wire, settings.wire_top)), group),
         settings.algorithm(method),
         evaluation=Evaluation(scenario.shared_y, (scenario.target_x, scenario.target_y), own),
         facts=facts,

@@ -1,4 +1,8 @@
-"""The paper's experiments as settings, at three scales; every method gets the same data, splits, models and seeds."""
+"""The paper's experiments as settings, at three scales; every method gets the same data, splits, models and seeds.
+
+The models have batch norm. In the warm-up they see private data only (`warmup_shared` is off at every scale): the paper
+says that agents "perform local training for 5 global rounds". The authors' code passes the shared data as well.
+"""
 
 from dataclasses import replace
 from pathlib import Path

@@ -12,6 +12,7 @@ from consilience.core.trust import FLOOR, OFFSET
 from consilience.errors import ConsilienceError
 from consilience.runtime.federated_rounds import FEDERATED, Federated
 from consilience.runtime.rounds import Method
+from consilience.runtime.wire import Wire
 
 DEFAULT = "digits"
 T = TypeVar("T")
@@ -42,9 +43,14 @@ class Settings:
     method: str = _setting(
         "dynamic", "dynamic | static | every-K | naive | alone | fedavg | fedprox | scaffold | feddyn"
     )
+    wire: str = _setting(
+        "float32", "predictions as published: float32 | float16 | top-k (the largest and their classes)"
+    )
+    wire_top: int = _setting(3, "top-k: how many of the largest probabilities are published")
     references: tuple[str, ...] = _setting(("alone", "naive"), "methods run beside it, on the same split")
     rounds: int = _setting(15, "with the warm-up")
     warmup: int = _setting(5, "rounds of training alone before the first exchange")
+    warmup_shared: bool = _setting(False, "show batch norm the shared data in the warm-up as well; three times slower")
     lam: float = _setting(0.5, "weight of the disagreement with the pseudo-labels")
     similarity: str = _setting("entropy", "entropy (weighted cosine) | cosine")
     entropy_offset: float = _setting(OFFSET, "added to the entropy: 1 as in the authors' code, 0 as in the paper")
@@ -54,6 +60,7 @@ class Settings:
     batch: int = _setting(64, "private samples per step")
     shared_batch: int = _setting(256, "shared samples per step")
     lr: float = _setting(0.005, "of Adam")
+    batched: bool = _setting(True, "train small models of one architecture together: faster, equal up to rounding")
     fedprox_mu: float = _setting(0.01, "FedProx: weight of the distance to the server's model")
     feddyn_alpha: float = _setting(0.1, "FedDyn: weight of its dynamic regulariser")
     scaffold_variates: str = _setting("gradients", "SCAFFOLD: gradients | steps (as printed; fails under Adam)")
@@ -105,6 +112,9 @@ class Settings:
             entropy_offset=self.entropy_offset,
             entropy_floor=self.entropy_floor,
             labels=self.labels,
+            wire=Wire(self.wire, self.wire_top),
+            warmup_shared=self.warmup_shared and not alone,
+            batched=self.batched,
         )
 
     def to_toml(self) -> str:

@@ -7,6 +7,7 @@ import numpy as np
 
 from consilience.agents.protocol import Array, Task
 from consilience.errors import ConsilienceError
+from consilience.runtime.wire import Wire
 
 
 @dataclass(frozen=True)
@@ -35,13 +36,14 @@ class Exchange(Protocol):
 class InMemory:
     """All agents live in this process. Bytes are counted as if each had sent its predictions to every peer."""
 
-    def __init__(self, roster: tuple[str, ...]) -> None:
+    def __init__(self, roster: tuple[str, ...], wire: Wire | None = None) -> None:
         self.roster = roster
+        self._wire = wire or Wire()
 
     def gather(self, number: int, spoken: dict[str, Array]) -> Heard:
         """Everyone hears everyone."""
         peers = len(self.roster) - 1
-        return Heard(dict(spoken), {name: f.nbytes * peers for name, f in spoken.items()})
+        return Heard(dict(spoken), {name: self._wire.size(*f.shape) * peers for name, f in spoken.items()})
 
 
 def checked_predictions(name: str, f: Array, samples: int, outputs: int, task: Task) -> Array:

@@ -18,6 +18,7 @@ from consilience.core.trust import (
 )
 from consilience.errors import ConsilienceError
 from consilience.runtime.exchange import Exchange, checked_predictions
+from consilience.runtime.wire import Wire
 
 SIMILARITIES = ("entropy", "cosine")
 LABELS = ("soft", "majority")
@@ -38,6 +39,12 @@ class Method:
     entropy_floor: float = FLOOR
     labels: str = "soft"
     """soft | majority (one hard vote per agent, no trust)."""
+    wire: Wire = field(default_factory=Wire)
+    """The form in which predictions are published. Everyone uses what was published, the agent itself included."""
+    warmup_shared: bool = False
+    """Whether shared data pass through the models in the warm-up, without a loss: batch norm then sees them too."""
+    batched: bool = True
+    """Whether small models of one architecture train together."""
     period: int = field(init=False, default=1)
     """Trust is renewed every so many rounds; 0 means never."""
 
@@ -96,10 +103,12 @@ def consensus(
     start: Start | None = None,
 ) -> None:
     """Algorithm 1. `agents` are those that live in this process; the exchange makes up the difference."""
+    from consilience.agents.batched import train_all
+
     start = start or Start()
     kept = start.kept
     own = np.array([exchange.roster.index(a.name) for a in agents])
-    spoken = {a.name: _published(a, shared) for a in agents}
+    spoken = {a.name: _published(a, shared, method.wire) for a in agents}
     t = start.rounds_done
     while t < method.rounds:
         t += 1
@@ -121,14 +130,17 @@ def consensus(
             w_heard = restrict(kept[present], present)
             psi = _what_to_believe(method, agents, names, w_heard, f)
             w = _own_rows(w_heard, own, present)
-        losses = {a.name: a.train(shared, psi.get(a.name), method.lam if a.name in psi else 0.0) for a in agents}
-        spoken = {a.name: _published(a, shared) for a in agents}
+        elif method.warmup_shared:
+            psi = spoken
+        losses = train_all(agents, shared, psi, method.lam if w is not None else 0.0, method.batched)
+        spoken = {a.name: _published(a, shared, method.wire) for a in agents}
         after_round(Round(t, spoken, names, losses, w, sent, kept, exchanged=exchanged))
 
 
-def _published(agent: Agent, shared: Array) -> Array:
-    f = agent.predict(shared)
-    return checked_predictions(agent.name, f, len(shared), agent.outputs, agent.task)
+def _published(agent: Agent, shared: Array, wire: Wire) -> Array:
+    """Predictions on the shared data as everyone will read them."""
+    f = checked_predictions(agent.name, agent.predict(shared), len(shared), agent.outputs, agent.task)
+    return wire.rounded(f, agent.task)
 
 
 def _whom_to_believe(method: Method, agents: Sequence[Agent], names: tuple[str, ...], f: Array) -> Array:

@@ -11,7 +11,6 @@ import struct
 from dataclasses import dataclass
 from typing import final
 
-import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from consilience.agents.protocol import Array
@@ -19,11 +18,11 @@ from consilience.errors import ConsilienceError
 from consilience.runtime.exchange import checked_predictions
 from consilience.runtime.peers.federation import Federation
 from consilience.runtime.peers.keys import is_signed
+from consilience.runtime.wire import FORMS, Wire
 
 VERSION = 1
-FLOAT32 = 1
 _HEADER = struct.Struct("<4sHHIIIQ32sH")
-"""magic, version, dtype, samples, classes, round, sequence, run identity, agent's place in the roster."""
+"""magic, version, form of the numbers, samples, classes, round, sequence, run identity, agent's place in the roster."""
 _RECEIPT = struct.Struct("<IQ32s32s64s")
 """round, sequence, hash of the receipts, hash of the predictions, signature."""
 _STATUS = struct.Struct("<4sH32s32sIdH16s")
@@ -79,7 +78,10 @@ class Format:
         self.names = federation.names
         self.keys = [member.key for member in federation.roster]
         self.receipts = _RECEIPT.size * len(self.names)
-        self.payload = 4 * self.samples * self.classes
+        settings = federation.settings
+        self.wire = Wire(str(settings.get("wire", "float32")), int(settings.get("wire_top", 3)))
+        self.form = 1 + FORMS.index(self.wire.form)
+        self.payload = self.wire.size(self.samples, self.classes)
         self.length = _HEADER.size + self.receipts + self.payload + SIGNATURE
         """Of every frame, in bytes."""
 
@@ -88,7 +90,7 @@ class Format:
     ) -> bytes:
         """A signed frame with the predictions `f` and receipts for what was `heard` before, by place in the roster."""
         receipts = b"".join(heard[i].pack() if i in heard else NO_RECEIPT for i in range(len(self.names)))
-        payload = np.ascontiguousarray(f, dtype="<f4").tobytes()
+        payload = self.wire.encode(f)
         message = self._message(agent, number, sequence, _hash(receipts), _hash(payload))
         return self._header(agent, number, sequence) + receipts + payload + key.sign(message)
 
@@ -96,11 +98,11 @@ class Format:
         """The frame of `agent` in round `number` (None: whatever it says). Anything else is a FrameError."""
         if len(data) != self.length:
             raise FrameError(f"{len(data)} bytes instead of {self.length}")
-        magic, version, dtype, samples, classes, found, sequence, run, sender = _HEADER.unpack_from(data)
+        magic, version, form, samples, classes, found, sequence, run, sender = _HEADER.unpack_from(data)
         wanted = {
             "magic": (magic, b"CNSL"),
             "version": (version, VERSION),
-            "number type": (dtype, FLOAT32),
+            "form": (form, self.form),
             "shape": ((samples, classes), (self.samples, self.classes)),
             "run": (run, self.run),
             "agent": (sender, agent),
@@ -116,8 +118,8 @@ class Format:
         receipt = Receipt(agent, found, sequence, _hash(receipts), _hash(payload), signature)
         if not self.is_genuine(receipt):
             raise FrameError(f"not signed by {self.names[agent]}")
-        f = np.frombuffer(payload, dtype="<f4").reshape(self.samples, self.classes)
         try:
+            f = self.wire.decode(bytes(payload), self.samples, self.classes)
             f = checked_predictions(self.names[agent], f, self.samples, self.classes, "classification")
         except ConsilienceError as error:
             raise FrameError(str(error)) from None
@@ -156,7 +158,7 @@ class Format:
         )
 
     def _header(self, agent: int, number: int, sequence: int) -> bytes:
-        return _HEADER.pack(b"CNSL", VERSION, FLOAT32, self.samples, self.classes, number, sequence, self.run, agent)
+        return _HEADER.pack(b"CNSL", VERSION, self.form, self.samples, self.classes, number, sequence, self.run, agent)
 
     def _message(self, agent: int, number: int, sequence: int, receipts_hash: bytes, payload_hash: bytes) -> bytes:
         """What is signed."""

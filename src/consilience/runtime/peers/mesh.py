@@ -99,7 +99,7 @@ class Mesh:
             number = ahead
         self._close_round(number, frames)
         predictions = {name: frames[name].predictions for name in self.roster if name in frames}
-        return Heard(predictions, {self._me: spoken[self._me].nbytes * (len(frames) - 1)}, number)
+        return Heard(predictions, {self._me: self._format.payload * (len(frames) - 1)}, number)
 
     def finish(self) -> None:
         """Goes on answering until every peer has finished and knows that this site has, or for one deadline.

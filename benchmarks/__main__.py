@@ -1,0 +1,57 @@
+"""Runs the benchmarks that are named, or all of them; all together write docs/benchmarks.md."""
+
+import os
+import platform
+import sys
+import time
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+
+PARTS = ("training", "trust", "overhead", "startup", "growth", "wire")
+PAGE = Path("docs") / "benchmarks.md"
+
+
+def main() -> None:
+    """Prints every section as it is measured."""
+    chosen = sys.argv[1:] or PARTS
+    unknown = [name for name in chosen if name not in PARTS]
+    if unknown:
+        sys.exit(f"unknown benchmark {unknown[0]!r}. Known: {', '.join(PARTS)}.")
+    began, load = time.perf_counter(), os.getloadavg()[0]
+    sections = []
+    for name in chosen:
+        sections.append(import_module(f"benchmarks.{name}").run())
+        print(sections[-1], flush=True)
+    if tuple(chosen) == PARTS:
+        PAGE.write_text("\n".join([_head(time.perf_counter() - began, load), *sections]))
+        print(f"Written: {PAGE}")
+
+
+def _head(seconds: float, load: float) -> str:
+    """The top of the page. `load` is how many other programs wanted to run when it began."""
+    busy = (
+        f" **Other programs used the machine meanwhile (load {load:.1f} at the start)**: times are too long, and "
+        "the plain loop with two threads suffers most."
+        if load > 0.5
+        else ""
+    )
+    return (
+        "# How fast it is\n\n"
+        "`make bench` measures this anew and writes this page. Ratios come from one run in which the things to compare "
+        "took turns; each number is a median. Another load on the machine changes the times, and the ratios less.\n\n"
+        f"Measured on {os.cpu_count()} cores ({_processor()}) with Python {platform.python_version()}, "
+        f"torch {version('torch')} and NumPy {version('numpy')}, in {seconds / 60:.0f} minutes.{busy}\n"
+    )
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.machine()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,265 @@
+"""Small models of one architecture, trained as one computation on stacked weights.
+
+A step of a small model is mostly the cost of calling torch. Here one call serves many agents. Each takes exactly the
+steps and samples that it would take alone, and its numbers do not depend on who else is in the batch, to the bit:
+every matrix product, row and sum belongs to one agent and has a size that follows from its own settings.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from consilience.agents.adam import Adam, Moments, move, rates
+from consilience.agents.protocol import Agent, Array, Losses
+from consilience.agents.torch_agent import TorchAgent
+
+LARGEST_MODEL = 100_000
+"""Parameters up to which a batch pays (docs/benchmarks.md); above, the time goes into the matrix products."""
+LARGEST_DATA = 500_000
+"""Numbers in an agent's private data up to which it pays: those of a batch are copied into one tensor every round."""
+LARGEST_BATCH = 16
+"""Agents in one batch; more gain nothing."""
+_ALIGNED = 32
+"""Every tensor starts at such a multiple, so that all agents' numbers pass through the same vector instructions."""
+
+
+def train_all(
+    agents: Sequence[Agent], shared: Array, labels: Mapping[str, Array], lam: float, batched: bool = True
+) -> dict[str, Losses]:
+    """One round of local training of every agent, as its own `train` would do it; the losses by name.
+
+    `labels` are the pseudo-labels by name; who has none trains alone. Without `batched` the agents train one by one.
+    """
+    here = {agent.name: agent for agent in agents}
+    losses: dict[str, Losses] = {}
+    for unit in units(agents, batched):
+        for names in ([n for n in unit if n in labels], [n for n in unit if n not in labels]):
+            members = [here[name] for name in names]
+            if batched and members and _architecture(members[0]) is not None:
+                losses |= _train([agent for agent in members if isinstance(agent, TorchAgent)], shared, labels, lam)
+            else:
+                losses |= {
+                    a.name: a.train(shared, labels.get(a.name), lam if a.name in labels else 0.0) for a in members
+                }
+    return {agent.name: losses[agent.name] for agent in agents}
+
+
+def units(agents: Sequence[Agent], batched: bool = True) -> list[list[str]]:
+    """Names of the agents that train as one batch; most other agents are on their own.
+
+    Processes that keep a batch together are faster. The numbers do not depend on it.
+    """
+    alike: dict[object, list[str]] = {}
+    for number, agent in enumerate(agents):
+        architecture = _architecture(agent) if batched else None
+        alike.setdefault(number if architecture is None else architecture, []).append(agent.name)
+    return [
+        part.tolist() for names in alike.values() for part in np.array_split(names, -(-len(names) // LARGEST_BATCH))
+    ]
+
+
+def _architecture(agent: Agent) -> tuple[object, ...] | None:
+    """What the agents of one batch have in common; None for an agent that trains on its own."""
+    if not isinstance(agent, TorchAgent) or not isinstance(agent.optimizer, Adam) or agent.device.type != "cpu":
+        return None
+    layers, weights = _layers(agent.model), list(agent.model.parameters())
+    plain = len(weights) == 2 * len(layers) and all(w.dtype == torch.float32 and w.requires_grad for w in weights)
+    small = sum(w.numel() for w in weights) <= LARGEST_MODEL and agent.x.numel() <= LARGEST_DATA
+    if not (plain and small and agent.x.dtype == torch.float32):
+        return None
+    return (agent.task, agent.batch, agent.shared_batch, *(tuple(layer.weight.shape) for layer in layers))
+
+
+def _layers(model: nn.Module) -> list[nn.Linear]:
+    """The layers of a plain network (an optional Flatten, then Linear, ReLU, Linear, ...); empty for any other."""
+    parts = list(model) if type(model) is nn.Sequential else [model]
+    if parts and type(parts[0]) is nn.Flatten and (parts[0].start_dim, parts[0].end_dim) == (1, -1):
+        parts = parts[1:]
+    layers = [part for part in parts[::2] if type(part) is nn.Linear and part.bias is not None]
+    between = [part for part in parts[1::2] if type(part) is nn.ReLU]
+    plain = len(layers) == len(between) + 1 and len(layers) + len(between) == len(parts)
+    hooked = any(part._forward_hooks or part._forward_pre_hooks for part in parts)
+    return layers if plain and not hooked else []
+
+
+@dataclass(frozen=True)
+class _Stack:
+    """Weights and Adam's moments of several agents, one row of numbers each."""
+
+    agents: list[TorchAgent]
+    shapes: list[tuple[int, ...]]
+    starts: list[int]
+    weights: Tensor
+    first: Tensor
+    second: Tensor
+    gradient: Tensor
+    size: Tensor
+    """Adam's rates (steps, agents, 1)."""
+    root: Tensor
+
+    def views(self, rows: Tensor) -> list[Tensor]:
+        """The tensors of the model (agents, ...) within `rows` (agents, numbers)."""
+        return [
+            rows[:, start : start + prod(shape)].view(-1, *shape)
+            for start, shape in zip(self.starts, self.shapes, strict=True)
+        ]
+
+
+def _stacked(agents: list[TorchAgent]) -> _Stack:
+    shapes = [tuple(p.shape) for p in agents[0].model.parameters()]
+    starts, total = [], 0
+    for shape in shapes:
+        starts.append(total)
+        total += -(-prod(shape) // _ALIGNED) * _ALIGNED
+    rows = torch.zeros((4, len(agents), total))
+    steps = agents[0].steps
+    size, root = np.ones((steps, len(agents), 1), np.float32), np.ones((steps, len(agents), 1), np.float32)
+    weights, first, second, gradient = rows
+    sizes, roots = torch.from_numpy(size), torch.from_numpy(root)
+    stack = _Stack(agents, shapes, starts, weights, first, second, gradient, sizes, roots)
+    for place, agent in enumerate(agents):
+        optimizer = _adam(agent)
+        done = 0
+        for number, parameter in enumerate(optimizer.parameters):
+            values = [parameter.detach()]
+            if number in optimizer.moments:
+                kept = optimizer.moments[number]
+                values, done = [*values, kept.first, kept.second], kept.steps
+            for row, value in zip(rows, values, strict=False):
+                row[place, starts[number] : starts[number] + value.numel()] = value.reshape(-1)
+        for step in range(agent.steps):
+            size[step, place], root[step, place] = rates(done + step + 1, agent.lr)
+    return stack
+
+
+def _unstack(stack: _Stack) -> None:
+    """Gives every agent its weights and moments back."""
+    parts = [stack.views(rows) for rows in (stack.weights, stack.first, stack.second)]
+    for place, agent in enumerate(stack.agents):
+        optimizer = _adam(agent)
+        for number, parameter in enumerate(optimizer.parameters):
+            weight, first, second = (part[number][place] for part in parts)
+            parameter.data.copy_(weight)
+            parameter.grad = None
+            done = optimizer.moments[number].steps if number in optimizer.moments else 0
+            optimizer.moments[number] = Moments(done + agent.steps, first.clone(), second.clone())
+
+
+def _adam(agent: TorchAgent) -> Adam:
+    assert isinstance(agent.optimizer, Adam)
+    return agent.optimizer
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Which samples every agent takes in every step, and how much they weigh. Rows that only fill up weigh nothing."""
+
+    inputs: Tensor
+    """All samples of all agents, and the shared ones."""
+    targets: Tensor
+    """What each of them should give; the shared ones once for every agent."""
+    input_rows: Tensor
+    """(steps, agents, samples of a step): places in `inputs`."""
+    target_rows: Tensor
+    weights: Tensor
+    """(steps, agents, samples of a step): 1 / batch, or lambda / shared batch."""
+    own: int
+    """Samples of a step that are private; the others are shared."""
+
+
+def _planned(agents: list[TorchAgent], shared: Array, labels: Mapping[str, Array], lam: float) -> _Plan:
+    outputs, own = agents[0].outputs, agents[0].batch
+    drawn = len(shared) if agents[0].name in labels else 0
+    length = drawn if lam > 0 else 0
+    size = -(-length // -(-length // agents[0].shared_batch)) if length else 0
+    shape = (agents[0].steps, len(agents), -(-(own + size) // _ALIGNED) * _ALIGNED)
+    input_rows, target_rows = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
+    weights = np.zeros(shape, np.float32)
+    inputs, targets, before = [], [], 0
+    samples = sum(agent.samples for agent in agents)
+    for place, agent in enumerate(agents):
+        inputs.append(agent.x.flatten(1))
+        targets.append(nn.functional.one_hot(agent.y, outputs).float() if agent.task == "classification" else agent.y)
+        for step, (mine, pick) in enumerate(agent.next_round(drawn)):
+            input_rows[step, place] = target_rows[step, place] = before
+            input_rows[step, place, : len(mine)] = target_rows[step, place, : len(mine)] = before + mine
+            weights[step, place, : len(mine)] = 1 / len(mine)
+            if pick is not None and length:
+                seen = slice(own, own + len(pick))
+                input_rows[step, place, seen] = samples + pick
+                target_rows[step, place, seen] = samples + place * length + pick
+                weights[step, place, seen] = lam / len(pick)
+        before += agent.samples
+    if length:
+        inputs.append(torch.from_numpy(np.asarray(shared, np.float32)).flatten(1))
+        targets += [torch.from_numpy(np.asarray(labels[agent.name], np.float32)) for agent in agents]
+    return _Plan(
+        torch.cat(inputs),
+        torch.cat(targets),
+        torch.from_numpy(input_rows),
+        torch.from_numpy(target_rows),
+        torch.from_numpy(weights),
+        own,
+    )
+
+
+@torch.no_grad()
+def _train(agents: list[TorchAgent], shared: Array, labels: Mapping[str, Array], lam: float) -> dict[str, Losses]:
+    """`TorchAgent.train` for all of them at once: all have labels, or none has.
+
+    Those with the most steps come first, so that the agents that still train in a step are the first ones.
+    """
+    agents = sorted(agents, key=lambda agent: (-agent.steps, agent.name))
+    lam = lam if agents[0].name in labels else 0.0
+    stack, plan = _stacked(agents), _planned(agents, shared, labels, lam)
+    classify = agents[0].task == "classification"
+    total = torch.zeros(plan.weights.shape[1:])
+    for step in range(agents[0].steps):
+        active = sum(agent.steps > step for agent in agents)
+        weights, gradient = stack.views(stack.weights[:active]), stack.views(stack.gradient[:active])
+        x = _rows(plan.inputs, plan.input_rows[step, :active])
+        target = _rows(plan.targets, plan.target_rows[step, :active])
+        weight = plan.weights[step, :active]
+        layers = [x]
+        for matrix, bias in zip(weights[::2], weights[1::2], strict=True):
+            out = torch.baddbmm(bias.unsqueeze(1), layers[-1], matrix.mT)
+            layers.append(out.relu_() if matrix is not weights[-2] else out)
+        if classify:
+            log = torch.log_softmax(layers.pop(), dim=2)
+            total[:active] -= (target * log).sum(dim=2).mul_(weight)
+            back = log.exp_().mul_(target.sum(dim=2, keepdim=True)).sub_(target)
+        else:
+            back = layers.pop() - target
+            total[:active] += back.square().sum(dim=2).mul_(weight)
+            back = back * 2
+        back.mul_(weight.unsqueeze(2))
+        ones = torch.ones(active, 1, back.shape[1])
+        for number in range(len(layers) - 1, -1, -1):
+            torch.bmm(back.mT, layers[number], out=gradient[2 * number])
+            torch.bmm(ones, back, out=gradient[2 * number + 1].unsqueeze(1))
+            if number:
+                back = torch.bmm(back, weights[2 * number]).mul_(layers[number].sign())
+        move(
+            stack.weights[:active],
+            stack.gradient[:active],
+            stack.first[:active],
+            stack.second[:active],
+            stack.size[step, :active],
+            stack.root[step, :active],
+        )
+    _unstack(stack)
+    return {agent.name: _losses(agent, sums, plan.own, lam) for agent, sums in zip(agents, total, strict=True)}
+
+
+def _losses(agent: TorchAgent, sums: Tensor, own: int, lam: float) -> Losses:
+    disagreement = sums[own:].sum().item() / lam if lam > 0 else float("nan")
+    return agent.end_round(sums[:own].sum().item(), disagreement)
+
+
+def _rows(table: Tensor, places: Tensor) -> Tensor:
+    """Rows of `table` (rows, numbers) as (*places, numbers)."""
+    return table.index_select(0, places.flatten()).view(*places.shape, -1)

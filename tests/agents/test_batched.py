@@ -1,0 +1,159 @@
+"""Small models that train together do what each would do alone."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from sklearn.dummy import DummyClassifier
+from torch import nn
+
+from consilience import ConsilienceError, SklearnAgent, TorchAgent
+from consilience.agents import batched
+from consilience.agents.batched import train_all, units
+from tests.conftest import CLASSES, FEATURES, blobs
+
+SAMPLES = {"a": 50, "b": 130, "c": 2, "d": 64, "e": 131}
+
+
+def network(seed: int, hidden: tuple[int, ...] = (16,)) -> nn.Module:
+    torch.manual_seed(seed)
+    sizes = (FEATURES, *hidden, CLASSES)
+    layers: list[nn.Module] = [nn.Flatten()]
+    for before, after in pairwise(sizes):
+        layers += [nn.Linear(before, after), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+def classifiers(names=tuple(SAMPLES), **options) -> list[TorchAgent]:
+    options = {"epochs": 2, "batch": 48, "shared_batch": 24} | options
+    return [
+        TorchAgent(network(seed), *blobs(SAMPLES[name], seed), name, **options)
+        for seed, name in enumerate(SAMPLES)
+        if name in names
+    ]
+
+
+def soft_labels(samples: int) -> dict[str, np.ndarray]:
+    draw = np.random.default_rng(5)
+    return {name: draw.dirichlet(np.ones(CLASSES), samples).astype(np.float32) for name in SAMPLES}
+
+
+def train(agents, shared, rounds, together=True, only=tuple(SAMPLES)):
+    """Two rounds alone, then with pseudo-labels for those in `only`."""
+    labels = {name: psi for name, psi in soft_labels(len(shared)).items() if name in only}
+    return [train_all(agents, shared, {} if number < 2 else labels, 0.7, together) for number in rounds]
+
+
+def close(one: TorchAgent, two: TorchAgent, atol: float) -> None:
+    first, second = one.state(), two.state()
+    assert first.keys() == second.keys()
+    for key in first:
+        np.testing.assert_allclose(first[key], second[key], rtol=1e-3, atol=atol, err_msg=f"{one.name}: {key}")
+
+
+@pytest.mark.parametrize("only", [tuple(SAMPLES), ("a", "e")])
+def test_a_batch_equals_the_agents_one_by_one(shared, only):
+    """Weights, Adam's moments and losses over rounds with and without pseudo-labels, for different sample counts."""
+    together, alone = classifiers(), classifiers()
+    assert units(together) == [list(SAMPLES)]
+    losses, expected = train(together, shared, range(4), only=only), train(alone, shared, range(4), False, only)
+    for one, two in zip(together, alone, strict=True):
+        close(one, two, atol=2e-4)
+        np.testing.assert_allclose(one.predict(shared), two.predict(shared), atol=1e-3)
+    for mine, theirs in zip(losses, expected, strict=True):
+        for name in SAMPLES:
+            assert mine[name].local == pytest.approx(theirs[name].local, rel=1e-3)
+            assert mine[name].disagreement == pytest.approx(theirs[name].disagreement, rel=1e-3, nan_ok=True)
+
+
+def test_labels_with_lambda_0_draw_the_same_samples_in_a_batch(shared):
+    together, alone = classifiers(), classifiers()
+    for _ in range(2):
+        losses = train_all(together, shared, soft_labels(len(shared)), 0.0)
+        train_all(alone, shared, soft_labels(len(shared)), 0.0, batched=False)
+    assert all(np.isnan(loss.disagreement) for loss in losses.values())
+    for one, two in zip(together, alone, strict=True):
+        close(one, two, atol=2e-4)
+
+
+@pytest.mark.parametrize("hidden", [(), (33,), (20, 7)])
+def test_who_else_is_in_the_batch_changes_no_bit(shared, hidden, monkeypatch):
+    """Alone, in pairs or all together, in any order: a site on its own computes what the simulation does."""
+
+    def trained(groups):
+        agents = {a.name: a for a in classifiers()}
+        for seed, agent in enumerate(agents.values()):
+            agent.model = network(seed, hidden)
+            agent.reset_optimizer()
+        for number in range(3):
+            labels = {} if number < 1 else soft_labels(len(shared))
+            for group in groups:
+                train_all([agents[name] for name in group], shared, labels, 0.7)
+        return {name: agent.state() for name, agent in agents.items()}
+
+    whole = trained(["abcde"])
+    for groups in (["edcba"], ["a", "b", "c", "d", "e"], ["ab", "cde"]):
+        for name, state in trained(groups).items():
+            assert all(np.array_equal(state[key], whole[name][key]) for key in state), (groups, name)
+    monkeypatch.setattr(batched, "LARGEST_BATCH", 2)
+    assert [len(unit) for unit in units(classifiers())] == [2, 2, 1]
+
+
+def test_a_restored_batch_goes_on_bit_for_bit(shared):
+    whole, half, resumed = classifiers(), classifiers(), classifiers(seed=0)
+    train(whole, shared, range(4))
+    train(half, shared, range(2))
+    for one, two in zip(half, resumed, strict=True):
+        two.restore(one.state(), shared)
+    train(resumed, shared, range(2, 4))
+    for one, two in zip(whole, resumed, strict=True):
+        assert all(np.array_equal(value, two.state()[key]) for key, value in one.state().items())
+
+
+def test_regression_in_a_batch(shared):
+    def agents():
+        return [
+            TorchAgent(network(seed), x, x[:, :CLASSES] * 2, name, task="regression", epochs=2)
+            for seed, name in enumerate("ab")
+            for x in [blobs(40 + seed, seed)[0]]
+        ]
+
+    together, alone = agents(), agents()
+    labels = {name: np.ones((len(shared), CLASSES), np.float32) for name in "ab"}
+    for _ in range(2):
+        mine, theirs = train_all(together, shared, labels, 1.0), train_all(alone, shared, labels, 1.0, False)
+    for one, two in zip(together, alone, strict=True):
+        close(one, two, atol=1e-4)
+        assert mine[one.name].disagreement == pytest.approx(theirs[one.name].disagreement, rel=1e-4)
+
+
+def test_only_plain_small_networks_with_our_adam_train_together():
+    x, y = blobs(30, 0)
+
+    def agent(name, model, **options):
+        return TorchAgent(model, x, y, name, **options)
+
+    def linear():
+        return nn.Linear(FEATURES, CLASSES)
+
+    agents = [
+        agent("one", linear()),
+        agent("flat", nn.Sequential(nn.Flatten(), linear())),
+        agent("other batch", linear(), batch=10),
+        agent("norm", nn.Sequential(linear(), nn.BatchNorm1d(CLASSES))),
+        agent("dropout", nn.Sequential(nn.Dropout(0.5), linear())),
+        agent("no bias", nn.Linear(FEATURES, CLASSES, bias=False)),
+        agent("sgd", linear(), optimizer=lambda p: torch.optim.SGD(p, lr=0.1)),
+        agent("large", nn.Sequential(nn.Linear(FEATURES, 20_000), nn.ReLU(), nn.Linear(20_000, CLASSES))),
+        SklearnAgent(DummyClassifier(), x, y, "estimator"),
+    ]
+    assert units(agents) == [["one", "flat"], *([a.name] for a in agents[2:])]
+    assert units(agents, batched=False) == [[a.name] for a in agents]
+
+
+def test_divergence_in_a_batch_is_reported_with_the_agent(shared):
+    agents = classifiers()
+    agents[1].x[3] = torch.inf
+    with pytest.raises(ConsilienceError, match="agent 'b': training diverged in round 1"):
+        train_all(agents, shared, {}, 0.0)
