@@ -7,7 +7,7 @@ import pandas as pd
 
 from consilience.experiments.paper import DATASETS, settings_for
 from consilience.experiments.paper_tables import Runs, marked_agents, trust_matrix
-from consilience.report import figures, toy_figures
+from consilience.report import figures, table_figures, toy_figures
 
 if TYPE_CHECKING:
     from consilience.experiments.toys import Claim
@@ -20,7 +20,7 @@ _AXES = {
 
 
 def draw(name: str, table: pd.DataFrame, runs: Runs, folder: Path) -> list[Path]:
-    """Draws the artefact `name` into PNG and SVG files; tables have no picture."""
+    """Draws the artefact `name` into PNG and SVG files."""
     stem = folder / name
     if name == "fig4":
         matrices = {one.folder.parts[-3]: trust_matrix(run) for one, run in runs}
@@ -30,7 +30,13 @@ def draw(name: str, table: pd.DataFrame, runs: Runs, folder: Path) -> list[Path]
         return list(figures.draw_bars(table, stem))
     if name in _AXES:
         return list(figures.draw_lines(table, stem, *_AXES[name]))
-    return []
+    if name == "communication":
+        return list(table_figures.draw_bytes(table, stem))
+    if name == "theory":
+        first = runs[0][0].settings.seed
+        titles = {f"{one.folder.parts[-3]}, {one.method}": run for one, run in runs if one.settings.seed == first}
+        return list(table_figures.draw_theory({title: run.trust for title, run in titles.items()}, stem))
+    return list(table_figures.draw_table(table, stem))
 
 
 def draw_class_distributions(scale: str, seed: int, folder: Path) -> list[Path]:
