@@ -3,6 +3,7 @@
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from math import inf
 from queue import Empty, SimpleQueue
@@ -80,11 +81,12 @@ class Questions:
                 content = tail, nonce, given.result.payload.to_bytes()
                 self._queue.put(Event("error" if given.ok is None else "reply", peer, number, content))
 
+        def ended() -> None:
+            self._queue.put(Event("ended", peer, number, (tail, bool(answers))))
+
         self._session.get(
             f"{key_of(peer, tail)}?nonce={nonce.hex()};from={self._me}",
-            zenoh.handlers.Callback(
-                reply, lambda: self._queue.put(Event("ended", peer, number, (tail, bool(answers))))
-            ),
+            zenoh.handlers.Callback(reply, ended),
             timeout=2 * self._federation.deadline if tail.startswith("round") else ANSWER,
             consolidation=zenoh.ConsolidationMode.NONE,
             congestion_control=zenoh.CongestionControl.BLOCK,
@@ -119,9 +121,18 @@ class Questions:
         return event
 
     def close(self) -> None:
-        """Leaves."""
+        """Leaves. A link over which nothing goes any more is given up."""
         self._shelf.clear()
-        self._session.close()  # type: ignore[no-untyped-call]
+        with suppress(zenoh_module().ZError):
+            self._session.close()  # type: ignore[no-untyped-call]
+
+    def _join_again(self) -> None:
+        self.close()
+        for _ in range(10):
+            with suppress(ConsilienceError):
+                return self._join()
+            time.sleep(1)  # the session before may still hold the address
+        self._join()
 
     def _check_certificate(self) -> None:
         """When this site's certificate has expired: a new session if the file holds another one, else an error."""
@@ -133,8 +144,7 @@ class Questions:
                     f"the certificate {self._tls.certificate} {problem}. "
                     "Get a new one from your CA; then the same command goes on from the last round."
                 )
-            self.close()
-            self._join()
+            self._join_again()
 
     def _join_again_if_half_broken(self) -> Event | None:
         """A new session, if a peer that seems absent asks questions, or one that is there answers none.
@@ -144,12 +154,11 @@ class Questions:
         """
         asked, now = self._shelf.asked, time.monotonic()
         broken = [peer for peer, when in self._lost.items() if asked.get(peer, 0) > when + self._patience]
-        broken += [peer for peer, when in self._silent.items() if now > when + ANSWER + self._patience]
+        broken += [peer for peer, when in self._silent.items() if now > when + 3 * self._patience]
         if not broken:
             return None
         self._patience *= 2
-        self.close()
-        self._join()
+        self._join_again()
         return Event("rejoined", broken[0])
 
     def _watch(self, peer: str) -> Callable[[Any], None]:
