@@ -171,9 +171,9 @@ class Mesh:
             for peer in sorted(present - heard.keys() - given_up):
                 self._questions.ask(peer, f"round/{number}" if peer in self._checked else "status", number)
             lost = len(heard) < needed and (behind or now > deadline)
-            if lost:
-                for peer in sorted(present):
-                    self._questions.ask(peer, "status", number)
+            slow = present - heard.keys() - given_up if now > deadline - self._federation.deadline / 2 else set()
+            for peer in sorted(present if lost else slow):
+                self._questions.ask(peer, "status", number)
             event = self._next_event(0.2)
             if event is None:
                 if lost and max(rounds.values(), default=0) > number:
@@ -301,7 +301,7 @@ class Mesh:
             return event and self._understood(event)
         self._audit.add(event.kind, agent=event.peer)
         if event.kind == "rejoined":
-            self._say(f"{event.peer} asks, but cannot be asked: joined again")
+            self._say(f"the link to {event.peer} is half broken: joined again")
             self._checked.clear()
         else:
             self._checked.discard(event.peer)
