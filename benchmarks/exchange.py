@@ -1,16 +1,18 @@
-"""Latency of the exchange per round, in memory and between real processes over Zenoh with mutual TLS on loopback."""
+"""Latency of the exchange per round: in memory, over workers, and between sites over Zenoh with mutual TLS."""
 
 import multiprocessing
 import socket
 import tempfile
 import time
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 
-from consilience.experiments.membership import make_keys
+from benchmarks.timing import table
 from consilience.runtime.exchange import InMemory
 from consilience.runtime.peers import keys
 from consilience.runtime.peers.audit import AuditLog
@@ -19,49 +21,94 @@ from consilience.runtime.peers.link import Tls
 from consilience.runtime.peers.mesh import Mesh
 
 SIZES = {"40 kB": (1000, 10), "1.2 MB": (3000, 100), "12 MB": (30_000, 100)}
-PEERS = (2, 5, 10, 20)
+AGENTS = (2, 5, 10, 20)
 
 
-def measure(peers: int, shape: tuple[int, int], rounds: int) -> float:
-    """Median seconds of a round, that of the slowest peer, after a first round in which links are warmed."""
-    context = multiprocessing.get_context("spawn")
+def run() -> str:
+    """The section on the exchange."""
+    rows = []
+    for agents in AGENTS:
+        workers = _over_workers(agents)
+        for size, shape in SIZES.items():
+            traffic = agents * (agents - 1) * 4 * shape[0] * shape[1]
+            sites = _between_sites(agents, shape, rounds=7 if traffic < 1e9 else 2)
+            cells = [
+                f"{_in_memory(agents, shape) * 1e6:.0f} µs",
+                f"{workers[size] * 1e3:.1f} ms",
+                f"{sites * 1e3:.0f} ms",
+            ]
+            rows.append([f"{agents} x {size}", *cells, f"{traffic / 1e6:,.1f} MB"])
+    head = ["agents x predictions", "in memory", "over workers", "between sites", "predictions sent"]
+    return (
+        "## The exchange\n\n"
+        "Time of one exchange, that of the slowest agent, median over rounds after the first. Over workers: one process "
+        "an agent, gloo. Between sites: one process a site, Zenoh with mutual TLS on loopback; signing, checking, the "
+        "stored frame and the audit log on disk are included.\n\n" + table(head, rows)
+    )
+
+
+def _in_memory(agents: int, shape: tuple[int, int]) -> float:
+    spoken = {str(number): np.zeros(shape, dtype=np.float32) for number in range(agents)}
+    exchange, seconds = InMemory(tuple(spoken)), []
+    for number in range(1, 6):
+        began = time.perf_counter()
+        exchange.gather(number, spoken)
+        seconds.append(time.perf_counter() - began)
+    return median(seconds)
+
+
+def _over_workers(agents: int) -> dict[str, float]:
+    """Seconds by size of the predictions."""
+    with tempfile.TemporaryDirectory() as folder:
+        answers = _in_processes(_worker, [(number, agents, f"file://{folder}/meeting") for number in range(agents)])
+    return {size: median(max(times) for times in zip(*(a[size] for a in answers), strict=True)) for size in SIZES}
+
+
+def _worker(number: int, agents: int, meeting: str, pipe: Connection) -> None:
+    from consilience.runtime.workers import Group, join, leave
+
+    join(number, agents, meeting)
+    roster = tuple(str(agent) for agent in range(agents))
+    group = Group([[name] for name in roster], number, roster)
+    seconds: dict[str, list[float]] = {}
+    for size, shape in SIZES.items():
+        for _ in range(6):
+            spoken = {roster[number]: np.zeros(shape, dtype=np.float32)}
+            began = time.perf_counter()
+            group.everyone(spoken)
+            seconds.setdefault(size, []).append(time.perf_counter() - began)
+    pipe.send({size: times[1:] for size, times in seconds.items()})
+    leave()
+
+
+def _between_sites(agents: int, shape: tuple[int, int], rounds: int) -> float:
     with tempfile.TemporaryDirectory() as name:
-        federation, folders = lay_out(Path(name), peers, shape)
-        processes, pipes = [], []
-        for agent, folder in folders.items():
-            here, there = context.Pipe()
-            processes.append(context.Process(target=take_part, args=(federation, agent, folder, rounds, there)))
-            processes[-1].start()
-            pipes.append(here)
-        seconds = [pipe.recv() for pipe in pipes]
-        for process in processes:
-            process.join()
-    return median(max(of_round) for of_round in zip(*seconds, strict=True))
+        federation, folders = _lay_out(Path(name), agents, shape)
+        answers = _in_processes(_site, [(federation, agent, folder, rounds) for agent, folder in folders.items()])
+    return median(max(times) for times in zip(*answers, strict=True))
 
 
-def lay_out(folder: Path, peers: int, shape: tuple[int, int]) -> tuple[Federation, dict[str, Path]]:
-    """A federation of agents on loopback."""
-    folders = {f"agent-{number}": folder / f"agent-{number}" for number in range(peers)}
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(peers)]
+def _lay_out(folder: Path, agents: int, shape: tuple[int, int]) -> tuple[Federation, dict[str, Path]]:
+    from consilience.experiments.membership import make_keys
+
+    folders = {f"agent-{number}": folder / f"agent-{number}" for number in range(agents)}
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(agents)]
     for (agent, place), one in zip(folders.items(), sockets, strict=True):
         make_keys(place, agent, f"127.0.0.1:{one.getsockname()[1]}", folder / "ca")
         one.close()
     members = tuple(parse_member((place / "member.toml").read_text(), agent) for agent, place in folders.items())
     classes = tuple(str(number) for number in range(shape[1]))
-    return Federation("bench", "0", classes, shape[0], fingerprint(np.zeros(1)), 120.0, peers, {}, members), folders
+    return Federation("bench", "0", classes, shape[0], fingerprint(np.zeros(1)), 120.0, agents, {}, members), folders
 
 
-def take_part(federation: Federation, agent: str, folder: Path, rounds: int, pipe: Connection) -> None:
-    """One process: exchanges random predictions, and tells the seconds of each round after the first."""
-    place = folder / "keys"
-    log = AuditLog(folder / "audit.jsonl")
+def _site(federation: Federation, agent: str, folder: Path, rounds: int, pipe: Connection) -> None:
+    place, log = folder / "keys", AuditLog(folder / "audit.jsonl")
     tls = Tls(place / "tls.key", place / "tls.crt", place / "ca.crt")
     signing = keys.read_signing_key(place / "signing.key")
     address = federation.member(agent).address
     mesh = Mesh(federation, agent, signing, tls, folder, log, lambda text: None, address)
-    draw = np.random.default_rng(0)
     samples, classes = federation.shared_samples, len(federation.classes)
-    f = draw.dirichlet(np.ones(classes), samples).astype(np.float32)
+    f = np.random.default_rng(0).dirichlet(np.ones(classes), samples).astype(np.float32)
     mesh.meet()
     seconds = []
     for number in range(1, rounds + 2):
@@ -73,30 +120,17 @@ def take_part(federation: Federation, agent: str, folder: Path, rounds: int, pip
     mesh.close()
 
 
-def in_memory(peers: int, shape: tuple[int, int]) -> float:
-    """Median seconds of a round within one process."""
-    spoken = {str(number): np.zeros(shape, dtype=np.float32) for number in range(peers)}
-    exchange, seconds = InMemory(tuple(spoken)), []
-    for number in range(1, 6):
-        began = time.perf_counter()
-        exchange.gather(number, spoken)
-        seconds.append(time.perf_counter() - began)
-    return median(seconds)
-
-
-def main() -> None:
-    """Prints a table."""
-    print("| predictions of an agent | peers | in memory | Zenoh, mutual TLS | all traffic in a round |")
-    print("|---|---:|---:|---:|---:|")
-    for size, shape in SIZES.items():
-        for peers in PEERS:
-            total = peers * (peers - 1) * 4 * shape[0] * shape[1]
-            rounds = 7 if total < 1e9 else 2
-            memory, mesh = in_memory(peers, shape), measure(peers, shape, rounds)
-            print(
-                f"| {size} | {peers} | {memory * 1e6:.0f} µs | {mesh * 1e3:.0f} ms | {total / 1e6:.1f} MB |", flush=True
-            )
-
-
-if __name__ == "__main__":
-    main()
+def _in_processes(target: Callable[..., None], arguments: list[tuple[Any, ...]]) -> list[Any]:
+    """What each process tells, all of them running at once."""
+    context = multiprocessing.get_context("spawn")
+    pipes, processes = [], []
+    for some in arguments:
+        here, there = context.Pipe()
+        processes.append(context.Process(target=target, args=(*some, there)))
+        processes[-1].start()
+        there.close()
+        pipes.append(here)
+    answers = [pipe.recv() for pipe in pipes]
+    for process in processes:
+        process.join()
+    return answers
