@@ -42,8 +42,8 @@ def run() -> str:
     return (
         "## The exchange\n\n"
         "Time of one exchange, that of the slowest agent, median over rounds after the first. Over workers: one "
-        "process an agent, gloo. Between sites: one process a site, Zenoh with mutual TLS on loopback; signing, checking, the "
-        "stored frame and the audit log on disk are included.\n\n" + table(head, rows)
+        "process an agent, gloo. Between sites: one process a site, Zenoh with mutual TLS on loopback; signing, "
+        "checking, the stored frame and the audit log on disk are included.\n\n" + table(head, rows)
     )
 
 
