@@ -171,8 +171,7 @@ class Mesh:
             for peer in sorted(present - heard.keys() - given_up):
                 self._questions.ask(peer, f"round/{number}" if peer in self._checked else "status", number)
             lost = len(heard) < needed and (behind or now > deadline)
-            slow = present - heard.keys() - given_up if now > deadline - self._federation.deadline / 2 else set()
-            for peer in sorted(present if lost else slow):
+            for peer in sorted(present) if lost else []:
                 self._questions.ask(peer, "status", number)
             event = self._next_event(0.2)
             if event is None:
@@ -300,12 +299,8 @@ class Mesh:
         if event is None or event.kind in ("reply", "error"):
             return event and self._understood(event)
         self._audit.add(event.kind, agent=event.peer)
-        if event.kind == "rejoined":
-            self._say(f"the link to {event.peer} is half broken: joined again")
-            self._checked.clear()
-        else:
-            self._checked.discard(event.peer)
-            self._refused.pop(event.peer, None)
+        self._checked.discard(event.peer)
+        self._refused.pop(event.peer, None)
         return event
 
     def _understood(self, event: Event) -> Event | None:
