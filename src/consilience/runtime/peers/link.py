@@ -1,6 +1,7 @@
 """A Zenoh session between the members of a federation: mutual TLS, explicit addresses, access by certificate."""
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,8 @@ def key_of(agent: str, tail: str) -> str:
 
 def open_session(federation: Federation, me: str, tls: Tls, listen: str, largest: int) -> "zenoh.Session":
     """A session of agent `me`. `listen` is host:port, or empty to listen nowhere; `largest` the bytes of a message."""
+    # Closing a link that is dead blocks the thread that reads from it for ten seconds: each link needs one of its own.
+    os.environ.setdefault("ZENOH_RUNTIME", f"(rx: (worker_threads: {2 + len(federation.roster)}))")
     module = zenoh_module()
     config = module.Config()
     for path, value in _settings(federation, me, tls, listen, largest).items():

@@ -143,53 +143,49 @@ class Mesh:
     def _hear(self, number: int, own: Frame, behind: bool) -> tuple[dict[str, Frame], int]:
         """Frames of the round by agent, and 0; or a later round, if this one cannot be closed any more.
 
-        That is one that a quorum has left, or, below a quorum at the deadline (or `behind` already), one in which
-        anybody already is: sites in different rounds, whom a fault keeps from closing any, so meet in the latest.
+        That is one in which a quorum is, or, below a quorum at the deadline (or `behind` already) when all present
+        have answered, one in which anybody is: sites whom a fault left in different rounds so meet in the latest.
         """
         needed = self._federation.quorum - 1
         heard: dict[str, Frame] = {}
         given_up: set[str] = set()
         left: dict[str, int] = {}
-        rounds: dict[str, int] = {}
         deadline = told = time.monotonic() + self._federation.deadline
         while True:
             now = time.monotonic()
             present = self._members() & self._questions.alive
-            if len(heard) >= needed and (now > deadline or present <= heard.keys() | given_up):
+            waiting = present - heard.keys() - given_up
+            if len(heard) >= needed and (now > deadline or not waiting):
                 frames = heard | {self._me: own}
                 if not self._two_stories(frames):
                     return frames, 0
                 heard = {peer: frame for peer, frame in heard.items() if peer not in self._excluded}
                 continue
-            later = sorted(left.values(), reverse=True)[needed - 1 :]
-            if later and later[0] > number:
+            later = sorted(left.values(), reverse=True)
+            if len(later) >= needed:
+                return {}, later[needed - 1]
+            if later and not waiting and (behind or now > deadline):
                 return {}, later[0]
             self._check_quorum_is_possible()
             if now > told:
                 told = now + self._federation.deadline
                 self._say_waiting(f"round {number}", number, set(heard))
-            for peer in sorted(present - heard.keys() - given_up):
+            for peer in sorted(waiting):
                 self._questions.ask(peer, f"round/{number}" if peer in self._checked else "status", number)
-            lost = len(heard) < needed and (behind or now > deadline)
-            slow = present - heard.keys() - given_up if now > deadline - self._federation.deadline / 2 else set()
-            for peer in sorted(present if lost else slow):
-                self._questions.ask(peer, "status", number)
             event = self._next_event(0.2)
             if event is None:
-                if lost and max(rounds.values(), default=0) > number:
-                    return {}, max(rounds.values())
-            elif event.kind == "here":
+                continue
+            if event.kind == "here":
                 given_up.discard(event.peer)
             elif event.round != number:
                 if event.kind == "frame":
                     self._audit.add("late", round=event.round, agent=event.peer, now=number)
             elif event.kind == "rejected":
                 given_up.add(event.peer)
-            elif event.kind in ("ahead", "status"):
-                rounds[event.peer] = event.content.round
-                if event.kind == "ahead":
+            elif event.kind == "ahead":
+                given_up.add(event.peer)
+                if event.content.round > number:
                     left[event.peer] = event.content.round
-                    given_up.add(event.peer)
             elif event.kind == "frame":
                 frame = self._accepted(event.peer, number, event.content)
                 if frame is None:
@@ -300,12 +296,8 @@ class Mesh:
         if event is None or event.kind in ("reply", "error"):
             return event and self._understood(event)
         self._audit.add(event.kind, agent=event.peer)
-        if event.kind == "rejoined":
-            self._say(f"the link to {event.peer} is half broken: joined again")
-            self._checked.clear()
-        else:
-            self._checked.discard(event.peer)
-            self._refused.pop(event.peer, None)
+        self._checked.discard(event.peer)
+        self._refused.pop(event.peer, None)
         return event
 
     def _understood(self, event: Event) -> Event | None:

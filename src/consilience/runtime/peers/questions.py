@@ -20,12 +20,10 @@ PAUSE = 1.0
 """Seconds before a question that was not answered, or not well, is put again."""
 ANSWER = 5.0
 """Seconds for an answer that needs no round to come."""
-HALF_BROKEN = 5.0
-"""Seconds after which a peer that asks but seems absent, or is there but silent, means that a link is half broken."""
 
 
 class Event(NamedTuple):
-    """A peer that is here or gone, its reply or error (tail, nonce, bytes), or that this site has joined again."""
+    """A peer that is here or gone, or its reply or error (tail, nonce, bytes)."""
 
     kind: str
     peer: str
@@ -41,7 +39,6 @@ class Questions:
         self._federation, self._me, self._tls, self._listen, self._shelf = federation, me, tls, listen, shelf
         self._peers = [name for name in federation.names if name != me]
         self._queue: SimpleQueue[Event] = SimpleQueue()
-        self._patience = HALF_BROKEN
         self._join()
 
     def _join(self) -> None:
@@ -59,10 +56,6 @@ class Questions:
         ]
         self.alive: set[str] = set()
         """Peers who are there."""
-        self._lost = dict.fromkeys(self._peers, time.monotonic())
-        """Since when the others are not."""
-        self._silent: dict[str, float] = {}
-        """Since when peers who are there do not answer for their status, which takes no time."""
         self._again: dict[tuple[str, str], float] = {}
         """When a question may be put again."""
 
@@ -81,12 +74,9 @@ class Questions:
                 content = tail, nonce, given.result.payload.to_bytes()
                 self._queue.put(Event("error" if given.ok is None else "reply", peer, number, content))
 
-        def ended() -> None:
-            self._queue.put(Event("ended", peer, number, (tail, bool(answers))))
-
         self._session.get(
             f"{key_of(peer, tail)}?nonce={nonce.hex()};from={self._me}",
-            zenoh.handlers.Callback(reply, ended),
+            zenoh.handlers.Callback(reply, lambda: self._queue.put(Event("ended", peer, number, tail))),
             timeout=2 * self._federation.deadline if tail.startswith("round") else ANSWER,
             consolidation=zenoh.ConsolidationMode.NONE,
             congestion_control=zenoh.CongestionControl.BLOCK,
@@ -98,25 +88,14 @@ class Questions:
         try:
             event = self._queue.get(timeout=seconds)
         except Empty:
-            return self._join_again_if_half_broken()
+            return None
         now = time.monotonic()
         if event.kind in ("here", "gone"):
             self._again = {key: when for key, when in self._again.items() if key[0] != event.peer}
-            self._silent.pop(event.peer, None)
-            if event.kind == "here":
-                self.alive.add(event.peer)
-                self._lost.pop(event.peer, None)
-            else:
-                self.alive.discard(event.peer)
-                self._lost[event.peer] = now
+            (self.alive.add if event.kind == "here" else self.alive.discard)(event.peer)
         elif event.kind == "ended":
             self._again = {key: when for key, when in self._again.items() if when > now}
-            tail, answered = event.content
-            self._again[event.peer, tail] = now + PAUSE
-            if answered:
-                self._silent.pop(event.peer, None)
-            elif tail == "status" and event.peer in self.alive:
-                self._silent.setdefault(event.peer, now - ANSWER)
+            self._again[event.peer, event.content] = now + PAUSE
             return None
         return event
 
@@ -125,14 +104,6 @@ class Questions:
         self._shelf.clear()
         with suppress(zenoh_module().ZError):
             self._session.close()  # type: ignore[no-untyped-call]
-
-    def _join_again(self) -> None:
-        self.close()
-        for _ in range(10):
-            with suppress(ConsilienceError):
-                return self._join()
-            time.sleep(1)  # the session before may still hold the address
-        self._join()
 
     def _check_certificate(self) -> None:
         """When this site's certificate has expired: a new session if the file holds another one, else an error."""
@@ -144,22 +115,8 @@ class Questions:
                     f"the certificate {self._tls.certificate} {problem}. "
                     "Get a new one from your CA; then the same command goes on from the last round."
                 )
-            self._join_again()
-
-    def _join_again_if_half_broken(self) -> Event | None:
-        """A new session, if a peer that seems absent asks questions, or one that is there answers none.
-
-        After an outage of about the length of Zenoh's lease, one end of a link may think that it never broke, and not
-        declare again what the other end has forgotten. Each time the patience is doubled.
-        """
-        asked, now = self._shelf.asked, time.monotonic()
-        broken = [peer for peer, when in self._lost.items() if asked.get(peer, 0) > when + self._patience]
-        broken += [peer for peer, when in self._silent.items() if now > when + 3 * self._patience]
-        if not broken:
-            return None
-        self._patience *= 2
-        self._join_again()
-        return Event("rejoined", broken[0])
+            self.close()
+            self._join()
 
     def _watch(self, peer: str) -> Callable[[Any], None]:
         put = zenoh_module().SampleKind.PUT

@@ -42,8 +42,6 @@ class Shelf:
         """Peers who said that they have saved their last round."""
         self.shown: set[str] = set()
         """Peers who asked for the federation file."""
-        self.asked: dict[str, float] = {}
-        """When each peer last asked something."""
 
     def publish(self, number: int, f: Array, heard: dict[int, Receipt]) -> tuple[Frame, int]:
         """Signs the predictions `f` of a round and answers those who wait for them; the frame and its length.
@@ -66,17 +64,11 @@ class Shelf:
             ready = [query for _, asked, query in self._waiting if asked <= number]
             self._waiting = [one for one in self._waiting if one[1] > number]
         for query in ready:
-            self._reply(query)
+            self.answer(query)
         return self._read(data), len(data)
 
     def answer(self, query: "zenoh.Query") -> None:
         """Answers a peer's question: at once, or for a round to come when it is there."""
-        asker = query.parameters.get("from", "") or ""
-        if asker in self._federation.names:
-            self.asked[asker] = time.monotonic()
-        self._reply(query)
-
-    def _reply(self, query: "zenoh.Query") -> None:
         tail = str(query.key_expr).rpartition(f"/{self._me}/")[2]
         number = int(tail[6:]) if tail.startswith("round/") and tail[6:].isdecimal() and len(tail) < 16 else -1
         with self._lock:
