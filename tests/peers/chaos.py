@@ -19,7 +19,7 @@ PAUSE = "0.25"
 
 def run(launcher: Launcher, folder: Path, seed: int | None) -> tuple[float, int]:
     """The mean accuracy on the target after the last round, and how many kills it took; without a seed, none."""
-    trial = Trial(launcher, folder, lay_out(folder, SITES, rounds=ROUNDS, deadline=DEADLINE, limit=100))
+    trial = Trial(launcher, folder, lay_out(folder, SITES, rounds=ROUNDS, deadline=DEADLINE, limit=0))
     for name in trial.names:
         trial.hold(name, "train", PAUSE)
     draw, kills, ended = random.Random(seed), 0, time.monotonic() + LONGEST
