@@ -78,6 +78,7 @@ def _worker(number: int, agents: int, meeting: str, pipe: Connection) -> None:
             group.everyone(spoken)
             seconds.setdefault(size, []).append(time.perf_counter() - began)
     pipe.send({size: times[1:] for size, times in seconds.items()})
+    pipe.recv()
     leave()
 
 
@@ -116,12 +117,13 @@ def _site(federation: Federation, agent: str, folder: Path, rounds: int, pipe: C
         mesh.gather(number, {agent: f})
         seconds.append(time.perf_counter() - began)
     pipe.send(seconds[1:])
+    pipe.recv()
     mesh.finish()
     mesh.close()
 
 
 def _in_processes(target: Callable[..., None], arguments: list[tuple[Any, ...]]) -> list[Any]:
-    """What each process tells, all of them running at once."""
+    """What each process tells, all of them running at once; none leaves before the last has told."""
     context = multiprocessing.get_context("spawn")
     pipes, processes = [], []
     for some in arguments:
@@ -131,6 +133,8 @@ def _in_processes(target: Callable[..., None], arguments: list[tuple[Any, ...]])
         there.close()
         pipes.append(here)
     answers = [pipe.recv() for pipe in pipes]
+    for pipe in pipes:
+        pipe.send(None)
     for process in processes:
         process.join()
     return answers
