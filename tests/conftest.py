@@ -1,5 +1,6 @@
 """Small data and agents that many tests use."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -29,3 +30,14 @@ def data_dir() -> Path:
     if not path.is_dir():
         pytest.skip(f"no real data at {path}")
     return path
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Torch with one thread, as in a run; several make small models slower."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

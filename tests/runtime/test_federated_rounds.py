@@ -21,12 +21,7 @@ from tests.conftest import CLASSES, FEATURES, blobs
 SIZES = {"a": 20, "b": 40, "c": 70}
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def network(seed: int, width: int = 8, norm: bool = True) -> nn.Module:
