@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from consilience.core import labels
 from consilience.core.labels import majority_labels, pseudo_labels
 
 
@@ -37,6 +38,16 @@ def test_pseudo_labels_mix_the_predictions_by_trust(rows):
     f = predictions()
     w = np.random.default_rng(1).dirichlet(np.ones(4), size=rows)
     np.testing.assert_allclose(pseudo_labels(w, f), slow_pseudo_labels(w, f), rtol=1e-12)
+
+
+@pytest.mark.parametrize("columns", [0, 1, 5, 18, 100])
+def test_pseudo_labels_may_take_the_place_of_the_predictions_part_by_part(monkeypatch, columns):
+    f = predictions()
+    w = np.random.default_rng(1).dirichlet(np.ones(4), size=4)
+    expected = slow_pseudo_labels(w, f)
+    monkeypatch.setattr(labels, "CHUNK_BYTES", columns * 4 * f.itemsize)
+    assert pseudo_labels(w, f, out=f) is f
+    np.testing.assert_allclose(f, expected, rtol=1e-12)
 
 
 def test_pseudo_labels_mix_predicted_values_too():

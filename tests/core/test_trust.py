@@ -139,7 +139,7 @@ def test_uniform_trust_is_one_over_n():
 def test_chunks_do_not_change_trust(monkeypatch, function, chunk_samples):
     f = predictions(samples=10)
     whole = function(f)
-    monkeypatch.setattr(trust, "_CHUNK_BYTES", chunk_samples * f[:, 0].nbytes)
+    monkeypatch.setattr(trust, "CHUNK_BYTES", chunk_samples * f[:, 0].nbytes)
     assert len(list(trust._chunks(f))) == math.ceil(10 / chunk_samples)
     np.testing.assert_allclose(function(f), whole, rtol=1e-12)
 
@@ -147,7 +147,7 @@ def test_chunks_do_not_change_trust(monkeypatch, function, chunk_samples):
 def test_a_sample_larger_than_a_chunk_is_a_chunk(monkeypatch):
     f = predictions()
     whole = trust.entropy_trust(f)
-    monkeypatch.setattr(trust, "_CHUNK_BYTES", 1)
+    monkeypatch.setattr(trust, "CHUNK_BYTES", 1)
     np.testing.assert_allclose(trust.entropy_trust(f), whole, rtol=1e-12)
 
 

@@ -3,22 +3,28 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from consilience.core.trust import CHUNK_BYTES
+
 Array = NDArray[np.floating]
 
 
-def pseudo_labels(w: Array, f: Array) -> Array:
+def pseudo_labels(w: Array, f: Array, out: Array | None = None) -> Array:
     """Soft pseudo-labels, the first equation of the paper: psi_i = sum_j w_ij f_j.
 
     `w` is (rows, agents), `f` is (agents, samples, outputs); returned is (rows, samples, outputs) in the
-    precision of `f`. For regression `f` holds predicted values instead of probabilities.
+    precision of `f`. For regression `f` holds predicted values instead of probabilities. They are written to `out`,
+    which may be `f` itself.
 
     >>> f = np.array([[[0.9, 0.1]], [[0.5, 0.5]]])
     >>> pseudo_labels(np.array([[0.75, 0.25]]), f).round(3).tolist()
     [[[0.8, 0.2]]]
     """
-    agents, samples, outputs = f.shape
-    mixed = np.asarray(w, dtype=f.dtype) @ f.reshape(agents, samples * outputs)
-    return mixed.reshape(len(w), samples, outputs)
+    out = np.empty((len(w), *f.shape[1:]), dtype=f.dtype) if out is None else out
+    w, said, mixed = np.asarray(w, dtype=f.dtype), f.reshape(len(f), -1), out.reshape(len(w), -1)
+    step = max(1, CHUNK_BYTES // (len(f) * f.itemsize))
+    for start in range(0, said.shape[1], step):
+        mixed[:, start : start + step] = w @ said[:, start : start + step]
+    return out
 
 
 def majority_labels(f: Array) -> Array:

@@ -12,7 +12,8 @@ Array = NDArray[np.floating]
 
 OFFSET = 1.0
 FLOOR = 1e-3
-_CHUNK_BYTES = 4 * 2**20
+CHUNK_BYTES = 4 * 2**20
+"""Predictions are worked on in parts of this size: temporaries stay small, and in the cache."""
 
 
 def entropy(f: Array) -> Array:
@@ -117,9 +118,9 @@ def restrict(w: Array, heard: NDArray[np.bool_]) -> Array:
 
 
 def _chunks(f: Array) -> Iterator[Array]:
-    """Views of `f` along the samples, of a few megabytes, so that temporaries stay small and in the cache."""
+    """Views of `f` along the samples."""
     per_sample = f.shape[0] * f.shape[2] * f.itemsize
-    step = max(1, _CHUNK_BYTES // per_sample)
+    step = max(1, CHUNK_BYTES // per_sample)
     for start in range(0, f.shape[1], step):
         yield f[:, start : start + step]
 

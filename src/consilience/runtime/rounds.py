@@ -162,11 +162,11 @@ def _whom_to_believe(method: Method, agents: Sequence[Agent], names: tuple[str, 
 def _what_to_believe(
     method: Method, agents: Sequence[Agent], names: tuple[str, ...], w: Array, f: Array
 ) -> dict[str, Array]:
-    """Pseudo-labels of this process's agents, for those who took part in the exchange."""
+    """Pseudo-labels of this process's agents, for those who took part in the exchange. They take the place of `f`."""
     here = [agent.name for agent in agents if agent.name in names]
     if method.labels == "majority":
         return dict.fromkeys(here, majority_labels(f))
-    psi = pseudo_labels(w, f)
+    psi = pseudo_labels(w, f, out=f)
     return {name: psi[names.index(name)] for name in here}
 
 
