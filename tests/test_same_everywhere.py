@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 from consilience import ConsilienceError, load_run
+from consilience.experiments.news import Finished, Started, Trained
 from consilience.experiments.run import run_experiment
 from consilience.experiments.settings import read_settings
 from consilience.runtime import checkpoint
@@ -157,11 +158,13 @@ def same_folder(one: Path, two: Path) -> None:
 
 @pytest.mark.parametrize("workers", [2, 5])
 def test_agents_spread_over_workers_give_the_same_bits(tiny, tmp_path, workers):
-    settings = read_settings("digits", TINY)
-    spread = []
-    run_experiment(settings, tmp_path, workers, lambda job, number, means: spread.append((number, job.holders)))
-    assert [number for number, _ in spread] == [0, 1, 2, 3, 4]
-    assert sorted(len(names) for names in spread[0][1]) == ([1] * 5 if workers == 5 else [2, 3])
+    told = []
+    run_experiment(read_settings("digits", TINY), tmp_path, workers, lambda job, news: told.append(news))
+    assert [news.number for news in told if isinstance(news, Finished)] == [1, 2, 3, 4]
+    (holders,) = [news.holders for news in told if isinstance(news, Started)]
+    assert sorted(len(names) for names in holders) == ([1] * 5 if workers == 5 else [2, 3])
+    trained = sorted((news.worker, news.agent) for news in told if isinstance(news, Trained))
+    assert trained == sorted((place, name) for place, names in enumerate(holders) for name in names for _ in range(4))
     same_folder(tiny, tmp_path)
 
 
@@ -180,8 +183,8 @@ def test_regression_and_methods_with_a_server_give_the_same_bits_on_two_workers(
 def test_a_killed_worker_of_several_is_named_and_the_run_resumes_on_any_number_of_workers(tiny, tmp_path):
     settings = read_settings("digits", TINY)
 
-    def kill_one(job, number, means):
-        if number == 2:
+    def kill_one(job, news):
+        if isinstance(news, Finished) and news.number == 2:
             victim = max(active_children(), key=lambda process: process.pid)
             os.kill(victim.pid, signal.SIGKILL)
 
@@ -212,8 +215,8 @@ def test_a_killed_worker_ends_the_run_at_once_with_its_name_and_the_run_resumes(
     """Two runs side by side, one worker each."""
     settings = read_settings("digits", SMALL)
 
-    def kill_one(job, number, means):
-        if number == 3:
+    def kill_one(job, news):
+        if isinstance(news, Finished) and news.number == 3:
             os.kill(active_children()[0].pid, signal.SIGKILL)
 
     with pytest.raises(ConsilienceError, match=r"the worker that ran \w+ \(seed 0\) died .*--resume"):

@@ -13,7 +13,6 @@ from consilience import cli_federation
 from consilience.errors import ConsilienceError
 
 if TYPE_CHECKING:
-    from consilience.experiments.jobs import Job
     from consilience.experiments.settings import Settings
     from consilience.runtime.run import Run
 
@@ -81,6 +80,7 @@ def run(
       consilience run --resume --out runs/mine
     """
     with console.status("Loading ..."):
+        from consilience.cli_progress import Progress
         from consilience.experiments.folders import claim_folder, last_folder, next_folder, settings_of
         from consilience.experiments.run import run_experiment
         from consilience.experiments.settings import DEFAULT, changed
@@ -94,10 +94,8 @@ def run(
         settings = _settings(source, changes, seed)
     claim_folder(folder, resume, overwrite)
     try:
-        with _Progress(settings.rounds, 1 + len(settings.references)) as progress:
-            finished = run_experiment(
-                settings, folder, workers, lambda job, *round: progress.show(job, job.method, *round)
-            )
+        with Progress(console, settings.rounds, 1 + len(settings.references), lambda job: job.method) as progress:
+            finished = run_experiment(settings, folder, workers, progress.show)
     except KeyboardInterrupt:
         _stopped(f"consilience run --resume --out {folder}")
     from consilience.report.page import write_page
@@ -133,6 +131,7 @@ def compare(
       consilience compare digits --methods dynamic,naive,alone --seeds 0-4
     """
     with console.status("Loading ..."):
+        from consilience.cli_progress import Progress
         from consilience.experiments.compare import compare as run_all
         from consilience.experiments.compare import parse_seeds, summarise
         from consilience.experiments.folders import claim_folder, last_folder, next_folder
@@ -148,15 +147,9 @@ def compare(
         settings.algorithm(method)
     claim_folder(folder, resume, overwrite)
     try:
-        with _Progress(settings.rounds, len(chosen) * len(numbers)) as progress:
-            table = run_all(
-                settings,
-                chosen,
-                numbers,
-                folder,
-                workers,
-                lambda job, *round: progress.show(job, f"{job.method}, seed {job.settings.seed}", *round),
-            )
+        runs, label = len(chosen) * len(numbers), lambda job: f"{job.method}, seed {job.settings.seed}"
+        with Progress(console, settings.rounds, runs, label) as progress:
+            table = run_all(settings, chosen, numbers, folder, workers, progress.show)
     except KeyboardInterrupt:
         _stopped(f"the same command, with --resume --out {folder}")
     default = "rmse_target" if "rmse_target" in table else "accuracy_target"
@@ -196,6 +189,7 @@ def reproduce(
     _set_data_dir(data_dir)
     folder, numbers = out / scale, parse_seeds(seeds)
     with console.status("Loading ..."):
+        from consilience.cli_progress import Progress
         from consilience.experiments.jobs import run_jobs
         from consilience.report import artefacts
         from consilience.report.tables import frame_grid
@@ -215,10 +209,9 @@ def reproduce(
     jobs = chosen.jobs(scale, numbers, folder)
     console.print(f"[bold]{chosen.title}[/bold], scale {scale}\nExpected: {chosen.expectation}", highlight=False)
     try:
-        with _Progress(max(job.settings.rounds for job in jobs), len(jobs)) as progress:
-            done = run_jobs(
-                jobs, workers, lambda job, *round: progress.show(job, f"{job.folder.parts[-3]} {job.method}", *round)
-            )
+        rounds, label = max(job.settings.rounds for job in jobs), lambda job: f"{job.folder.parts[-3]} {job.method}"
+        with Progress(console, rounds, len(jobs), label) as progress:
+            done = run_jobs(jobs, workers, progress.show)
     except KeyboardInterrupt:
         _stopped("the same command")
     runs = list(zip(jobs, done, strict=True))
@@ -299,49 +292,6 @@ def _under_torchrun() -> None:
         if not end.code:
             dismiss()
         raise
-
-
-class _Progress:
-    """Live lines: each running method with its round, accuracy and disagreement; all together with the time left."""
-
-    def __init__(self, rounds: int, runs: int) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
-
-        self._rounds = rounds
-        self._bar = Progress(
-            TextColumn("{task.description:22}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[state]}"),
-            console=console,
-            transient=True,
-        )
-        self._all = self._bar.add_task(
-            "all rounds" if runs > 1 else "rounds", total=rounds * runs, state="starting ..."
-        )
-        self._tasks: dict[str, TaskID] = {}
-
-    def __enter__(self) -> "_Progress":
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def show(self, job: "Job", what: str, number: int, means: dict[str, float]) -> None:
-        """Tells of a finished round, or before the first which worker trains which agents."""
-        if not number:
-            parts = [f"worker {place} trains {', '.join(names)}" for place, names in enumerate(job.holders)]
-            self._bar.console.print(f"Agents of {what}: {'; '.join(parts)}.", highlight=False)
-            return
-        key = "rmse_target" if "rmse_target" in means else "accuracy_target"
-        label = "error" if key.startswith("rmse") else "accuracy"
-        state = f"{label} {means[key]:.3f}  disagreement {means['spread']:.3f}"
-        if what not in self._tasks:
-            self._tasks[what] = self._bar.add_task(what, total=self._rounds, state="")
-        self._bar.update(self._tasks[what], completed=number, state=state, visible=number < self._rounds)
-        self._bar.update(self._all, advance=1, state="left")
 
 
 def _list(entries: dict[str, str]) -> None:

@@ -5,7 +5,7 @@ steps and samples that it would take alone, and its numbers do not depend on who
 every matrix product, row and sum belongs to one agent and has a size that follows from its own settings.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -28,11 +28,17 @@ _ALIGNED = 32
 
 
 def train_all(
-    agents: Sequence[Agent], shared: Array, labels: Mapping[str, Array], lam: float, batched: bool = True
+    agents: Sequence[Agent],
+    shared: Array,
+    labels: Mapping[str, Array],
+    lam: float,
+    batched: bool = True,
+    on_trained: Callable[[str], None] = lambda name: None,
 ) -> dict[str, Losses]:
     """One round of local training of every agent, as its own `train` would do it; the losses by name.
 
     `labels` are the pseudo-labels by name; who has none trains alone. Without `batched` the agents train one by one.
+    `on_trained` is told the name of every agent that has trained.
     """
     here = {agent.name: agent for agent in agents}
     losses: dict[str, Losses] = {}
@@ -41,10 +47,13 @@ def train_all(
             members = [here[name] for name in names]
             if batched and members and _architecture(members[0]) is not None:
                 losses |= _train([agent for agent in members if isinstance(agent, TorchAgent)], shared, labels, lam)
-            else:
-                losses |= {
-                    a.name: a.train(shared, labels.get(a.name), lam if a.name in labels else 0.0) for a in members
-                }
+                for name in names:
+                    on_trained(name)
+                continue
+            for agent in members:
+                name = agent.name
+                losses[name] = agent.train(shared, labels.get(name), lam if name in labels else 0.0)
+                on_trained(name)
     return {agent.name: losses[agent.name] for agent in agents}
 
 

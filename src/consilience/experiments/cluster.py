@@ -6,7 +6,6 @@ import platform
 import signal
 import tomllib
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -14,14 +13,14 @@ import numpy as np
 
 from consilience.errors import ConsilienceError
 from consilience.experiments.build import DATA_VARIABLE
-from consilience.experiments.jobs import Job, OnJobRound
+from consilience.experiments.jobs import Job, OnNews
 from consilience.experiments.method import run_method
 from consilience.experiments.settings import Settings, changed
 from consilience.runtime.run import versions
 from consilience.runtime.workers import Group, end_with_parent, join, leave
 
 
-def lead(jobs: Sequence[Job], told: OnJobRound) -> None:
+def lead(jobs: Sequence[Job], on_news: OnNews) -> None:
     """Carries out the jobs one after another, each with its agents spread over all processes."""
     number, world = _world()
     for job in jobs:
@@ -33,19 +32,8 @@ def lead(jobs: Sequence[Job], told: OnJobRound) -> None:
             "versions": versions(),
         }
         world.from_first({"job": np.frombuffer(json.dumps(order).encode(), dtype=np.uint8)})
-        run_method(
-            job.settings,
-            job.method,
-            job.folder,
-            partial(told, job),
-            worker=number,
-            workers=world.size,
-            on_start=partial(_tell_start, job, told),
-        )
-
-
-def _tell_start(job: Job, told: OnJobRound, holders: tuple[tuple[str, ...], ...]) -> None:
-    told(replace(job, holders=holders), 0, {})
+        tell = partial(on_news, job)
+        run_method(job.settings, job.method, job.folder, tell, worker=number, workers=world.size)
 
 
 def follow() -> None:

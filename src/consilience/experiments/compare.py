@@ -10,7 +10,7 @@ from scipy.stats import t as student
 
 from consilience.agents.protocol import Array
 from consilience.errors import ConsilienceError
-from consilience.experiments.jobs import Job, OnJobRound, run_jobs
+from consilience.experiments.jobs import Job, OnNews, run_jobs
 from consilience.experiments.settings import Settings
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def compare(
     seeds: Sequence[int],
     folder: Path,
     workers: int = 0,
-    on_round: OnJobRound | None = None,
+    on_news: OnNews = lambda job, news: None,
 ) -> "pd.DataFrame":
     """Runs every method with every seed into `folder`/seed-S/METHOD; what is finished there is not run again.
 
@@ -80,7 +80,7 @@ def compare(
         for seed in seeds
         for method in methods
     ]
-    runs = run_jobs(jobs, workers, on_round)
+    runs = run_jobs(jobs, workers, on_news)
     rows = [
         run.last_round().assign(method=job.method, seed=job.settings.seed) for job, run in zip(jobs, runs, strict=True)
     ]

@@ -4,7 +4,7 @@ import os
 import signal
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from multiprocessing import connection, get_context
 from pathlib import Path
@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from consilience.errors import ConsilienceError
+from consilience.experiments.news import News, Started
 from consilience.experiments.settings import Settings
 from consilience.experiments.spread import team_sizes
 from consilience.runtime.run import Run, is_finished, load_run
@@ -34,13 +35,10 @@ class Job:
     folder: Path
     workers: int = 1
     """Processes that its agents are spread over."""
-    holders: tuple[tuple[str, ...], ...] = ()
-    """The agents of each, known once it has started."""
 
 
-OnJobRound = Callable[[Job, int, dict[str, float]], None]
-"""Told the job, the round's number, and the means over agents of every measure: none in round 0, when the agents of a
-job have been spread over workers."""
+OnNews = Callable[[Job, News], None]
+"""Told how each job gets on."""
 
 
 @dataclass
@@ -50,33 +48,33 @@ class _Worker:
     job: Job
     number: int
     process: "ForkServerProcess"
+    agents: tuple[str, ...] = field(default=())
+    """Known once it has started."""
 
     def __str__(self) -> str:
         what = f"{self.job.method} (seed {self.job.settings.seed})"
         if self.job.workers == 1:
             return f"the worker that ran {what}"
-        agents = ", ".join(self.job.holders[self.number]) if self.job.holders else "not known yet"
-        return f"worker {self.number} of {what}, which trained agents {agents},"
+        return f"worker {self.number} of {what}, which trained agents {', '.join(self.agents) or 'not known yet'},"
 
 
-def run_jobs(jobs: Sequence[Job], workers: int = 0, on_round: OnJobRound | None = None) -> list[Run]:
+def run_jobs(jobs: Sequence[Job], workers: int = 0, on_news: OnNews = lambda job, news: None) -> list[Run]:
     """Runs the jobs that are not finished yet; returns all of them, in order. Numbers do not depend on `workers`.
 
     `workers` 0 means as many as pay off, at most one for each core. Under torchrun its processes are the workers.
     """
-    told = on_round or (lambda job, number, means: None)
     todo = [job for job in jobs if not is_finished(job.folder)]
     at_once = workers or _cores()
     sizes = team_sizes([(job.settings, job.method) for job in todo], at_once, asked=workers > 0)
     if under_torchrun():
         from consilience.experiments.cluster import lead
 
-        lead(todo, told)
+        lead(todo, on_news)
     elif min(at_once, sum(sizes)) > 1:
-        _side_by_side([replace(job, workers=size) for job, size in zip(todo, sizes, strict=True)], at_once, told)
+        _side_by_side([replace(job, workers=size) for job, size in zip(todo, sizes, strict=True)], at_once, on_news)
     else:
         for job in todo:
-            _run_here(job, partial(told, job))
+            _run_here(job, partial(on_news, job))
     return [load_run(job.folder) for job in jobs]
 
 
@@ -85,13 +83,13 @@ def under_torchrun() -> bool:
     return os.environ.keys() >= {"RANK", "WORLD_SIZE", "MASTER_ADDR"} and os.environ["WORLD_SIZE"] != "1"
 
 
-def _run_here(job: Job, on_round: Callable[[int, dict[str, float]], None]) -> None:
+def _run_here(job: Job, tell: Callable[[News], None]) -> None:
     from consilience.experiments.method import run_method
 
-    run_method(job.settings, job.method, job.folder, on_round)
+    run_method(job.settings, job.method, job.folder, tell)
 
 
-def _side_by_side(todo: Sequence[Job], at_once: int, told: OnJobRound) -> None:
+def _side_by_side(todo: Sequence[Job], at_once: int, on_news: OnNews) -> None:
     context = get_context("forkserver")
     context.set_forkserver_preload(_PRELOAD)
     waiting = list(todo)
@@ -109,15 +107,15 @@ def _side_by_side(todo: Sequence[Job], at_once: int, told: OnJobRound) -> None:
                         there.close()
                         running[here] = _Worker(job, number, process)
                 for pipe in connection.wait(list(running)):
-                    _hear(pipe, running, told)  # type: ignore[arg-type]
+                    _hear(pipe, running, on_news)  # type: ignore[arg-type]
         finally:
             for worker in running.values():
                 worker.process.kill()
                 worker.process.join()
 
 
-def _hear(pipe: "Connection", running: "dict[Connection, _Worker]", told: OnJobRound) -> None:
-    """Takes one message of a worker: its agents, a round, its end, or what went wrong."""
+def _hear(pipe: "Connection", running: "dict[Connection, _Worker]", on_news: OnNews) -> None:
+    """Takes one message of a worker: its agents, news, its end, or what went wrong."""
     worker = running[pipe]
     try:
         kind, content = pipe.recv()
@@ -126,12 +124,10 @@ def _hear(pipe: "Connection", running: "dict[Connection, _Worker]", told: OnJobR
         raise ConsilienceError(
             f"{worker} died with exit code {worker.process.exitcode}. Finished rounds are saved; go on with --resume."
         ) from None
-    if kind == "start":
-        worker.job = replace(worker.job, holders=content)
-        if worker.number == 0 and worker.job.workers > 1:
-            told(worker.job, 0, {})
-    elif kind == "round":
-        told(worker.job, *content)
+    if kind == "agents":
+        worker.agents = content
+    elif kind == "news":
+        on_news(worker.job, content)
     elif kind in ("done", "lost"):
         worker.process.join()
         del running[pipe]
@@ -160,18 +156,16 @@ def _work(job: Job, number: int, meeting: str, environment: dict[str, str], pipe
         except BrokenPipeError:
             os._exit(1)
 
+    def report(news: News) -> None:
+        if isinstance(news, Started):
+            tell("agents", news.holders[number])
+        if number == 0 or not isinstance(news, Started):
+            tell("news", news)
+
     try:
         if job.workers > 1:
             join(number, job.workers, meeting)
-        run_method(
-            job.settings,
-            job.method,
-            job.folder,
-            lambda done, means: tell("round", (done, means)),
-            worker=number,
-            workers=job.workers,
-            on_start=partial(tell, "start"),
-        )
+        run_method(job.settings, job.method, job.folder, report, worker=number, workers=job.workers)
         tell("done")
     except WorkerLost as error:
         tell("lost", str(error))

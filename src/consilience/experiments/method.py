@@ -9,11 +9,12 @@ import numpy as np
 from consilience.errors import ConsilienceError
 from consilience.experiments.build import build_agents, build_scenario, describe
 from consilience.experiments.folders import write_config
+from consilience.experiments.news import Finished, News, Started, Trained
 from consilience.experiments.settings import Settings
 from consilience.experiments.spread import expected_costs, spread, units
 from consilience.runtime.exchange import InMemory
 from consilience.runtime.history import Evaluation
-from consilience.runtime.run import OnRound, carry_out
+from consilience.runtime.run import carry_out
 from consilience.runtime.wire import Wire
 from consilience.runtime.workers import Group, Spread
 
@@ -22,16 +23,15 @@ def run_method(
     settings: Settings,
     method: str,
     folder: Path,
-    on_round: OnRound | None = None,
+    tell: Callable[[News], None] = lambda news: None,
     *,
     worker: int = 0,
     workers: int = 1,
-    on_start: Callable[[tuple[tuple[str, ...], ...]], None] | None = None,
 ) -> None:
     """Runs `method` into `folder`, going on from the last checkpoint there.
 
-    With several `workers`, which have joined before, this one trains its part of the agents and the first one
-    writes; `on_start` is told the agents of each.
+    With several `workers`, which have joined before, this one trains its part of the agents and tells of them; the
+    first one writes, and tells of rounds.
     """
     if worker == 0:
         write_config(settings if method == settings.method else replace(settings, method=method), folder)
@@ -43,8 +43,7 @@ def run_method(
     group = Group(holders, worker, roster)
     if worker >= group.size:
         return
-    if on_start is not None:
-        on_start(tuple(tuple(names) for names in holders))
+    tell(Started(tuple(tuple(names) for names in holders)))
     agents = build_agents(settings, scenario, holders[worker])
     facts = describe(settings, scenario, agents, method)
     _same_data(facts["data"], group)
@@ -58,7 +57,8 @@ def run_method(
         facts=facts,
         folder=folder,
         threads=settings.threads,
-        on_round=on_round,
+        on_round=lambda number, means: tell(Finished(number, means)),
+        on_trained=lambda name: tell(Trained(name, worker)),
         group=group,
     )
 

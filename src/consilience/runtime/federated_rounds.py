@@ -11,7 +11,7 @@ from consilience.agents.protocol import Agent, Array, Losses
 from consilience.core import federated as rules
 from consilience.errors import ConsilienceError
 from consilience.runtime.exchange import checked_predictions
-from consilience.runtime.rounds import Round, Start
+from consilience.runtime.rounds import OnTrained, Round, Start
 from consilience.runtime.workers import Group
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ def federated(
     after_round: Callable[[Round], None],
     start: Start | None = None,
     group: Group | None = None,
+    on_trained: OnTrained = lambda name: None,
 ) -> None:
     """Rounds in which a server sends its model, everyone trains it on private data, and the server averages.
 
@@ -112,6 +113,7 @@ def federated(
             trained[agent.name] = agent.weights()
             own[agent.name] = _own_update(method, agent, model, trained[agent.name], memory, seen)
             sent[agent.name] = _bytes(method, model, trained[agent.name], memory)
+            on_trained(agent.name)
         trained, own = _of_all(names, trained, group), _of_all(names, own, group)
         model, memory = _server_update(method, p, model, list(trained.values()), memory, own)
         for agent in members:

@@ -65,6 +65,10 @@ class Method:
         object.__setattr__(self, "period", _period(self.trust))
 
 
+OnTrained = Callable[[str], None]
+"""Told the name of an agent that has trained in this round."""
+
+
 @dataclass(frozen=True)
 class Round:
     """What happened in one round, seen after its training."""
@@ -101,6 +105,7 @@ def consensus(
     method: Method,
     after_round: Callable[[Round], None],
     start: Start | None = None,
+    on_trained: OnTrained = lambda name: None,
 ) -> None:
     """Algorithm 1. `agents` are those that live in this process; the exchange makes up the difference."""
     from consilience.agents.batched import train_all
@@ -132,7 +137,8 @@ def consensus(
             w = _own_rows(w_heard, own, present)
         elif method.warmup_shared:
             psi = spoken
-        losses = train_all(agents, shared, psi, method.lam if w is not None else 0.0, method.batched)
+        lam = method.lam if w is not None else 0.0
+        losses = train_all(agents, shared, psi, lam, method.batched, on_trained)
         spoken = {a.name: _published(a, shared, method.wire) for a in agents}
         after_round(Round(t, spoken, names, losses, w, sent, kept, exchanged=exchanged))
 

@@ -19,7 +19,7 @@ from consilience.runtime import checkpoint
 from consilience.runtime.exchange import Exchange
 from consilience.runtime.federated_rounds import Federated, federated
 from consilience.runtime.history import Evaluation, History
-from consilience.runtime.rounds import Method, Round, Start, consensus
+from consilience.runtime.rounds import Method, OnTrained, Round, Start, consensus
 from consilience.runtime.workers import Group
 
 if TYPE_CHECKING:
@@ -105,6 +105,7 @@ def carry_out(
     folder: Path | None = None,
     threads: int = 1,
     on_round: OnRound | None = None,
+    on_trained: OnTrained = lambda name: None,
     group: Group | None = None,
 ) -> Run:
     """Runs the method, records it, and with a `folder` saves a checkpoint after every round and resumes from it.
@@ -140,9 +141,9 @@ def carry_out(
     with _limited(threads):
         if isinstance(method, Federated):
             _refuse_others(names, exchange.roster)
-            federated(agents, shared, method, after_round, start, group)
+            federated(agents, shared, method, after_round, start, group, on_trained)
         else:
-            consensus(agents, shared, exchange, method, after_round, start)
+            consensus(agents, shared, exchange, method, after_round, start, on_trained)
     trust, rounds = history.trust()
     seconds = round(seconds_before + time.perf_counter() - began, 3)
     run = Run(history.frame(), trust, rounds, facts | {"seconds": seconds, "versions": versions()})

@@ -1,0 +1,49 @@
+"""The live lines of a run."""
+
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from consilience import cli_progress
+from consilience.experiments.jobs import Job
+from consilience.experiments.news import Finished, Started, Trained
+from consilience.experiments.settings import Settings
+
+JOB = Job(Settings(), "dynamic", Path("run"), 2)
+MEANS = {"accuracy_target": 0.5, "spread": 0.25}
+
+
+def lines(progress: cli_progress.Progress) -> list[str]:
+    """What stands on the screen, with single spaces and without the bars."""
+    screen = Console(file=StringIO(), width=120)
+    screen.print(progress._bar)
+    text = screen.file.getvalue().replace("━", "").replace("╺", "").replace("╸", "")
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
+@pytest.mark.parametrize(("slow", "shown"), [(0.0, True), (1e9, False)])
+def test_slow_rounds_show_how_far_every_worker_is(monkeypatch, slow, shown):
+    monkeypatch.setattr(cli_progress, "SLOW", slow)
+    screen = StringIO()
+    with cli_progress.Progress(Console(file=screen, width=120), 2, 1, lambda job: job.method) as progress:
+        progress.show(JOB, Started((("a", "b"), ("c",))))
+        assert "Agents of dynamic: worker 0 trains a, b; worker 1 trains c." in screen.getvalue()
+        assert len(lines(progress)) == 1
+        progress.show(JOB, Trained("a", 0))
+        progress.show(JOB, Trained("c", 1))
+        assert any("dynamic, worker 0 1/2" in line for line in lines(progress)) == shown
+        assert any("dynamic, worker 1 1/1" in line for line in lines(progress)) == shown
+        progress.show(JOB, Finished(1, MEANS))
+        assert any("dynamic 1/2" in line and "accuracy 0.500" in line for line in lines(progress))
+        assert any("dynamic, worker 0 0/2" in line for line in lines(progress)) == shown
+        progress.show(JOB, Finished(2, MEANS))
+        assert [line.split(" ")[:2] for line in lines(progress)] == [["rounds", "2/2"]]
+
+
+def test_a_resumed_run_goes_on_at_its_round():
+    with cli_progress.Progress(Console(file=StringIO(), width=120), 10, 1, lambda job: job.method) as progress:
+        progress.show(JOB, Started((("a", "b"),)))
+        progress.show(JOB, Finished(7, MEANS))
+        assert lines(progress)[0].startswith("rounds 7/10")
