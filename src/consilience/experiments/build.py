@@ -96,6 +96,7 @@ def build_agent(settings: Settings, name: str, model: str, x: Array, y: Array, c
         shared_batch=settings.shared_batch,
         lr=settings.lr,
         seed=settings.seed,
+        device=_device(settings.device),
     )
 
 
@@ -115,6 +116,15 @@ def describe(settings: Settings, scenario: Scenario, agents: list[Agent], method
         "shared_samples": len(scenario.shared),
         "agents": describe_agents(agents, scenario.low_quality),
     }
+
+
+def _device(kind: str) -> str:
+    """The device of this process. Workers of one machine, which LOCAL_RANK numbers, take its GPUs in turn."""
+    if kind == "cpu":
+        return kind
+    if not torch.cuda.is_available():
+        raise ConsilienceError("the device is cuda, but torch sees no GPU here. Use --set device=cpu.")
+    return f"cuda:{int(os.environ.get('LOCAL_RANK', 0)) % torch.cuda.device_count()}"
 
 
 def _estimator(model: str) -> Any:

@@ -47,6 +47,8 @@ class _Worker:
 
     job: Job
     number: int
+    place: int
+    """Among all that run at the same time."""
     process: "ForkServerProcess"
     agents: tuple[str, ...] = field(default=())
     """Known once it has started."""
@@ -61,10 +63,11 @@ class _Worker:
 def run_jobs(jobs: Sequence[Job], workers: int = 0, on_news: OnNews = lambda job, news: None) -> list[Run]:
     """Runs the jobs that are not finished yet; returns all of them, in order. Numbers do not depend on `workers`.
 
-    `workers` 0 means as many as pay off, at most one for each core. Under torchrun its processes are the workers.
+    `workers` 0 means as many as pay off, at most one for each core, or for each GPU if there are runs that use them.
+    Under torchrun its processes are the workers.
     """
     todo = [job for job in jobs if not is_finished(job.folder)]
-    at_once = workers or _cores()
+    at_once = workers or _most_workers(todo)
     sizes = team_sizes([(job.settings, job.method) for job in todo], at_once, asked=workers > 0)
     if under_torchrun():
         from consilience.experiments.cluster import lead
@@ -94,18 +97,20 @@ def _side_by_side(todo: Sequence[Job], at_once: int, on_news: OnNews) -> None:
     context.set_forkserver_preload(_PRELOAD)
     waiting = list(todo)
     running: dict[Connection, _Worker] = {}
-    with TemporaryDirectory(prefix="consilience-") as place:
+    with TemporaryDirectory(prefix="consilience-") as folder:
         try:
             while waiting or running:
                 while waiting and len(running) + waiting[0].workers <= at_once:
-                    job, meeting = waiting.pop(0), f"file://{place}/{len(waiting)}"
+                    job, meeting = waiting.pop(0), f"file://{folder}/{len(waiting)}"
                     for number in range(job.workers):
                         here, there = context.Pipe(duplex=False)
-                        given = (job, number, meeting, dict(os.environ), there)
+                        place = min(set(range(at_once)) - {worker.place for worker in running.values()})
+                        environment = {**os.environ, "LOCAL_RANK": str(place)}
+                        given = (job, number, meeting, environment, there)
                         process = context.Process(target=_work, args=given, daemon=True)
                         process.start()
                         there.close()
-                        running[here] = _Worker(job, number, process)
+                        running[here] = _Worker(job, number, place, process)
                 for pipe in connection.wait(list(running)):
                     _hear(pipe, running, on_news)  # type: ignore[arg-type]
         finally:
@@ -173,6 +178,14 @@ def _work(job: Job, number: int, meeting: str, environment: dict[str, str], pipe
         tell("refused", str(error))
     except Exception:
         tell("failed", traceback.format_exc())
+
+
+def _most_workers(jobs: Sequence[Job]) -> int:
+    if any(job.settings.device == "cuda" for job in jobs):
+        import torch
+
+        return max(1, torch.cuda.device_count())
+    return _cores()
 
 
 def _cores() -> int:

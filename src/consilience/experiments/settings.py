@@ -67,6 +67,7 @@ class Settings:
     keep_optimizer: bool = _setting(False, "methods with a server: keep the local optimizer's state across rounds")
     seed: int = _setting(0, "of everything random")
     threads: int = _setting(1, "of each numerical library; the numbers may depend on it in the last bits")
+    device: str = _setting("cpu", "where torch models train: cpu | cuda (workers take the machine's GPUs in turn)")
 
     def __post_init__(self) -> None:
         if self.agents < 2:
@@ -83,6 +84,8 @@ class Settings:
             raise ConsilienceError("limit and side must be at least 0; 0 leaves the dataset as it is.")
         if self.partition not in ("dirichlet", "iid", "natural"):
             raise ConsilienceError(f"unknown partition {self.partition!r}. Known: dirichlet, iid, natural.")
+        if self.device not in ("cpu", "cuda"):
+            raise ConsilienceError(f"unknown device {self.device!r}. Known: cpu, cuda.")
         if not self.models:
             raise ConsilienceError("models is empty. Name at least one model.")
         for number in self.low_quality:

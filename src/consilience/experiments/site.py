@@ -62,6 +62,8 @@ class Site:
     """Labelled data of the target domain, if the site has some, to measure on."""
     standardise: bool = False
     """Scale every feature by the mean and deviation of the shared data, which are the same everywhere."""
+    device: str = "cpu"
+    """Where a built-in torch model trains: cpu or cuda."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ def prepare(path: Path) -> Prepared:
             f"({fingerprint(shared)[:12]} instead of {federation.shared[:12]}, shape {shared.shape}). "
             "All sites need the same samples in the same order; get the file again."
         )
-    settings = changed(Settings(), federation.settings, f"{folder / site.federation}, settings")
+    settings = changed(Settings(device=site.device), federation.settings, f"{folder / site.federation}, settings")
     return Prepared(site, folder, federation, settings, shared, columns, tls)
 
 
