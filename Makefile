@@ -14,8 +14,8 @@ federation: $(VENV)/peers.stamp  ## four sites as four processes on this machine
 test: $(VENV)/dev.stamp lint  ## install the development tools and pass the tests
 	$(VENV)/bin/python -m pytest
 
-faults: $(VENV)/dev.stamp  ## faults and attacks between sites, in about six minutes; some need root
-	$(VENV)/bin/python -m pytest tests/peers -m faults
+faults: $(VENV)/dev.stamp  ## faults and attacks between sites and between machines, in about eight minutes; some need root
+	$(VENV)/bin/python -m pytest tests -m faults
 
 chaos: $(VENV)/dev.stamp  ## eight sites, one killed every few seconds; twenty seeds in about ten minutes
 	$(VENV)/bin/python -m tests.peers.chaos

@@ -32,5 +32,5 @@ def test_one_worker_for_each_gpu_or_core(monkeypatch, tmp_path):
 
 
 def test_unknown_devices_are_refused():
-    with pytest.raises(ConsilienceError, match="unknown device 'gpu'. Known: cpu, cuda"):
+    with pytest.raises(ConsilienceError, match="unknown device 'gpu'"):
         Settings(device="gpu")

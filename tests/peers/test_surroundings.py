@@ -1,8 +1,6 @@
 """What surrounds a site fails: the network is cut in two, the disk is full, a file is not the agreed one."""
 
-import os
 import re
-import shutil
 import subprocess
 import time
 import tomllib
@@ -12,51 +10,14 @@ from pathlib import Path
 import pytest
 
 from consilience.runtime.peers import keys
+from tests.conftest import root
 
 pytestmark = pytest.mark.faults
-
-
-def root(command: str) -> None:
-    """Runs a command that needs root; skips the test where that cannot be."""
-    program = command.split()[0]
-    if os.geteuid() or shutil.which(program) is None:
-        pytest.skip(f"`{command}` needs root and the program {program}")
-    done = subprocess.run(command.split(), capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip(f"`{command}` is not possible here: {done.stderr.strip()}")
 
 
 def address(trial, name: str) -> str:
     """Where a site listens."""
     return tomllib.loads((trial.sites[name].parent / "member.toml").read_text())["address"]
-
-
-@pytest.fixture
-def networks() -> Iterator[Callable[[int], list[str]]]:
-    """Makes so many network namespaces, 10.199.0.1, .2, ... on a bridge, which stands in one more namespace."""
-    made: list[str] = []
-
-    def make(count: int) -> list[str]:
-        tag = f"cns{os.getpid()}"
-        switch = f"{tag}-switch"
-        root(f"ip netns add {switch}")
-        made.append(switch)
-        root(f"ip -n {switch} link add bridge type bridge")
-        root(f"ip -n {switch} link set bridge up")
-        for number in range(1, count + 1):
-            name = f"{tag}-{number}"
-            root(f"ip netns add {name}")
-            made.append(name)
-            root(f"ip -n {switch} link add port{number} type veth peer name uplink netns {name}")
-            root(f"ip -n {switch} link set port{number} master bridge up")
-            root(f"ip -n {name} addr add 10.199.0.{number}/24 dev uplink")
-            root(f"ip -n {name} link set uplink up")
-            root(f"ip -n {name} link set lo up")
-        return made
-
-    yield make
-    for name in reversed(made):
-        subprocess.run(["ip", "netns", "delete", name], check=True)
 
 
 @pytest.mark.parametrize("noticed_by_all", [True, False])

@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, final
@@ -19,6 +19,7 @@ from safetensors.numpy import load, save
 
 from consilience.agents.protocol import Agent, Array, Losses
 from consilience.errors import ConsilienceError
+from consilience.runtime import heartbeat
 from consilience.runtime.exchange import Exchange, Heard
 from consilience.runtime.rounds import Round
 
@@ -26,7 +27,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 PATIENCE = timedelta(days=2)
-"""How long a worker waits for another that is alive, such as one with slower agents. A dead one is noticed at once."""
+"""How long a worker waits for another that is alive, such as one with slower agents. A process that died is noticed at
+once, a machine that vanished by its silence."""
+
+_SIOCGIFADDR = 0x8915
+"""Linux's request for the address of an interface (netdevice(7))."""
 
 Scores = dict[str, dict[str, float]]
 """By agent, then by measure."""
@@ -198,23 +203,30 @@ class Spread:
 def join(number: int, size: int, meeting: str = "env://") -> None:
     """Makes this process worker `number` of `size`. They find each other at `meeting`, a file:// address or env://.
 
-    Workers of one machine talk over its loopback interface alone.
+    Workers of one machine talk over its loopback interface alone; those of several, unless GLOO_SOCKET_IFNAME names
+    another, over the one that leads to the first.
     """
     import torch.distributed as dist
 
-    if not meeting.startswith("env:") or _on_one_machine():
+    one_machine = not meeting.startswith("env:") or os.environ.get("LOCAL_WORLD_SIZE") == os.environ.get("WORLD_SIZE")
+    if one_machine:
         os.environ["GLOO_SOCKET_IFNAME"] = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
+    elif name := _interface_to(os.environ["MASTER_ADDR"]):
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", name)
     try:
         dist.init_process_group("gloo", init_method=meeting, rank=number, world_size=size, timeout=PATIENCE)
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
         raise WorkerLost(f"worker {number} of {size} could not meet the others: {reason}.") from error
+    if not one_machine:
+        heartbeat.end_with_others(number, size)
 
 
 def leave() -> None:
     """Ends this process's membership."""
     import torch.distributed as dist
 
+    heartbeat.rest()
     dist.destroy_process_group()
 
 
@@ -233,6 +245,22 @@ def _packed(arrays: dict[str, Array]) -> bytes:
     return save({key: np.asarray(value, order="C") for key, value in arrays.items()})
 
 
-def _on_one_machine() -> bool:
-    local = os.environ.get("MASTER_ADDR", "") in ("localhost", "127.0.0.1", "::1")
-    return local or os.environ.get("LOCAL_WORLD_SIZE") == os.environ.get("WORLD_SIZE")
+def _interface_to(host: str) -> str | None:
+    """The network interface whose IPv4 address this machine uses towards `host`; None if that cannot be told.
+
+    Left to itself, gloo takes the address of the machine's own name, which on many is that of the loopback interface.
+    """
+    try:
+        import fcntl
+
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((host, 9))  # sends nothing
+            own = socket.inet_aton(probe.getsockname()[0])
+            for _, name in socket.if_nameindex():
+                request = name.encode().ljust(256, b"\0")
+                with suppress(OSError):
+                    if fcntl.ioctl(probe, _SIOCGIFADDR, request)[20:24] == own:
+                        return name
+    except (ImportError, OSError):
+        pass
+    return None
