@@ -7,6 +7,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
+from consilience.agents import models
+from consilience.agents.models import ResidualBlock
+
 
 class PlainAgent:
     """A model with its private data and optimizer."""
@@ -31,6 +34,28 @@ class PlainAgent:
                 self.optimizer.step()
                 total, steps = total + loss.item(), steps + 1
         return total / steps
+
+
+class PlainBlock(ResidualBlock):
+    """A residual block with its shortcut as usually written, for images (channels, height, width)."""
+
+    def shortcut(self, x: Tensor) -> Tensor:
+        """Every `stride`-th pixel, and new channels that are zero."""
+        if self.stride == 1 and not self.added:
+            return x
+        before = self.added // 2
+        return functional.pad(x[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, before, self.added - before))
+
+
+def plain_model(name: str) -> nn.Module:
+    """A built-in model for 32x32 colour images and ten classes, as usually written."""
+    network = getattr(models, name)((3, 32, 32), 10)
+    for place, layer in enumerate(network):
+        if isinstance(layer, ResidualBlock):
+            layer.__class__ = PlainBlock
+        elif isinstance(layer, models.ImageMean):
+            network[place] = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    return network
 
 
 def endless(loader: DataLoader) -> Iterator[list[Tensor]]:

@@ -7,7 +7,7 @@ from multiprocessing.connection import Connection
 import numpy as np
 import torch
 
-from benchmarks.plain import PlainAgent
+from benchmarks.plain import PlainAgent, plain_model
 from benchmarks.timing import interleaved, table, verdict
 from consilience.agents import models
 from consilience.agents.batched import LARGEST_MODEL, train_all
@@ -15,7 +15,7 @@ from consilience.agents.torch_agent import TorchAgent
 
 GFLOP_PER_IMAGE = {"resnet20": 0.242}
 """Forward and backward pass, 2 operations for each multiply-add."""
-STEPS = {"resnet20": 2, "convnet": 20}
+STEPS = {"resnet20": 1, "convnet": 10}
 PROCESSES = 2
 SIDE, PRODUCTS = 1024, 10
 
@@ -70,7 +70,7 @@ def _against_plain(name: str, steps: int) -> tuple[dict[str, float], float]:
 
     x, y, shared, psi = (torch.from_numpy(part) for part in _data(steps))
     torch.manual_seed(0)
-    plain = PlainAgent(getattr(models, name)((3, 32, 32), 10), x, y)
+    plain = PlainAgent(plain_model(name), x, y)
     torch.set_num_threads(2)
     all_do("product")
     seconds = interleaved(
@@ -80,7 +80,7 @@ def _against_plain(name: str, steps: int) -> tuple[dict[str, float], float]:
             f"ours, {PROCESSES} processes": lambda: all_do("train"),
             "product": lambda: all_do("product"),
         },
-        repeats=3,
+        repeats=21,
     )
     torch.set_num_threads(1)
     for pipe, worker in zip(pipes, workers, strict=True):

@@ -70,9 +70,17 @@ def resnet20(shape: tuple[int, ...], classes: int) -> nn.Module:
         for block in range(3):
             layers.append(ResidualBlock(before, width, stride=2 if stage and not block else 1))
             before = width
-    network = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, classes))
+    network = nn.Sequential(*layers, ImageMean(), nn.Linear(64, classes))
     _initialise(network)
     return network
+
+
+class ImageMean(nn.Module):
+    """The mean of each channel over the image. Its gradient is in memory as colour images are, channels last."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(samples, channels, height, width) to (samples, channels)."""
+        return x.permute(0, 2, 3, 1).flatten(1, 2).mean(dim=1)
 
 
 class ResidualBlock(nn.Module):
@@ -90,11 +98,15 @@ class ResidualBlock(nn.Module):
         )
 
     def shortcut(self, x: Tensor) -> Tensor:
-        """Every `stride`-th pixel; channels that are new are zero, half of them before the old ones, half after."""
+        """Every `stride`-th pixel; channels that are new are zero, half of them before the old ones, half after.
+
+        Done with the channels last, as images are in memory, so that the gradient is there in the same order.
+        """
         if self.stride == 1 and not self.added:
             return x
         before = self.added // 2
-        return functional.pad(x[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, before, self.added - before))
+        pixels = x.permute(0, 2, 3, 1)[:, :: self.stride, :: self.stride]
+        return functional.pad(pixels, (before, self.added - before)).permute(0, 3, 1, 2)
 
     def forward(self, x: Tensor) -> Tensor:
         """relu(F(x) + shortcut(x))."""
