@@ -7,6 +7,7 @@ from scipy import stats
 
 from consilience import ConsilienceError
 from consilience.experiments.compare import compare, estimate, parse_seeds, summarise
+from consilience.experiments.news import Finished
 from consilience.experiments.settings import read_settings
 
 SMALL = {"rounds": 3, "warmup": 1, "models": ["logistic"], "agents": 3, "low_quality": []}
@@ -56,9 +57,12 @@ def test_methods_run_on_identical_splits_and_only_once(tmp_path):
     settings = read_settings("digits", SMALL)
     told: list[tuple[str, int, int]] = []
     methods = ["naive", "alone"]
-    first = compare(
-        settings, methods, [0, 1], tmp_path, 1, lambda job, t, _: told.append((job.method, job.settings.seed, t))
-    )
+
+    def note(job, news):
+        if isinstance(news, Finished):
+            told.append((job.method, job.settings.seed, news.number))
+
+    first = compare(settings, methods, [0, 1], tmp_path, 1, note)
     assert told == [(m, s, t) for s in (0, 1) for m in methods for t in (1, 2, 3)]
     again = compare(settings, methods, [0, 1], tmp_path, 2, lambda *_: pytest.fail("ran again"))
     pd.testing.assert_frame_equal(first, again)
