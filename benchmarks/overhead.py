@@ -5,7 +5,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -15,6 +14,7 @@ from benchmarks.timing import table, verdict
 from consilience.agents import batched
 from consilience.agents.torch_agent import TorchAgent
 from consilience.experiments.method import run_method
+from consilience.experiments.news import Finished, News
 from consilience.experiments.settings import read_settings
 
 CHANGES = {"references": [], "epochs": 1}
@@ -24,11 +24,8 @@ def run() -> str:
     """The section on the overhead."""
     here, work = _in_one_process()
     rows = [["one process", f"{here * 1e3:.1f} ms", f"under 20 ms: {verdict(here < 0.02)}"]]
-    if find_spec("consilience.runtime.workers") is None:
-        rows.append(["two workers", "not measured", "-"])
-    else:
-        there = _over_workers(2) - work / 2
-        rows.append(["two workers", f"{there * 1e3:.1f} ms", f"under 60 ms: {verdict(there < 0.06)}"])
+    there = _over_workers(2) - work / 2
+    rows.append(["two workers", f"{there * 1e3:.1f} ms", f"under 60 ms: {verdict(there < 0.06)}"])
     return (
         "## Overhead of a round\n\n"
         "Exchange, trust, pseudo-labels, metrics, history and checkpoint of a round of ten small networks "
@@ -53,12 +50,16 @@ def _in_one_process() -> tuple[float, float]:
 
         return measured
 
+    def note(news: News) -> None:
+        if isinstance(news, Finished):
+            ends.append((time.perf_counter(), spent[0]))
+
     with (
         tempfile.TemporaryDirectory() as folder,
         patch.object(batched, "train_all", timed(batched.train_all)),
         patch.object(TorchAgent, "predict", timed(TorchAgent.predict)),
     ):
-        run_method(settings, "dynamic", Path(folder), lambda *_: ends.append((time.perf_counter(), spent[0])))
+        run_method(settings, "dynamic", Path(folder), note)
     rounds = [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(ends[10:])]
     return median(whole - work for whole, work in rounds), median(work for _, work in rounds)
 

@@ -15,9 +15,9 @@ from consilience.agents.torch_agent import TorchAgent
 
 GFLOP_PER_IMAGE = {"resnet20": 0.242}
 """Forward and backward pass, 2 operations for each multiply-add."""
-STEPS = {"resnet20": 1, "convnet": 10}
+STEPS = {"resnet20": 3, "convnet": 30}
 PROCESSES = 2
-SIDE, PRODUCTS = 1024, 10
+SIDE, PRODUCTS = 1024, 30
 
 
 def run() -> str:
@@ -80,7 +80,7 @@ def _against_plain(name: str, steps: int) -> tuple[dict[str, float], float]:
             f"ours, {PROCESSES} processes": lambda: all_do("train"),
             "product": lambda: all_do("product"),
         },
-        repeats=21,
+        repeats=9,
     )
     torch.set_num_threads(1)
     for pipe, worker in zip(pipes, workers, strict=True):

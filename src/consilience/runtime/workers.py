@@ -80,6 +80,7 @@ class Group:
         if self.size == 1:
             return spoken
         if self._last is None or self._last[0] is not spoken:
+            self._last = None  # frees what all agents said before
             self._last = spoken, self._all_gather(spoken)
         return self._last[1]
 
