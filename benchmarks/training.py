@@ -1,6 +1,5 @@
 """Training: images a second against the plain loop, and as a share of what matrix products allow."""
 
-from importlib import import_module
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 
@@ -12,6 +11,7 @@ from benchmarks.timing import interleaved, table, verdict
 from consilience.agents import models
 from consilience.agents.batched import LARGEST_MODEL, train_all
 from consilience.agents.torch_agent import TorchAgent
+from consilience.runtime.workers import keep_memory
 
 GFLOP_PER_IMAGE = {"resnet20": 0.242}
 """Forward and backward pass, 2 operations for each multiply-add."""
@@ -98,7 +98,7 @@ def _data(steps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _worker(name: str, steps: int, number: int, pipe: Connection) -> None:
-    import_module("consilience.experiments.preload")  # as every worker of a run does
+    keep_memory()  # as every run does
     torch.set_num_threads(1)
     x, y, shared, psi = _data(steps)
     agent = TorchAgent(getattr(models, name)((3, 32, 32), 10), x, y, str(number), epochs=1)

@@ -51,6 +51,8 @@ class Progress:
         what = self._label(job)
         if isinstance(news, Started):
             self._begin(what, news.holders)
+        elif what not in self._runs:
+            pass  # another worker was faster than the first, which tells of the start
         elif isinstance(news, Trained):
             line = self._workers[what][news.worker]
             slow = time.monotonic() - self._began[what] > SLOW

@@ -7,17 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consilience.experiments.settings import Settings, read_settings
-from consilience.experiments.spread import expected_costs, spread, team_sizes, units
+from consilience.experiments.spread import expected_costs, spread, team_sizes
 
 LONG = Settings(dataset="cifar10", models=("resnet20",))
 
 
 @given(costs=st.lists(st.floats(0.01, 100), min_size=1, max_size=12), workers=st.integers(1, 6))
-def test_everyone_has_one_worker_and_none_has_more_than_its_share_and_one_unit(costs, workers):
-    """Longest first: the fullest worker exceeds the mean by less than its smallest unit."""
+def test_everyone_has_one_worker_and_none_has_more_than_its_share_and_one_agent(costs, workers):
+    """Longest first: the fullest worker exceeds the mean by less than its cheapest agent."""
     names = [str(number) for number in range(len(costs))]
     by_name = dict(zip(names, costs, strict=True))
-    held = spread([[name] for name in names], by_name, workers)
+    held = spread(by_name, workers)
     assert sorted(chain(*held)) == sorted(names)
     assert len(held) == min(workers, len(names)) and all(held)
     assert held[0][0] == "0"
@@ -26,19 +26,11 @@ def test_everyone_has_one_worker_and_none_has_more_than_its_share_and_one_unit(c
     assert max(loads) <= np.mean(loads) + min(by_name[name] for name in fullest) + 1e-9
 
 
-def test_units_stay_together():
-    costs = dict.fromkeys("abcdef", 1.0)
-    held = spread([["a", "f"], ["b"], ["c"], ["d", "e"]], costs, 2)
-    assert any({"a", "f"} <= set(names) for names in held)
-    assert any({"d", "e"} <= set(names) for names in held)
-
-
 def test_costs_follow_samples_and_models():
     settings = Settings(agents=4, models=("resnet20", "linear"))
     costs = expected_costs(settings, {"a": 100, "b": 100, "c": 200, "d": 100}, 3072)
     assert costs["c"] == 2 * costs["a"]
     assert costs["a"] > 100 * costs["b"]
-    assert units(settings, "abcd") == [["a"], ["b"], ["c"], ["d"]]
 
 
 def test_small_work_stays_in_one_process_and_long_work_is_spread():

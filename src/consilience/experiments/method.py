@@ -11,12 +11,12 @@ from consilience.experiments.build import build_agents, build_scenario, describe
 from consilience.experiments.folders import write_config
 from consilience.experiments.news import Finished, News, Started, Trained
 from consilience.experiments.settings import Settings
-from consilience.experiments.spread import expected_costs, spread, units
+from consilience.experiments.spread import expected_costs, spread
 from consilience.runtime.exchange import InMemory
 from consilience.runtime.history import Evaluation
 from consilience.runtime.run import carry_out
 from consilience.runtime.wire import Wire
-from consilience.runtime.workers import Group, Spread
+from consilience.runtime.workers import Group, Spread, keep_memory
 
 
 def run_method(
@@ -33,13 +33,14 @@ def run_method(
     With several `workers`, which have joined before, this one trains its part of the agents and tells of them; the
     first one writes, and tells of rounds.
     """
+    keep_memory()
     if worker == 0:
         write_config(settings if method == settings.method else replace(settings, method=method), folder)
     scenario = build_scenario(settings)
     roster = tuple(scenario.shares)
     samples = {name: len(share.y) for name, share in scenario.shares.items()}
     costs = expected_costs(settings, samples, scenario.shared[0].size)
-    holders = spread(units(settings, roster), costs, workers)
+    holders = spread(costs, workers)
     group = Group(holders, worker, roster)
     if worker >= group.size:
         return

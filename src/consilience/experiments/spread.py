@@ -38,11 +38,6 @@ _DATASETS = {
 """Samples; classes (times hospitals), to each of which `limit` applies; values of an input."""
 
 
-def units(settings: Settings, agents: Sequence[str]) -> list[list[str]]:
-    """Agents that must live in one process, from the settings alone: here everyone for itself."""
-    return [[name] for name in agents]
-
-
 def expected_costs(settings: Settings, samples: Mapping[str, int], values: int) -> dict[str, float]:
     """Seconds that each agent trains in a round of collaboration: passes x samples x cost of its model.
 
@@ -60,22 +55,22 @@ def expected_costs(settings: Settings, samples: Mapping[str, int], values: int) 
     return costs
 
 
-def spread(groups: Sequence[Sequence[str]], costs: Mapping[str, float], workers: int) -> list[list[str]]:
-    """The agents of each worker: the costliest unit first, each to the worker that has least to do.
+def spread(costs: Mapping[str, float], workers: int) -> list[list[str]]:
+    """The agents of each worker: the costliest first, each to the worker that has least to do.
 
     At most `workers` of them, none without agents; the first holds the first agent. `costs` name all agents in order,
     and so do the agents of a worker.
 
-    >>> spread([["a"], ["b", "c"], ["d"]], {"a": 1.0, "b": 2.0, "c": 2.0, "d": 3.0}, 2)
+    >>> spread({"a": 1.0, "b": 2.0, "c": 2.0, "d": 3.0}, 2)
     [['a', 'd'], ['b', 'c']]
     """
     roster = list(costs)
-    loads = [0.0] * min(workers, len(groups))
+    loads = [0.0] * min(workers, len(roster))
     held: list[list[str]] = [[] for _ in loads]
-    for unit in sorted(groups, key=lambda unit: -sum(costs[name] for name in unit)):
+    for name in sorted(roster, key=lambda name: -costs[name]):
         least = min(range(len(loads)), key=lambda worker: (loads[worker], len(held[worker])))
-        loads[least] += sum(costs[name] for name in unit)
-        held[least] += unit
+        loads[least] += costs[name]
+        held[least].append(name)
     return sorted((sorted(names, key=roster.index) for names in held), key=lambda names: roster.index(names[0]))
 
 
@@ -95,7 +90,7 @@ def team_sizes(runs: Sequence[tuple[Settings, str]], workers: int, asked: bool) 
         share = workers // rest + (number < workers % rest)
         if not (asked and len(runs) < workers):
             share = min(share, int(_expected_seconds(settings, method) / PAYS_OFF))
-        sizes[number] = max(1, min(share, len(units(settings, [str(agent) for agent in range(settings.agents)]))))
+        sizes[number] = max(1, min(share, settings.agents))
     return sizes
 
 
