@@ -30,12 +30,7 @@ def main() -> None:
 
 def _head(seconds: float, load: float) -> str:
     """The top of the page. `load` is how many other programs wanted to run when it began."""
-    busy = (
-        f" **Other programs used the machine meanwhile (load {load:.1f} at the start)**: times are too long, and "
-        "the plain loop with two threads suffers most."
-        if load > 0.5
-        else ""
-    )
+    busy = f" **The machine had a load of {load:.1f} when it began**: times may be too long." if load > 0.5 else ""
     return (
         "# How fast it is\n\n"
         "`make bench` measures this anew and writes this page. Ratios come from one run in which the things to compare "

@@ -109,7 +109,8 @@ class TorchAgent:
         """`epochs` passes over the private data; each step takes a private and a shared batch.
 
         The loss of a step is L(f(x), y) + lam dist(f(x*), psi), the private pass before the shared one (batch
-        norm sees them one after the other). Without `labels` the shared pass is skipped; with labels and lam = 0 it
+        norm sees them one after the other). Each pass goes forward and back before the next, so that its memory is
+        free again; the gradients add up. Without `labels` the shared pass is skipped; with labels and lam = 0 it
         does nothing but show batch norm the shared data. `correct` may change the gradients before each step.
         """
         schedule = self.next_round(len(shared) if labels is not None else 0)
@@ -121,15 +122,16 @@ class TorchAgent:
             for own, pick in schedule:
                 self.optimizer.zero_grad(set_to_none=True)
                 mine = torch.from_numpy(own)
-                loss = local = self._loss(self.model(self.x[mine]), self.y[mine])
+                local = self._loss(self.model(self.x[mine]), self.y[mine])
+                local.backward()  # type: ignore[no-untyped-call]
                 local_sum += local.detach().cpu()
                 if pick is not None:
                     seen = torch.from_numpy(pick)
                     with torch.set_grad_enabled(lam > 0):
                         disagreement = self._loss(self.model(shared_x[seen]), target[seen])
+                    if lam > 0:
+                        (lam * disagreement).backward()
                     shared_sum += disagreement.detach().cpu()
-                    loss = local + lam * disagreement if lam > 0 else local
-                loss.backward()  # type: ignore[no-untyped-call]
                 if correct is not None:
                     correct(dict(self.model.named_parameters()))
                 self.optimizer.step()
