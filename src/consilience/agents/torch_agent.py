@@ -130,7 +130,7 @@ class TorchAgent:
                     with torch.set_grad_enabled(lam > 0):
                         disagreement = self._loss(self.model(shared_x[seen]), target[seen])
                     if lam > 0:
-                        (lam * disagreement).backward()
+                        (lam * disagreement).backward()  # type: ignore[no-untyped-call]
                     shared_sum += disagreement.detach().cpu()
                 if correct is not None:
                     correct(dict(self.model.named_parameters()))
