@@ -20,7 +20,7 @@ faults: $(VENV)/dev.stamp  ## faults and attacks between sites and between machi
 chaos: $(VENV)/dev.stamp  ## eight sites, one killed every few seconds; twenty seeds in about ten minutes
 	$(VENV)/bin/python -m tests.peers.chaos
 
-bench: $(VENV)/dev.stamp  ## measure how fast it is and write docs/benchmarks.md (about 8 minutes on a quiet machine)
+bench: $(VENV)/dev.stamp  ## measure how fast it is and write docs/benchmarks.md (about 11 minutes)
 	$(VENV)/bin/python -m benchmarks
 
 lint: $(VENV)/dev.stamp  ## style, types and the direction of imports
