@@ -49,11 +49,10 @@ def train_all(
                 losses |= _train([agent for agent in members if isinstance(agent, TorchAgent)], shared, labels, lam)
                 for name in names:
                     on_trained(name)
-                continue
-            for agent in members:
-                name = agent.name
-                losses[name] = agent.train(shared, labels.get(name), lam if name in labels else 0.0)
-                on_trained(name)
+            else:
+                for name in names:
+                    losses[name] = here[name].train(shared, labels.get(name), lam if name in labels else 0.0)
+                    on_trained(name)
     return {agent.name: losses[agent.name] for agent in agents}
 
 

@@ -4,7 +4,7 @@ import os
 import signal
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import connection, get_context
 from pathlib import Path
@@ -50,7 +50,7 @@ class _Worker:
     place: int
     """Among all that run at the same time."""
     process: "ForkServerProcess"
-    agents: tuple[str, ...] = field(default=())
+    agents: tuple[str, ...] = ()
     """Known once it has started."""
 
     def __str__(self) -> str:
