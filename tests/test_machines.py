@@ -7,10 +7,10 @@ import time
 from pathlib import Path
 
 import pytest
-
-from consilience.experiments.run import run_experiment
 from consilience.experiments.settings import read_settings
 from consilience.runtime.heartbeat import SILENCE
+
+from consilience.experiments.run import run_experiment
 from tests.conftest import root
 from tests.test_same_everywhere import rounds_saved, same_folder
 

@@ -4,12 +4,12 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from rich.console import Console
-
-from consilience import cli_progress
 from consilience.experiments.jobs import Job
 from consilience.experiments.news import Finished, Started, Trained
 from consilience.experiments.settings import Settings
+from rich.console import Console
+
+from consilience import cli_progress
 
 JOB = Job(Settings(), "dynamic", Path("run"), 2)
 MEANS = {"accuracy_target": 0.5, "spread": 0.25}

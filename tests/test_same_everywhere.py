@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from consilience.experiments.news import Finished, Started, Trained
+from consilience.experiments.settings import read_settings
 
 from consilience import ConsilienceError, load_run
-from consilience.experiments.news import Finished, Started, Trained
 from consilience.experiments.run import run_experiment
-from consilience.experiments.settings import read_settings
 from consilience.runtime import checkpoint
 
 SMALL = {"rounds": 6, "warmup": 2, "agents": 5, "low_quality": [2], "references": ["alone"], "method": "static"}

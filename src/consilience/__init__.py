@@ -7,9 +7,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from consilience.agents.check import check_agent
+    from consilience.agents.models import estimator, network
     from consilience.agents.protocol import Agent, Losses
     from consilience.agents.sklearn_agent import SklearnAgent
     from consilience.agents.torch_agent import TorchAgent
+    from consilience.agents.wrapper import Wrapper
     from consilience.api import Result, collaborate
     from consilience.core.consensus import (
         contraction_bound,
@@ -21,15 +24,58 @@ if TYPE_CHECKING:
     )
     from consilience.core.labels import majority_labels, pseudo_labels
     from consilience.core.trust import cosine_trust, entropy_trust, gaussian_trust, ideal_trust, metropolis
+    from consilience.core.wire import Wire
+    from consilience.data.datasets import Dataset, dataset
     from consilience.errors import ConsilienceError
-    from consilience.runtime.exchange import Exchange, Heard, InMemory
+    from consilience.methods import METHODS
+    from consilience.methods.alone import Alone
+    from consilience.methods.consensus import Consensus
+    from consilience.methods.fedavg import FedAvg
+    from consilience.methods.feddyn import FedDyn
+    from consilience.methods.fedprox import FedProx
+    from consilience.methods.protocol import Exchange, Memory, Method, Received, Record, Round, Start
+    from consilience.methods.scaffold import Scaffold
+    from consilience.methods.server import ServerMethod
+    from consilience.methods.trust import TRUST
+    from consilience.methods.trust.cosine import Cosine
+    from consilience.methods.trust.entropy import Entropy
+    from consilience.methods.trust.gaussian import Gaussian
+    from consilience.methods.trust.protocol import Context, Opinion, Trust
+    from consilience.methods.trust.uniform import Uniform
+    from consilience.options import check_options, option
+    from consilience.runtime.exchange import InMemory
     from consilience.runtime.run import Run, load_run
+    from consilience.tasks import TASKS
+    from consilience.tasks.protocol import Score, Task
 
 _HOMES = {
     "api": ("Result", "collaborate"),
+    "agents.check": ("check_agent",),
     "agents.protocol": ("Agent", "Losses"),
     "agents.sklearn_agent": ("SklearnAgent",),
     "agents.torch_agent": ("TorchAgent",),
+    "agents.wrapper": ("Wrapper",),
+    "core.wire": ("Wire",),
+    "data.datasets": ("Dataset", "dataset"),
+    "agents.models": ("estimator", "network"),
+    "methods": ("METHODS",),
+    "methods.alone": ("Alone",),
+    "methods.consensus": ("Consensus",),
+    "methods.fedavg": ("FedAvg",),
+    "methods.feddyn": ("FedDyn",),
+    "methods.fedprox": ("FedProx",),
+    "methods.protocol": ("Exchange", "Memory", "Method", "Received", "Record", "Round", "Start"),
+    "methods.scaffold": ("Scaffold",),
+    "methods.server": ("ServerMethod",),
+    "methods.trust": ("TRUST",),
+    "methods.trust.cosine": ("Cosine",),
+    "methods.trust.entropy": ("Entropy",),
+    "methods.trust.gaussian": ("Gaussian",),
+    "methods.trust.protocol": ("Context", "Opinion", "Trust"),
+    "methods.trust.uniform": ("Uniform",),
+    "options": ("check_options", "option"),
+    "tasks": ("TASKS",),
+    "tasks.protocol": ("Score", "Task"),
     "core.consensus": (
         "contraction_bound",
         "influence",
@@ -41,33 +87,66 @@ _HOMES = {
     "core.labels": ("majority_labels", "pseudo_labels"),
     "core.trust": ("cosine_trust", "entropy_trust", "gaussian_trust", "ideal_trust", "metropolis"),
     "errors": ("ConsilienceError",),
-    "runtime.exchange": ("Exchange", "Heard", "InMemory"),
+    "runtime.exchange": ("InMemory",),
     "runtime.run": ("Run", "load_run"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __version__ = "0.1.0"
 __all__ = [
+    "METHODS",
+    "TASKS",
+    "TRUST",
     "Agent",
+    "Alone",
+    "Consensus",
     "ConsilienceError",
+    "Context",
+    "Cosine",
+    "Dataset",
+    "Entropy",
     "Exchange",
-    "Heard",
+    "FedAvg",
+    "FedDyn",
+    "FedProx",
+    "Gaussian",
     "InMemory",
     "Losses",
+    "Memory",
+    "Method",
+    "Opinion",
+    "Received",
+    "Record",
     "Result",
+    "Round",
     "Run",
+    "Scaffold",
+    "Score",
+    "ServerMethod",
     "SklearnAgent",
+    "Start",
+    "Task",
     "TorchAgent",
+    "Trust",
+    "Uniform",
+    "Wire",
+    "Wrapper",
+    "check_agent",
+    "check_options",
     "collaborate",
     "contraction_bound",
     "cosine_trust",
+    "dataset",
     "entropy_trust",
+    "estimator",
     "gaussian_trust",
     "ideal_trust",
     "influence",
     "load_run",
     "majority_labels",
     "metropolis",
+    "network",
+    "option",
     "pseudo_labels",
     "row_difference",
     "scrambling",

@@ -3,21 +3,22 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from consilience.agents.protocol import Agent, Array, describe
-from consilience.agents.sklearn_agent import SklearnAgent
+from consilience.agents.protocol import Agent, Widens, can, lacks
 from consilience.core.consensus import influence
-from consilience.core.trust import FLOOR, OFFSET
 from consilience.errors import ConsilienceError
-from consilience.experiments.folders import claim_folder
+from consilience.methods import method_named
+from consilience.methods.protocol import Method
+from consilience.runtime.driver import OnRound, run_rounds
 from consilience.runtime.exchange import InMemory
+from consilience.runtime.folders import claim_folder
 from consilience.runtime.history import Evaluation
-from consilience.runtime.rounds import Method
-from consilience.runtime.run import OnRound, Run, carry_out
-from consilience.runtime.wire import Wire
+from consilience.runtime.run import Run
+from consilience.runtime.summary import Summary, summarised
+from consilience.tasks.protocol import Array
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,18 +66,8 @@ def collaborate(
     agents: Sequence[Agent],
     shared: Array,
     *,
+    method: str | Method = "dynamic",
     rounds: int = 20,
-    warmup: int = 5,
-    lam: float = 0.5,
-    trust: str = "dynamic",
-    similarity: str = "entropy",
-    entropy_offset: float = OFFSET,
-    entropy_floor: float = FLOOR,
-    labels: str = "soft",
-    wire: str = "float32",
-    wire_top: int = 3,
-    warmup_shared: bool = False,
-    batched: bool = True,
     shared_labels: Array | None = None,
     target: tuple[Array, Array] | None = None,
     own: dict[str, tuple[Array, Array]] | None = None,
@@ -84,57 +75,42 @@ def collaborate(
     out: str | Path | None = None,
     resume: bool = False,
     threads: int = 1,
-    on_round: OnRound | None = None,
+    on_round: OnRound = lambda number, means: None,
 ) -> Result:
-    """Trains `agents` together by prediction consensus on the unlabelled `shared` data (Algorithm 1).
+    """Trains `agents` together on the unlabelled `shared` data.
 
-    `rounds` include the `warmup`, in which everyone trains alone. `trust` is "dynamic", "static", "every-K" or
-    "naive". Predictions are published as `wire` says: "float32", "float16" or "top-k" (the `wire_top` largest). With
-    `warmup_shared` batch norm sees the shared data in the warm-up too. Small torch models of one architecture train
-    as one batch, unless `batched` is False. Labels of the shared data, a sample (x, y) of the `target` domain and
-    each agent's `own` test data are used for measuring only. With `out` every round is saved there, and `resume` goes
-    on from the last one. Raise `threads` for large torch models on the CPU; small ones are fastest with one.
+    `method` is an object such as `cs.Consensus(lam=0.5, trust=cs.Entropy())`, whose fields are its options, or the
+    name of one: dynamic, static, every-K, naive, alone, fedavg, fedprox(mu=0.1), ... `rounds` include the warm-up.
+    Labels of the shared data, a sample (x, y) of the `target` domain and each agent's `own` test data are used for
+    measuring only. With `out` every round is saved there, and `resume` goes on from the last one. Raise `threads` for
+    large torch models on the CPU; small ones are fastest with one.
     """
-    published = Wire(wire, wire_top)
-    method = Method(
-        trust,
-        rounds,
-        warmup,
-        lam,
-        similarity,
-        entropy_offset,
-        entropy_floor,
-        labels,
-        published,
-        warmup_shared,
-        batched,
-    )
+    method = method_named(method) if isinstance(method, str) else method
     agents, shared = list(agents), np.asarray(shared)
     outputs = _agree(agents, shared)
+    if rounds < 1:
+        raise ConsilienceError(f"rounds is {rounds}; use at least 1.")
     if shared_labels is not None and len(shared_labels) != len(shared):
         raise ConsilienceError(f"{len(shared_labels)} shared labels for {len(shared)} shared samples.")
-    evaluation = Evaluation(shared_labels, target, own or {})
     classes = list(class_names) or [str(c) for c in range(outputs)]
-    facts = {
-        "method": trust,
-        "task": agents[0].task,
-        "rounds": rounds,
-        "warmup": warmup,
-        "lam": lam,
-        "classes": classes if agents[0].task == "classification" else [],
-        "shared_samples": len(shared),
-        "agents": describe(agents),
-    }
-    folder = claim_folder(Path(out), resume) if out is not None else None
-    exchange = InMemory(tuple(a.name for a in agents), published)
-    run = carry_out(
+    summary = Summary(
+        method=method.label,
+        title=method.title,
+        task=agents[0].task.name,
+        rounds=rounds,
+        warmup=method.warmup,
+        shared_samples=len(shared),
+        agents=summarised(agents),
+        classes=[] if agents[0].task.noisy else classes,
+    )
+    run = run_rounds(
         agents,
         shared,
-        exchange,
+        InMemory(tuple(a.name for a in agents), method.wire),
         method,
-        evaluation=evaluation,
-        facts=facts,
-        folder=folder,
+        summary,
+        Evaluation(shared_labels, target, own or {}),
+        folder=claim_folder(Path(out), resume) if out is not None else None,
         threads=threads,
         on_round=on_round,
     )
@@ -148,20 +124,24 @@ def _agree(agents: list[Agent], shared: Array) -> int:
     if len(shared) == 0:
         raise ConsilienceError("the shared data are empty. Give unlabelled samples of the target domain.")
     for number, agent in enumerate(agents):
+        missing = lacks(agent, Agent)
+        if missing:
+            raise ConsilienceError(f"agent {number} ({type(agent).__name__}) is none: it lacks {', '.join(missing)}.")
         agent.name = agent.name or str(number)
     names = [agent.name for agent in agents]
     for name in names:
         if names.count(name) > 1 or "/" in name:
             raise ConsilienceError(f"agent names must be unique and hold no slash; {name!r} does not fit.")
-    if len({agent.task for agent in agents}) > 1:
-        raise ConsilienceError("some agents do classification and some regression. All must do the same.")
+    tasks = dict.fromkeys(agent.task.name for agent in agents)
+    if len(tasks) > 1:
+        raise ConsilienceError(f"some agents do {' and some '.join(tasks)}. All must do the same.")
     outputs = max(agent.outputs for agent in agents)
     for agent in agents:
-        if isinstance(agent, SklearnAgent) and agent.task == "classification":
-            agent.outputs = outputs
+        if can(agent, Widens):
+            cast(Widens, agent).widen(outputs)
         if agent.outputs != outputs:
             raise ConsilienceError(
                 f"agent {agent.name!r} predicts {agent.outputs} outputs, another agent {outputs}. "
-                "All agents must predict the same classes."
+                f"All agents must predict the same {agent.task.outputs_are}."
             )
     return outputs

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
+from consilience.experiments.jobs import Job
+from consilience.experiments.settings import Settings
 
 from consilience import ConsilienceError
 from consilience.experiments import build, jobs
-from consilience.experiments.jobs import Job
-from consilience.experiments.settings import Settings
 
 
 def test_without_a_gpu_cuda_is_refused(monkeypatch):

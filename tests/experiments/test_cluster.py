@@ -1,9 +1,9 @@
 """Machines that would not give the same numbers are refused."""
 
 import pytest
+from consilience.experiments.cluster import _same_versions
 
 from consilience import ConsilienceError
-from consilience.experiments.cluster import _same_versions
 from consilience.runtime.run import versions
 
 

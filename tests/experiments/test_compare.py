@@ -3,12 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
+from consilience.experiments.news import Finished
+from consilience.experiments.settings import read_settings
 from scipy import stats
 
 from consilience import ConsilienceError
 from consilience.experiments.compare import compare, estimate, parse_seeds, summarise
-from consilience.experiments.news import Finished
-from consilience.experiments.settings import read_settings
 
 SMALL = {"rounds": 3, "warmup": 1, "models": ["logistic"], "agents": 3, "low_quality": []}
 

@@ -4,11 +4,11 @@ import importlib.util
 
 import numpy as np
 import pytest
+from consilience.experiments.build import build_agents, build_scenario
+from consilience.experiments.settings import read_settings
 
 from consilience import ConsilienceError
-from consilience.experiments.build import build_agents, build_scenario
 from consilience.experiments.run import run_experiment
-from consilience.experiments.settings import read_settings
 
 HOSPITALS = ["cleveland", "hungarian", "switzerland", "va"]
 

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-
-from consilience import ConsilienceError
 from consilience.experiments.jobs import run_jobs
 from consilience.experiments.paper import CONSENSUS, DATASETS, METHODS, PRINTED, SCALES, settings_for
 from consilience.experiments.paper_tables import mean_score
 from consilience.experiments.reproduce import ARTEFACTS, artefact
+
+from consilience import ConsilienceError
 
 
 @pytest.fixture(scope="module")

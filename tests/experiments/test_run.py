@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from consilience.experiments.settings import Settings, read_settings
 
 from consilience import load_run
 from consilience.core.consensus import trust_received
-from consilience.experiments.settings import Settings, read_settings
 
 LOW_QUALITY = [2, 9]
 

@@ -3,10 +3,10 @@
 import tomllib
 
 import pytest
-
-from consilience import ConsilienceError
 from consilience.experiments.settings import Settings, parse_change, preset_names, read_settings
 from consilience.runtime.wire import Wire
+
+from consilience import ConsilienceError
 
 
 def test_toml_round_trip():

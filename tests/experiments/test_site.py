@@ -8,10 +8,11 @@ import pytest
 
 pytest.importorskip("zenoh", reason="needs consilience[peers]")
 
-from consilience.errors import ConsilienceError
 from consilience.experiments.membership import make_keys, new_federation
 from consilience.experiments.site import Prepared, build_site_agent, prepare
 from consilience.runtime.peers import keys
+
+from consilience.errors import ConsilienceError
 
 OWN_AGENT = """
 import numpy as np

@@ -3,11 +3,10 @@
 from itertools import chain
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
-
 from consilience.experiments.settings import Settings, read_settings
 from consilience.experiments.spread import expected_costs, spread, team_sizes
+from hypothesis import given
+from hypothesis import strategies as st
 
 LONG = Settings(dataset="cifar10", models=("resnet20",))
 

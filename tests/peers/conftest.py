@@ -171,9 +171,10 @@ def lay_out(
     folder: Path, agents: int, rounds: int = 6, deadline: float = 4.0, quorum: int | None = None, limit: int = 40
 ) -> dict[str, Path]:
     """Sites that read digits, each with little data; their agent is that of agent.py."""
-    from consilience.experiments import trial
     from consilience.experiments.build import build_scenario
     from consilience.experiments.settings import read_settings
+
+    from consilience.experiments import trial
 
     changes = {"agents": agents, "models": ["logistic"], "low_quality": [], "rounds": rounds, "warmup": 1}
     settings = read_settings("digits", changes | {"limit": limit, "shared_per_agent": 12})

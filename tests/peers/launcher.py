@@ -15,13 +15,13 @@ import sys
 
 def load() -> None:
     """Everything that a site needs; no thread may be started here."""
+    import consilience.experiments.site
     import pyarrow.parquet
     import sklearn.linear_model
     import torch
     import zenoh
 
     import consilience.cli
-    import consilience.experiments.site
     import consilience.report.page
     import consilience.report.tables
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from consilience.experiments.site import prepare
 from consilience.runtime.peers.federation import Federation
 from consilience.runtime.peers.frame import NONCE, Format, Receipt

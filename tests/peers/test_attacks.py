@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-
 from consilience.runtime.peers import keys
 from consilience.runtime.peers.federation import read_federation
 from consilience.runtime.peers.frame import _RECEIPT, Format, Receipt

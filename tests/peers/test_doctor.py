@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from consilience.experiments.build import build_scenario
 from consilience.experiments.settings import read_settings
 from consilience.experiments.trial import lay_out

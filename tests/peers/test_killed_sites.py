@@ -4,7 +4,6 @@ import signal
 import time
 
 import pytest
-
 from consilience.runtime.peers.federation import read_federation
 from consilience.runtime.peers.frame import Format
 

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-from consilience.errors import ConsilienceError
 from consilience.runtime.peers import keys
 from consilience.runtime.peers.audit import AuditLog, broken_at, read_audit
 from consilience.runtime.peers.federation import Federation, Member, fingerprint, parse_federation
 from consilience.runtime.peers.frame import Format, FrameError
 from consilience.runtime.peers.shelf import Shelf
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from consilience.errors import ConsilienceError
 from tests.peers.rogue import mutated
 
 SIGNING = [Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in range(4)]

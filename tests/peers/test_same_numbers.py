@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import numpy as np
-
 from consilience.experiments.build import build_scenario
-from consilience.experiments.run import run_experiment
 from consilience.experiments.settings import read_settings
 from consilience.experiments.trial import lay_out
+
+from consilience.experiments.run import run_experiment
 from consilience.runtime.run import load_run
 from tests.peers.conftest import Trial
 

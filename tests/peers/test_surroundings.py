@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-
 from consilience.runtime.peers import keys
+
 from tests.conftest import root
 
 pytestmark = pytest.mark.faults

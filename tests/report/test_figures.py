@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-
-from consilience.data.scenario import polynomial
-from consilience.errors import ConsilienceError
 from consilience.experiments.toys import AXIS, CENTRES, ROUNDS, WIDE, Fig1, Fig2, FigA1, gaussian_classes
 from consilience.report.figures import METHOD_COLOURS, draw_bars, draw_bubbles, draw_lines, draw_trust
 from consilience.report.toy_figures import draw_fig1, draw_fig2, draw_figA1
+
+from consilience.data.scenario import polynomial
+from consilience.errors import ConsilienceError
 
 matplotlib = pytest.importorskip("matplotlib")
 

@@ -6,15 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from consilience.runtime.federated_rounds import FEDERATED, Federated, federated
+from consilience.runtime.rounds import Round
 from sklearn.linear_model import LogisticRegression
 from torch import nn
 
 from consilience import ConsilienceError, InMemory, SklearnAgent, TorchAgent
 from consilience.agents.protocol import describe
 from consilience.runtime import checkpoint
-from consilience.runtime.federated_rounds import FEDERATED, Federated, federated
 from consilience.runtime.history import Evaluation
-from consilience.runtime.rounds import Round
 from consilience.runtime.run import carry_out
 from tests.conftest import CLASSES, FEATURES, blobs
 

@@ -4,12 +4,12 @@ import itertools
 
 import numpy as np
 import pytest
+from consilience.runtime.rounds import Method, Round, Start, consensus
+from consilience.runtime.wire import Wire
 
 from consilience import ConsilienceError, Heard, InMemory, Losses
 from consilience.core.labels import pseudo_labels
 from consilience.core.trust import cosine_trust, entropy_trust
-from consilience.runtime.rounds import Method, Round, Start, consensus
-from consilience.runtime.wire import Wire
 
 SAMPLES, CLASSES = 12, 3
 NAMES = ("a", "b", "c", "d")

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from consilience.runtime.wire import FORMS, Wire
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from consilience import ConsilienceError
-from consilience.runtime.wire import FORMS, Wire
 
 
 def probabilities(samples: int, classes: int, concentration: float = 0.3) -> np.ndarray:

@@ -4,11 +4,11 @@ import os
 from multiprocessing import get_context
 
 import numpy as np
-
-from consilience import ConsilienceError, InMemory
 from consilience.experiments.jobs import _PRELOAD
 from consilience.experiments.method import _same_data
 from consilience.runtime.workers import Group, Spread, join
+
+from consilience import ConsilienceError, InMemory
 
 HOLDERS, ROSTER = [["a", "d"], ["b"], ["c"]], ("a", "b", "c", "d")
 

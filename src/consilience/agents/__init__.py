@@ -1,1 +1,1 @@
-"""Things that learn: a protocol, and one class per kind of model."""
+"""Things that learn: agents around models of any kind, and wrappers around agents."""

@@ -15,17 +15,17 @@ from torch import Tensor, nn
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 
 
-def rates(step: int, lr: float) -> tuple[float, float]:
+def step_sizes(step: int, lr: float) -> tuple[float, float]:
     """The step size lr / (1 - beta1^t), and sqrt(1 - beta2^t), by which the root of the second moment is divided."""
     return lr / (1 - BETA1**step), sqrt(1 - BETA2**step)
 
 
-def move(
+def adam_step(
     weight: Tensor, gradient: Tensor, first: Tensor, second: Tensor, size: float | Tensor, root: float | Tensor
 ) -> None:
     """One step in place: w <- w - size m / (sqrt(v) / root + eps), after m and v took in the gradient.
 
-    `size` and `root` are `rates`, or tensors of them with one row for each of many stacked models.
+    `size` and `root` are `step_sizes`, or tensors of them with one row for each of many stacked models.
     """
     first.lerp_(gradient, 1 - BETA1)
     second.mul_(BETA2).addcmul_(gradient, gradient, value=1 - BETA2)
@@ -69,16 +69,16 @@ class Adam:
             if parameter.grad is not None:
                 if number not in self.moments:
                     self.moments[number] = Moments(0, torch.zeros_like(parameter), torch.zeros_like(parameter))
-                kept = self.moments[number]
-                kept.steps += 1
-                size, root = rates(kept.steps, self.param_groups[0]["lr"])
-                move(parameter, parameter.grad, kept.first, kept.second, size, root)
+                moments = self.moments[number]
+                moments.steps += 1
+                size, root = step_sizes(moments.steps, self.param_groups[0]["lr"])
+                adam_step(parameter, parameter.grad, moments.first, moments.second, size, root)
 
     def state_dict(self) -> dict[str, Any]:
         """The moments under the names that torch uses."""
         state = {
-            number: {"step": torch.tensor(float(kept.steps)), "exp_avg": kept.first, "exp_avg_sq": kept.second}
-            for number, kept in self.moments.items()
+            number: {"step": torch.tensor(float(moments.steps)), "exp_avg": moments.first, "exp_avg_sq": moments.second}
+            for number, moments in self.moments.items()
         }
         return {"state": state, "param_groups": self.param_groups}
 

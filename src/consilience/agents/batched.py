@@ -13,9 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from consilience.agents.adam import Adam, Moments, move, rates
-from consilience.agents.protocol import Agent, Array, Losses
+from consilience.agents.adam import Adam, Moments, adam_step, step_sizes
+from consilience.agents.protocol import Agent, Losses
 from consilience.agents.torch_agent import TorchAgent
+from consilience.tasks.protocol import Array
 
 LARGEST_MODEL = 100_000
 """Parameters up to which a batch pays (docs/benchmarks.md); above, the time goes into the matrix products."""
@@ -32,54 +33,62 @@ def train_all(
     shared: Array,
     labels: Mapping[str, Array],
     lam: float,
-    batched: bool = True,
     on_trained: Callable[[str], None] = lambda name: None,
 ) -> dict[str, Losses]:
     """One round of local training of every agent, as its own `train` would do it; the losses by name.
 
-    `labels` are the pseudo-labels by name; who has none trains alone. Without `batched` the agents train one by one.
-    `on_trained` is told the name of every agent that has trained.
+    `labels` are the pseudo-labels by name; who has none trains alone. `on_trained` is told the name of every agent
+    that has trained.
     """
     here = {agent.name: agent for agent in agents}
     losses: dict[str, Losses] = {}
-    for unit in units(agents, batched):
+    for unit in units(agents):
         for names in ([n for n in unit if n in labels], [n for n in unit if n not in labels]):
-            members = [here[name] for name in names]
-            if batched and members and _architecture(members[0]) is not None:
-                losses |= _train([agent for agent in members if isinstance(agent, TorchAgent)], shared, labels, lam)
-                for name in names:
-                    on_trained(name)
-            else:
-                for name in names:
+            networks = [network for name in names if (network := _stackable(here[name])) is not None]
+            if networks:
+                losses |= _train(networks, shared, labels, lam)
+            for name in names:
+                if not networks:
                     losses[name] = here[name].train(shared, labels.get(name), lam if name in labels else 0.0)
-                    on_trained(name)
+                on_trained(name)
     return {agent.name: losses[agent.name] for agent in agents}
 
 
-def units(agents: Sequence[Agent], batched: bool = True) -> list[list[str]]:
+def units(agents: Sequence[Agent]) -> list[list[str]]:
     """Names of the agents that train as one batch; most other agents are on their own.
 
     Processes that keep a batch together are faster. The numbers do not depend on it.
     """
     alike: dict[object, list[str]] = {}
     for number, agent in enumerate(agents):
-        architecture = _architecture(agent) if batched else None
-        alike.setdefault(number if architecture is None else architecture, []).append(agent.name)
+        network = _stackable(agent)
+        alike.setdefault(number if network is None else _architecture(network), []).append(agent.name)
     return [
         part.tolist() for names in alike.values() for part in np.array_split(names, -(-len(names) // LARGEST_BATCH))
     ]
 
 
-def _architecture(agent: Agent) -> tuple[object, ...] | None:
-    """What the agents of one batch have in common; None for an agent that trains on its own."""
-    if not isinstance(agent, TorchAgent) or not isinstance(agent.optimizer, Adam) or agent.device.type != "cpu":
+def _stackable(agent: Agent) -> TorchAgent | None:
+    """The network that trains when `agent` does, if it can be stacked with others of its architecture.
+
+    A wrapper that leaves training to what it wraps is looked through; one that trains in its own way is not.
+    """
+    trains = getattr(agent, "train", None)
+    network = getattr(trains, "__self__", None)
+    if not isinstance(network, TorchAgent) or not network.batched or network.name != agent.name:
         return None
-    layers, weights = _layers(agent.model), list(agent.model.parameters())
+    if not isinstance(network.optimizer, Adam) or network.device.type != "cpu":
+        return None
+    layers, weights = _layers(network.model), list(network.model.parameters())
     plain = len(weights) == 2 * len(layers) and all(w.dtype == torch.float32 and w.requires_grad for w in weights)
-    small = sum(w.numel() for w in weights) <= LARGEST_MODEL and agent.x.numel() <= LARGEST_DATA
-    if not (plain and small and agent.x.dtype == torch.float32):
-        return None
-    return (agent.task, agent.batch, agent.shared_batch, *(tuple(layer.weight.shape) for layer in layers))
+    small = sum(w.numel() for w in weights) <= LARGEST_MODEL and network.x.numel() <= LARGEST_DATA
+    return network if plain and small and network.x.dtype == torch.float32 else None
+
+
+def _architecture(network: TorchAgent) -> tuple[object, ...]:
+    """What the agents of one batch have in common."""
+    shapes = (tuple(layer.weight.shape) for layer in _layers(network.model))
+    return (network.task.name, network.batch, network.shared_batch, *shapes)
 
 
 def _layers(model: nn.Module) -> list[nn.Linear]:
@@ -106,7 +115,7 @@ class _Stack:
     second: Tensor
     gradient: Tensor
     size: Tensor
-    """Adam's rates (steps, agents, 1)."""
+    """Adam's step sizes (steps, agents, 1)."""
     root: Tensor
 
     def views(self, rows: Tensor) -> list[Tensor]:
@@ -140,7 +149,7 @@ def _stacked(agents: list[TorchAgent]) -> _Stack:
             for row, value in zip(rows, values, strict=False):
                 row[place, starts[number] : starts[number] + value.numel()] = value.reshape(-1)
         for step in range(agent.steps):
-            size[step, place], root[step, place] = rates(done + step + 1, agent.lr)
+            size[step, place], root[step, place] = step_sizes(done + step + 1, agent.lr)
     return stack
 
 
@@ -191,7 +200,7 @@ def _planned(agents: list[TorchAgent], shared: Array, labels: Mapping[str, Array
     samples = sum(agent.samples for agent in agents)
     for place, agent in enumerate(agents):
         inputs.append(agent.x.flatten(1))
-        targets.append(nn.functional.one_hot(agent.y, outputs).float() if agent.task == "classification" else agent.y)
+        targets.append(torch.from_numpy(agent.task.targets(agent.y.numpy(), outputs)))
         for step, (mine, pick) in enumerate(agent.next_round(drawn)):
             input_rows[step, place] = target_rows[step, place] = before
             input_rows[step, place, : len(mine)] = target_rows[step, place, : len(mine)] = before + mine
@@ -224,7 +233,6 @@ def _train(agents: list[TorchAgent], shared: Array, labels: Mapping[str, Array],
     agents = sorted(agents, key=lambda agent: (-agent.steps, agent.name))
     lam = lam if agents[0].name in labels else 0.0
     stack, plan = _stacked(agents), _planned(agents, shared, labels, lam)
-    classify = agents[0].task == "classification"
     total = torch.zeros(plan.weights.shape[1:])
     for step in range(agents[0].steps):
         active = sum(agent.steps > step for agent in agents)
@@ -236,14 +244,8 @@ def _train(agents: list[TorchAgent], shared: Array, labels: Mapping[str, Array],
         for matrix, bias in zip(weights[::2], weights[1::2], strict=True):
             out = torch.baddbmm(bias.unsqueeze(1), layers[-1], matrix.mT)
             layers.append(out.relu_() if matrix is not weights[-2] else out)
-        if classify:
-            log = torch.log_softmax(layers.pop(), dim=2)
-            total[:active] -= (target * log).sum(dim=2).mul_(weight)
-            back = log.exp_().mul_(target.sum(dim=2, keepdim=True)).sub_(target)
-        else:
-            back = layers.pop() - target
-            total[:active] += back.square().sum(dim=2).mul_(weight)
-            back = back * 2
+        loss, back = agents[0].task.stacked_loss(layers.pop(), target)
+        total[:active] += loss.mul_(weight)
         back.mul_(weight.unsqueeze(2))
         ones = torch.ones(active, 1, back.shape[1])
         for number in range(len(layers) - 1, -1, -1):
@@ -251,7 +253,7 @@ def _train(agents: list[TorchAgent], shared: Array, labels: Mapping[str, Array],
             torch.bmm(ones, back, out=gradient[2 * number + 1].unsqueeze(1))
             if number:
                 back = torch.bmm(back, weights[2 * number]).mul_(layers[number].sign())
-        move(
+        adam_step(
             stack.weights[:active],
             stack.gradient[:active],
             stack.first[:active],

@@ -1,16 +1,18 @@
-"""What the consensus loop needs of an agent, whatever its model."""
+"""What methods need of an agent, whatever its model. Ask for a capability, never for a class."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Protocol, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from consilience.errors import ConsilienceError
+from consilience.tasks.protocol import Array, Task
 
-Array = NDArray[Any]
-Task = Literal["classification", "regression"]
+Weights = dict[str, Array]
+"""Tensors by name."""
+Correction = Callable[[str, Any, Any], Any]
+"""The gradient to use for the named tensor, given its gradient and its present value."""
 
 
 @dataclass(frozen=True)
@@ -21,14 +23,13 @@ class Losses:
     disagreement: float = float("nan")
 
 
-@runtime_checkable
 class Agent(Protocol):
     """Private labelled data and a model that learns from them and from pseudo-labels."""
 
     name: str
     task: Task
     outputs: int
-    """Classes, or for regression the number of values predicted."""
+    """Classes, labels, or for regression the number of values predicted."""
     samples: int
     """Size of the private training data."""
     class_counts: list[int]
@@ -53,43 +54,71 @@ class Agent(Protocol):
         """Takes up a saved `state`. Model, data and seed are those the agent was made with."""
 
 
-def describe(agents: Sequence[Agent], low_quality: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """What a summary says of each agent."""
-    return [
-        {
-            "name": agent.name,
-            "model": agent.kind,
-            "samples": agent.samples,
-            "low_quality": agent.name in low_quality,
-            "parameters": agent.parameters,
-            "class_counts": _padded(agent),
-        }
-        for agent in agents
-    ]
+class Publishes(Protocol):
+    """An agent that says something else than it predicts, such as a private or a lying one."""
+
+    def publish(self, shared: Array) -> Array:
+        """What the agent says of the shared data, in the form of `predict`."""
 
 
-def _padded(agent: Agent) -> list[int]:
-    missing = agent.outputs - len(agent.class_counts)
-    return agent.class_counts + [0] * missing if agent.class_counts else []
+class Widens(Protocol):
+    """An agent that can be told of classes which its own data do not show."""
+
+    def widen(self, outputs: int) -> None:
+        """From now on predicts so many outputs."""
+
+
+class Averageable(Protocol):
+    """An agent whose weights can be averaged with those of others of the same architecture."""
+
+    name: str
+    kind: str
+    samples: int
+    steps: int
+    """Optimizer steps in a round."""
+    lr: float
+    """The learning rate of all parameters."""
+    trained_names: list[str]
+    """Names of the weights that have gradients."""
+
+    def weights(self) -> Weights:
+        """Copies of all parameters, and of the buffers that can be averaged."""
+
+    def set_weights(self, weights: Weights) -> None:
+        """Takes over what the `weights` of an agent with the same architecture gave."""
+
+    def reset_optimizer(self) -> None:
+        """Starts the optimizer afresh."""
+
+    def train_alone(self, correct: Correction | None = None) -> Losses:
+        """One round on the private data alone, with every gradient changed by `correct` before it is used."""
+
+
+def lacks(thing: object, capability: type) -> list[str]:
+    """What the protocol `capability` asks for and `thing` does not have. What a wrapper passes on, it has."""
+    wanted = [*getattr(capability, "__annotations__", {}), *(n for n in vars(capability) if not n.startswith("_"))]
+    return [name for name in wanted if not hasattr(thing, name)]
+
+
+def can(thing: object, capability: type) -> bool:
+    """Whether `thing` has everything that the protocol `capability` asks for."""
+    return not lacks(thing, capability)
+
+
+def published(agent: Agent, shared: Array) -> Array:
+    """What an agent says of the shared data: by default what it predicts."""
+    return cast(Publishes, agent).publish(shared) if can(agent, Publishes) else agent.predict(shared)
 
 
 def checked_data(name: str, task: Task, x: Array, y: Array) -> tuple[Array, Array]:
-    """Private data as arrays of the right form: labels 0..C-1 (samples,), or values (samples, outputs)."""
+    """Private data as arrays, with labels as the task has them."""
     x, y = np.asarray(x), np.asarray(y)
     who = f"agent {name!r}" if name else "an agent"
     if len(x) == 0:
         raise ConsilienceError(f"{who} has no training data. Leave it out, or give it samples.")
     if len(x) != len(y):
         raise ConsilienceError(f"{who}: {len(x)} samples but {len(y)} labels. Give one label per sample.")
-    if task == "regression":
-        values = y.astype(np.float32).reshape(len(y), -1)
-        if not np.isfinite(values).all():
-            raise ConsilienceError(f"{who}: some training values are not finite. Remove those samples.")
-        return x, values
-    whole = np.issubdtype(y.dtype, np.number) and y.ndim == 1 and np.array_equal(y, np.floor(y)) and y.min() >= 0
-    if not whole:
-        raise ConsilienceError(
-            f"{who}: labels must be class numbers 0, 1, 2, ... in one dimension (got {y.dtype}, shape {y.shape}). "
-            "Encode names with sklearn.preprocessing.LabelEncoder, with the same classes for all agents."
-        )
-    return x, y.astype(np.int64)
+    try:
+        return x, task.labels(y)
+    except ConsilienceError as error:
+        raise ConsilienceError(f"{who}: {error}") from None

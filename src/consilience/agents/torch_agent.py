@@ -9,12 +9,14 @@ from typing import Any, Protocol, final
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from consilience.agents.adam import Adam
-from consilience.agents.protocol import Array, Losses, Task, checked_data
+from consilience.agents.protocol import Correction, Losses, Weights, checked_data
+from consilience.agents.training import DEFAULT
 from consilience.core.streams import stream
 from consilience.errors import ConsilienceError
+from consilience.tasks import task_named
+from consilience.tasks.protocol import Array, Task
 
 
 class Optimizer(Protocol):
@@ -36,16 +38,15 @@ class Optimizer(Protocol):
 
 
 MakeOptimizer = Callable[[Iterable[nn.Parameter]], Optimizer]
-Correction = Callable[[dict[str, nn.Parameter]], None]
-"""Changes the gradients of the named parameters, between the backward pass and the optimizer's step."""
 
 
 @final
 class TorchAgent:
     """Trains `model` on private (x, y) and on pseudo-labels; predicts in evaluation mode.
 
-    The model returns logits (samples, classes), or values (samples, outputs) for `task="regression"`.
-    `optimizer` makes one from the parameters (default: Adam with rate `lr`); its state lives on across rounds.
+    The model returns logits (samples, classes), or values (samples, outputs) for `task="regression"`. `optimizer`
+    makes one from the parameters (default: Adam with rate `lr`); its state lives on across rounds. Small plain networks
+    of one architecture train as one computation, unless `batched` is False.
 
     >>> x, y = np.eye(4, dtype=np.float32), np.array([0, 1, 0, 1])
     >>> agent = TorchAgent(nn.Linear(4, 2), x, y, name="a")
@@ -61,21 +62,22 @@ class TorchAgent:
         y: Array,
         name: str = "",
         *,
-        task: Task = "classification",
+        task: str | Task = "classification",
         kind: str = "",
-        epochs: int = 5,
-        batch: int = 64,
-        shared_batch: int = 256,
-        lr: float = 5e-3,
+        epochs: int = DEFAULT.epochs,
+        batch: int = DEFAULT.batch,
+        shared_batch: int = DEFAULT.shared_batch,
+        lr: float = DEFAULT.lr,
         optimizer: MakeOptimizer | None = None,
         seed: int = 0,
         device: str = "cpu",
+        batched: bool = DEFAULT.batched,
     ) -> None:
-        x, y = checked_data(name, task, x, y)
-        self.name, self.task, self.seed = name, task, seed
+        self.name, self.task, self.seed, self.batched = name, task_named(task), seed, batched
+        x, y = checked_data(name, self.task, x, y)
         self.kind = kind or type(model).__name__
         self.samples = len(y)
-        self.class_counts = np.bincount(y).tolist() if task == "classification" else []
+        self.class_counts = self.task.counts(y)
         self.epochs, self.batch, self.shared_batch = epochs, batch, shared_batch
         self.device = torch.device(device)
         self.model = model.to(self.device)
@@ -84,10 +86,10 @@ class TorchAgent:
         self._shared: tuple[Array, Tensor] | None = None
         self._round = 0
         self.outputs = self._probe()
-        if task == "classification" and y.max() >= self.outputs:
+        if self.task.outputs(y) > self.outputs:
             raise ConsilienceError(
-                f"agent {name!r}: a label is {y.max()} but the model has {self.outputs} outputs. "
-                "Give the model one output per class."
+                f"agent {name!r}: the labels need {self.task.outputs(y)} outputs but the model has {self.outputs}. "
+                f"Give the model one output for each of the {self.task.outputs_are}."
             )
         self._make_optimizer = optimizer or (lambda parameters: Adam(parameters, lr))
         self.reset_optimizer()
@@ -101,18 +103,24 @@ class TorchAgent:
         size = 1024 if inputs[:1].numel() < 1000 else 256  # of images more would not stay in the cache
         with torch.inference_mode():
             out = torch.cat([self.model(part.to(self.device)) for part in torch.split(inputs, size)])
-            if self.task == "classification":
-                out = functional.softmax(out, dim=1)
+            out = self.task.predictions(out)
         return out.float().cpu().numpy()
 
-    def train(self, shared: Array, labels: Array | None, lam: float, correct: Correction | None = None) -> Losses:
+    def train(self, shared: Array, labels: Array | None, lam: float) -> Losses:
         """`epochs` passes over the private data; each step takes a private and a shared batch.
 
         The loss of a step is L(f(x), y) + lam dist(f(x*), psi), the private pass before the shared one (batch
         norm sees them one after the other). Each pass goes forward and back before the next, so that its memory is
         free again; the gradients add up. Without `labels` the shared pass is skipped; with labels and lam = 0 it
-        does nothing but show batch norm the shared data. `correct` may change the gradients before each step.
+        does nothing but show batch norm the shared data.
         """
+        return self._train(shared, labels, lam, None)
+
+    def train_alone(self, correct: Correction | None = None) -> Losses:
+        """`epochs` passes over the private data; `correct` may change the gradients before each step."""
+        return self._train(self.x.cpu().numpy()[:0], None, 0.0, correct)
+
+    def _train(self, shared: Array, labels: Array | None, lam: float, correct: Correction | None) -> Losses:
         schedule = self.next_round(len(shared) if labels is not None else 0)
         shared_x = self._shared_tensor(shared) if labels is not None else self.x
         target = self._tensor(labels) if labels is not None else self.y
@@ -122,18 +130,20 @@ class TorchAgent:
             for own, pick in schedule:
                 self.optimizer.zero_grad(set_to_none=True)
                 mine = torch.from_numpy(own)
-                local = self._loss(self.model(self.x[mine]), self.y[mine])
+                local = self.task.loss(self.model(self.x[mine]), self.y[mine])
                 local.backward()  # type: ignore[no-untyped-call]
                 local_sum += local.detach().cpu()
                 if pick is not None:
                     seen = torch.from_numpy(pick)
                     with torch.set_grad_enabled(lam > 0):
-                        disagreement = self._loss(self.model(shared_x[seen]), target[seen])
+                        disagreement = self.task.loss(self.model(shared_x[seen]), target[seen])
                     if lam > 0:
                         (lam * disagreement).backward()  # type: ignore[no-untyped-call]
                     shared_sum += disagreement.detach().cpu()
                 if correct is not None:
-                    correct(dict(self.model.named_parameters()))
+                    for name, parameter in self.model.named_parameters():
+                        if parameter.grad is not None:
+                            parameter.grad = correct(name, parameter.grad, parameter.detach())
                 self.optimizer.step()
         return self.end_round(local_sum.item(), shared_sum.item() if lam > 0 and labels is not None else float("nan"))
 
@@ -150,7 +160,7 @@ class TorchAgent:
 
     def end_round(self, local: float, disagreement: float) -> Losses:
         """Ends a round whose losses had these sums over its steps; returns their means."""
-        if self.task == "regression":
+        if self.task.noisy:
             residual = self.predict(self.x.cpu().numpy()) - self.y.cpu().numpy()
             self.noise = max(float(np.sqrt(np.square(residual).mean())), 1e-6)
         if not isfinite(local):
@@ -180,14 +190,19 @@ class TorchAgent:
         """Starts the optimizer afresh: no momentum, no second moments."""
         self.optimizer = self._make_optimizer(self.model.parameters())
 
-    def weights(self) -> dict[str, Array]:
+    @property
+    def trained_names(self) -> list[str]:
+        """Names of the parameters."""
+        return [name for name, tensor in self.model.named_parameters() if tensor.is_floating_point()]
+
+    def weights(self) -> Weights:
         """Copies of all parameters and of the buffers that can be averaged, such as batch norm's running statistics.
 
         Buffers of whole numbers, such as batch norm's count of batches, stay each agent's own.
         """
         return {name: _numpy(tensor) for name, tensor in self._averaged().items()}
 
-    def set_weights(self, weights: dict[str, Array]) -> None:
+    def set_weights(self, weights: Weights) -> None:
         """Takes over what the `weights` of an agent with the same architecture gave."""
         with torch.no_grad():
             for name, tensor in self._averaged().items():
@@ -218,11 +233,6 @@ class TorchAgent:
                 slots.setdefault(int(index), {})[slot] = torch.from_numpy(value.copy())
         groups = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": slots, "param_groups": groups})
-
-    def _loss(self, out: Tensor, target: Tensor) -> Tensor:
-        if self.task == "classification":
-            return functional.cross_entropy(out, target)
-        return (out - target).square().sum(dim=1).mean()
 
     def _probe(self) -> int:
         """The width of the model's output, from one sample."""

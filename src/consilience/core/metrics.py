@@ -1,10 +1,13 @@
 """How good and how close predictions are."""
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.floating]
 Labels = NDArray[np.integer]
+Measure = Callable[[Array, Labels], float]
 
 
 def accuracy(f: Array, y: Labels) -> float:
@@ -24,6 +27,50 @@ def balanced_accuracy(f: Array, y: Labels) -> float:
     return float((hits[count > 0] / count[count > 0]).mean())
 
 
+def auc(f: Array, y: Labels) -> float:
+    """Area under the ROC curve: the probability that a sample of a class gets a higher value for it than another.
+
+    Equal values count half. With two classes the second's; with more the mean over the classes that some samples
+    have and others have not, each against the rest. NaN where there is no such class.
+
+    >>> auc(np.array([[0.9, 0.1], [0.6, 0.4], [0.7, 0.3], [0.2, 0.8]]), np.array([0, 0, 1, 1]))
+    0.75
+    """
+    columns = [1] if f.shape[1] == 2 else range(f.shape[1])
+    areas = [_area(f[:, c], y == c) for c in columns]
+    known = [area for area in areas if not np.isnan(area)]
+    return float(np.mean(known)) if known else float("nan")
+
+
+def log_loss(f: Array, y: Labels) -> float:
+    """Mean over samples of - log f_y, with f kept away from 0 and 1 by the precision of its numbers."""
+    tiny = np.finfo(f.dtype).eps
+    own = np.clip(f[np.arange(len(y)), y], tiny, 1 - tiny)
+    return float(-np.log(own).mean(dtype=np.float64))
+
+
+def calibration_error(f: Array, y: Labels, bins: int = 15) -> float:
+    """Expected calibration error (Guo et al., 2017, equation 5): sum_b |B_b|/n |acc(B_b) - conf(B_b)|.
+
+    The bins B_b divide the probability of the most probable class, from 0 to 1, evenly.
+    """
+    sure, right = f.max(axis=1).astype(np.float64), f.argmax(axis=1) == y
+    place = np.clip(np.ceil(sure * bins).astype(int) - 1, 0, bins - 1)
+    gap = np.bincount(place, right - sure, minlength=bins)
+    return float(np.abs(gap).sum() / len(y))
+
+
+def _area(values: Array, positive: NDArray[np.bool_]) -> float:
+    """The AUC of `values` for telling `positive` samples from others: from the ranks, ties sharing theirs."""
+    yes, no = int(positive.sum()), int((~positive).sum())
+    if not yes or not no:
+        return float("nan")
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(count)
+    rank = (last - (count - 1) / 2)[place.reshape(len(values))]
+    return float((rank[positive].sum() - yes * (yes + 1) / 2) / (yes * no))
+
+
 def rmse(f: Array, y: Array) -> float:
     """Root mean squared error over samples and outputs."""
     return float(np.sqrt(np.square(f.astype(np.float64) - y.reshape(f.shape)).mean()))
@@ -39,13 +86,14 @@ def squared_distance(f: Array, psi: Array) -> float:
     return float(np.square(f.astype(np.float64) - psi).sum(axis=1).mean())
 
 
-def spread(f: Array) -> float:
+def disagreement(f: Array) -> float:
     """Disagreement of all agents: mean over samples of max_c max_{i,j} |f_ic - f_jc|.
 
     Each term shrinks at least by lambda(W) when predictions are multiplied by W, so that under the ideal
-    dynamics (label `eq-MK-update`) spread(t) <= spread(0) prod lambda(W). `f` is (agents, samples, outputs).
+    dynamics (label `eq-MK-update`) disagreement(t) <= disagreement(0) prod lambda(W).
+    `f` is (agents, samples, outputs).
 
-    >>> spread(np.array([[[0.9, 0.1]], [[0.6, 0.4]]])).__round__(3)
+    >>> disagreement(np.array([[[0.9, 0.1]], [[0.6, 0.4]]])).__round__(3)
     0.3
     """
     return float((f.max(axis=0) - f.min(axis=0)).max(axis=1).mean(dtype=np.float64))

@@ -68,18 +68,16 @@ def uniform_trust(agents: int) -> Array:
     return np.full((agents, agents), 1 / agents)
 
 
-def gaussian_trust(f: Array, scale: Array, rows: NDArray[np.integer] | None = None) -> Array:
+def gaussian_trust(f: Array, scale: Array) -> Array:
     """Trust for regression: w_ij proportional to 1/n* sum_x exp(-|f_i(x) - f_j(x)|^2 / (2 s_i^2)).
 
-    `scale` is s_i, the noise in agent i's own labels, for each of the `rows` (agents, by default all): a peer
-    within the noise is a peer that agrees. The paper gives no formula for regression; this one behaves as its
-    appendix A.1 describes. Returns (rows, agents).
+    `scale` is s_i, the noise in agent i's own labels: a peer within the noise is a peer that agrees. The paper gives
+    no formula for regression; this one behaves as its appendix A.1 describes.
     """
-    rows = np.arange(len(f)) if rows is None else rows
-    gamma = np.empty((len(rows), len(f)))
-    for row, (i, s) in enumerate(zip(rows, scale, strict=True)):
+    gamma = np.empty((len(f), len(f)))
+    for i, s in enumerate(scale):
         distance = np.square(f - f[i]).sum(axis=2, dtype=np.float64)
-        gamma[row] = np.exp(-distance / (2 * s * s)).mean(axis=1)
+        gamma[i] = np.exp(-distance / (2 * s * s)).mean(axis=1)
     return _normalise(gamma)
 
 

@@ -1,83 +1,106 @@
-"""Labelled datasets, as arrays."""
+"""Labelled datasets, as arrays. Those that come with the package are in `data/sets/`, one file for each source."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from consilience.data import hub
 from consilience.data.partition import first_of_each
 from consilience.errors import ConsilienceError
+from consilience.registry import Registry
+
+if TYPE_CHECKING:
+    from consilience.data.scenario import Scenario
 
 Array = NDArray[Any]
+DATASETS = Registry("dataset", "consilience.data.sets", "consilience.datasets")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """Inputs (samples, ...) and class numbers (samples,); where samples come from hospitals, their numbers too."""
+    """Inputs (samples, ...) and labels; where samples come from hospitals, their numbers too."""
 
     x: Array
     y: Array
+    """Class numbers (samples,), or what another task takes as labels."""
     classes: tuple[str, ...]
+    """Names of classes or labels; empty for regression."""
     groups: Array | None = None
     group_names: tuple[str, ...] = ()
+    task: str = "classification"
 
 
-def load(name: str, data_dir: str | Path | None = None, limit: int | None = None, side: int | None = None) -> Dataset:
-    """A dataset by name: one that comes with scikit-learn, or a real one from `data_dir` or the Hugging Face hub.
+@dataclass(frozen=True)
+class Request:
+    """What is asked of a dataset. It may leave `limit` to `load`, which keeps the first so many of each class."""
 
-    `limit` keeps the first so many of each class (within each hospital); images are brought to `side` x `side`.
+    data_dir: Path | None = None
+    """The folder of real data."""
+    limit: int = 0
+    """Samples of each class, within each hospital; 0 for all."""
+    side: int = 0
+    """Height and width of images; 0 for the dataset's own."""
+    agents: int = 0
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large a dataset is, to guess how long a run will take."""
+
+    samples: int
+    parts: int
+    """Classes (times hospitals), to each of which `limit` applies."""
+    values: int
+    """Of an input."""
+
+
+SIZES: dict[str, Size] = {}
+"""By name; datasets that are not here are taken for small."""
+
+
+def dataset(name: str, size: Size | None = None, sizes: bool = False) -> Callable[[F], F]:
+    """Registers a function (Request) -> Dataset; or -> Scenario, where the data come divided among agents.
+
+    With `sizes` it knows what to do with `side`, and with `limit`.
     """
-    if name not in known_names():
-        raise ConsilienceError(f"unknown dataset {name!r}. Known: {', '.join(known_names())}.")
-    if name in hub.SOURCES:
-        return _images(name, data_dir, limit, side)
-    if side:
-        raise ConsilienceError(f"{name} comes in one size only. Leave out side.")
-    data = _heart_disease(data_dir) if name == hub.HEART else DATASETS[name]()
+
+    def register(make: F) -> F:
+        def checked(request: Request) -> "Dataset | Scenario":
+            if request.side and not sizes:
+                raise ConsilienceError(f"{name} comes in one size only. Leave out side.")
+            found: Dataset | Scenario = make(request)
+            return _first(found, request.limit) if isinstance(found, Dataset) and not sizes else found
+
+        DATASETS.add(name)(checked)
+        if size is not None:
+            SIZES[name] = size
+        return make
+
+    return register
+
+
+def load(name: str, request: Request | None = None) -> "Dataset | Scenario":
+    """A dataset by name, or a scenario where the data come divided."""
+    found: Dataset | Scenario = DATASETS.find(name)(request or Request())
+    return found
+
+
+def size_of(name: str) -> Size:
+    """How large a dataset is expected to be."""
+    DATASETS.names()
+    return SIZES.get(name, Size(0, 0, 0))
+
+
+def _first(data: Dataset, limit: int) -> Dataset:
+    """The first `limit` samples of each class, within each hospital."""
     if not limit:
         return data
     origin = np.zeros_like(data.y) if data.groups is None else data.groups
-    first = first_of_each(np.stack([data.y, origin]), limit)
+    first = first_of_each(np.stack([data.y, origin]), limit) if data.y.ndim == 1 else np.arange(min(limit, len(data.y)))
     groups_left = None if data.groups is None else data.groups[first]
     return replace(data, x=data.x[first], y=data.y[first], groups=groups_left)
-
-
-def known_names() -> list[str]:
-    """Names that `load` takes; those that need no files first."""
-    return [*sorted(DATASETS), *sorted([*hub.SOURCES, hub.HEART])]
-
-
-def _images(name: str, data_dir: str | Path | None, limit: int | None, side: int | None) -> Dataset:
-    """Images scaled from bytes to [-1, 1]."""
-    found = hub.images(name, data_dir, limit, side)
-    x = np.multiply(found.x, np.float32(2 / 255), dtype=np.float32)
-    x -= 1
-    return Dataset(x, found.y, found.classes, found.groups, found.group_names)
-
-
-def _heart_disease(data_dir: str | Path | None) -> Dataset:
-    x, y, groups = hub.heart_disease(data_dir)
-    return Dataset(x, y, ("healthy", "diseased"), groups, hub.HOSPITALS)
-
-
-def _digits() -> Dataset:
-    """Handwritten digits, 1797 images of 8x8 pixels scaled to [-1, 1]; inside scikit-learn (UCI, E. Alpaydin)."""
-    from sklearn.datasets import load_digits
-
-    x, y = load_digits(return_X_y=True)
-    return Dataset((x / 8 - 1).astype(np.float32).reshape(-1, 1, 8, 8), y, tuple("0123456789"))
-
-
-def _breast_cancer() -> Dataset:
-    """Wisconsin breast cancer, 569 patients, 30 standardised features; inside scikit-learn (UCI, W. Wolberg)."""
-    from sklearn.datasets import load_breast_cancer
-
-    bunch = load_breast_cancer()
-    x = (bunch.data - bunch.data.mean(axis=0)) / bunch.data.std(axis=0)
-    return Dataset(x.astype(np.float32), bunch.target, tuple(str(n) for n in bunch.target_names))
-
-
-DATASETS = {"digits": _digits, "breast-cancer": _breast_cancer}

@@ -7,6 +7,7 @@ import numpy as np
 
 from consilience.core.streams import stream
 from consilience.data.datasets import Array, Dataset
+from consilience.data.options import Data
 from consilience.data.partition import Indices, balanced_quotas, dirichlet, iid, natural, place_in_class
 from consilience.errors import ConsilienceError
 
@@ -33,6 +34,7 @@ class Scenario:
     classes: tuple[str, ...]
     """Class names; empty for regression."""
     low_quality: tuple[str, ...] = ()
+    task: str = "classification"
 
     def fingerprint(self) -> str:
         """SHA-256 of every array, order included: two runs with the same one saw the same data."""
@@ -46,59 +48,28 @@ class Scenario:
         return digest.hexdigest()
 
 
-def split(
-    data: Dataset,
-    *,
-    agents: int,
-    partition: str,
-    alpha: float,
-    target_fraction: float,
-    test_fraction: float,
-    shared_per_agent: int,
-    low_quality: tuple[int, ...],
-    seed: int,
-    shared_balanced: bool = False,
-) -> Scenario:
+def split(data: Dataset, options: Data, agents: int, seed: int) -> Scenario:
     """Splits `data` among agents.
 
-    A fraction is held out as a sample of the target domain. The rest falls among the agents by `partition` (iid,
+    A fraction is held out as a sample of the target domain. The rest falls among the agents by the partition (iid,
     dirichlet, or natural: one agent per hospital, with its name); each contributes `shared_per_agent` random samples
     to X* and keeps a fraction of what is left to test on. With `shared_balanced`, the contributions are chosen so
     that the classes of X* are as even as the agents' data allow. Agents in `low_quality` have all training labels
     shifted by one random non-zero number modulo the number of classes.
     """
+    _check_task(data, options)
     order = stream(seed, "target").permutation(len(data.y))
-    held_out, rest = np.split(order, [round(target_fraction * len(order))])
-    smallest = shared_per_agent + 5
-    draw = stream(seed, "partition")
-    names = tuple(str(number) for number in range(agents))
-    if partition == "natural":
-        parts, names = _by_group(data, rest, agents)
-    elif partition == "iid":
-        parts = iid(data.y[rest], agents, draw)
-    else:
-        parts = dirichlet(data.y[rest], agents, alpha, draw, smallest)
-    for name, part in zip(names, parts, strict=True):
-        if len(part) < smallest:
-            raise ConsilienceError(
-                f"agent {name!r} has {len(part)} samples, too few to share {shared_per_agent} and keep 5. "
-                "Lower shared_per_agent, or use fewer agents."
-            )
-    mine = {name: stream(seed, "share", name).permutation(rest[part]) for name, part in zip(names, parts, strict=True)}
-    if shared_balanced:
-        classes = len(data.classes)
-        counts = np.array([np.bincount(data.y[own], minlength=classes) for own in mine.values()])
-        for name, quota in zip(names, balanced_quotas(counts, shared_per_agent), strict=True):
-            y = data.y[mine[name]]
-            stays = place_in_class(y) >= quota[y]
-            mine[name] = mine[name][np.argsort(stays, kind="stable")]
+    held_out, rest = np.split(order, [round(options.target_fraction * len(order))])
+    held = _shuffled_parts(data, rest, options, agents, seed)
+    if options.shared_balanced:
+        held = _balanced_first(data, held, options.shared_per_agent)
     shares: dict[str, Share] = {}
     shared: list[Array] = []
-    for number, name in enumerate(names):
-        given, kept = np.split(mine[name], [shared_per_agent])
-        test, train = np.split(kept, [round(test_fraction * len(kept))])
+    for number, (name, own) in enumerate(held.items()):
+        given, kept = np.split(own, [options.shared_per_agent])
+        test, train = np.split(kept, [round(options.test_fraction * len(kept))])
         y = data.y[train]
-        if number in low_quality:
+        if number in options.low_quality:
             y = shift_labels(y, len(data.classes), stream(seed, "low quality", name))
         shared.append(given)
         shares[name] = Share(data.x[train], y, data.x[test], data.y[test])
@@ -110,8 +81,57 @@ def split(
         target_x=data.x[held_out],
         target_y=data.y[held_out],
         classes=data.classes,
-        low_quality=tuple(names[number] for number in low_quality),
+        low_quality=tuple(name for number, name in enumerate(held) if number in options.low_quality),
+        task=data.task,
     )
+
+
+def _check_task(data: Dataset, options: Data) -> None:
+    """Refuses what is defined by classes where there are none."""
+    if data.task == "classification":
+        return
+    by_class = {
+        "partition=dirichlet": options.partition == "dirichlet",
+        "shared_balanced": options.shared_balanced,
+        "low_quality": bool(options.low_quality),
+    }
+    for what, used in by_class.items():
+        if used:
+            raise ConsilienceError(
+                f"{what} goes by the class of a sample, and {data.task} has none. Use partition=iid, and neither "
+                "shared_balanced nor low_quality."
+            )
+
+
+def _shuffled_parts(data: Dataset, rest: Indices, options: Data, agents: int, seed: int) -> dict[str, Indices]:
+    """The samples `rest` by agent, each agent's in random order."""
+    smallest = options.shared_per_agent + 5
+    draw = stream(seed, "partition")
+    names = tuple(str(number) for number in range(agents))
+    if options.partition == "natural":
+        parts, names = _by_group(data, rest, agents)
+    elif options.partition == "iid":
+        parts = iid(data.y[rest], agents, draw)
+    else:
+        parts = dirichlet(data.y[rest], agents, options.alpha, draw, smallest)
+    for name, part in zip(names, parts, strict=True):
+        if len(part) < smallest:
+            raise ConsilienceError(
+                f"agent {name!r} has {len(part)} samples, too few to share {options.shared_per_agent} and keep 5. "
+                "Lower shared_per_agent, or use fewer agents."
+            )
+    return {name: stream(seed, "share", name).permutation(rest[part]) for name, part in zip(names, parts, strict=True)}
+
+
+def _balanced_first(data: Dataset, held: dict[str, Indices], each: int) -> dict[str, Indices]:
+    """Every agent's samples in an order in which the first `each` of all agents together are even over classes."""
+    counts = np.array([np.bincount(data.y[own], minlength=len(data.classes)) for own in held.values()])
+    sorted_parts = {}
+    for (name, own), quota in zip(held.items(), balanced_quotas(counts, each), strict=True):
+        y = data.y[own]
+        stays = place_in_class(y) >= quota[y]
+        sorted_parts[name] = own[np.argsort(stays, kind="stable")]
+    return sorted_parts
 
 
 def _by_group(data: Dataset, rest: Indices, agents: int) -> tuple[list[Indices], tuple[str, ...]]:
@@ -155,4 +175,4 @@ def polynomial(seed: int, agents: int = 3, samples: int = 50) -> Scenario:
         shares[str(number)] = Share(x[0], y[0], x[1], y[1])
     shared = np.linspace(-4, 4, 50, dtype=np.float32)[:, None]
     target = stream(seed, "target").uniform(-4, 4, (400, 1)).astype(np.float32)
-    return Scenario(shares, shared, truth(shared), target, truth(target), ())
+    return Scenario(shares, shared, truth(shared), target, truth(target), (), task="regression")

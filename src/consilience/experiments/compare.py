@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.stats import t as student
 
-from consilience.agents.protocol import Array
 from consilience.errors import ConsilienceError
-from consilience.experiments.jobs import Job, OnNews, run_jobs
-from consilience.experiments.settings import Settings
+from consilience.runtime.history import PLACES
+from consilience.settings.settings import Settings
+from consilience.tasks.protocol import Array, Score
+from consilience.workers.job import Job, OnEvent
+from consilience.workers.jobs import run_jobs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,11 +25,6 @@ class Estimate:
 
     mean: float
     half_width: float
-
-    @property
-    def is_clear(self) -> bool:
-        """Whether the interval leaves out zero."""
-        return abs(self.mean) > self.half_width
 
 
 @dataclass(frozen=True)
@@ -43,6 +40,23 @@ class Line:
     """Over training alone."""
     lead: Estimate
     """Over the first method of the comparison."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a comparison gave."""
+
+    table: "pd.DataFrame"
+    """One row per method, seed and agent: the last round."""
+    scores: Sequence[Score]
+    """Of the task."""
+    titles: dict[str, str]
+    """How each method is called in text."""
+
+    @property
+    def default_score(self) -> str:
+        """The task's first score on the target domain."""
+        return f"{self.scores[0].name}_target"
 
 
 def estimate(values: Sequence[float] | Array) -> Estimate:
@@ -65,34 +79,39 @@ def compare(
     seeds: Sequence[int],
     folder: Path,
     workers: int = 0,
-    on_news: OnNews = lambda job, news: None,
-) -> "pd.DataFrame":
+    on_event: OnEvent = lambda job, event: None,
+) -> "Comparison":
     """Runs every method with every seed into `folder`/seed-S/METHOD; what is finished there is not run again.
 
-    Returns the last round: one row per method, seed and agent.
+    The table has the last round: one row per method, seed and agent.
     """
     import pandas as pd
 
     if not methods or not seeds:
-        raise ConsilienceError("name at least one method and one seed, such as --methods dynamic,alone --seeds 0-4.")
+        raise ConsilienceError("name at least one method and one seed, such as dynamic and 0.")
+    settings = replace(settings, run=replace(settings.run, references=()))
     jobs = [
-        Job(replace(settings, seed=seed, references=()), method, folder / f"seed-{seed}" / method)
+        Job(settings.with_method(method).with_seed(seed), folder / f"seed-{seed}" / method, method)
         for seed in seeds
         for method in methods
     ]
-    runs = run_jobs(jobs, workers, on_news)
+    runs = run_jobs(jobs, workers, on_event)
     rows = [
-        run.last_round().assign(method=job.method, seed=job.settings.seed) for job, run in zip(jobs, runs, strict=True)
+        run.last_round().assign(method=job.method, seed=job.settings.run.seed)
+        for job, run in zip(jobs, runs, strict=True)
     ]
-    return pd.concat(rows, ignore_index=True)
+    titles = {job.method: run.summary.title for job, run in zip(jobs, runs, strict=True)}
+    return Comparison(pd.concat(rows, ignore_index=True), runs[0].summary.scores, titles)
 
 
-def summarise(table: "pd.DataFrame", score: str) -> list[Line]:
-    """One line per method, in the order they were given. `table` is what `compare` returned."""
-    if score not in table:
-        known = [str(c) for c in table if str(c).startswith(("accuracy", "balanced", "rmse"))]
-        raise ConsilienceError(f"unknown score {score!r}. Known here: {', '.join(known)}.")
-    lower_is_better = score.startswith("rmse")
+def summarise(compared: "Comparison", score: str = "") -> list[Line]:
+    """One line per method, in the order they were given, by a column such as accuracy_target."""
+    table, column = compared.table, score or compared.default_score
+    columns = {f"{one.name}_{place}": one for one in compared.scores for place in PLACES}
+    if column not in columns:
+        raise ConsilienceError(f"unknown score {column!r}. Known here: {', '.join(columns)}.")
+    lower_is_better = not columns[column].higher_is_better
+    score = column
     good = table[~table["low_quality"]]
     per_seed = good.pivot_table(index="seed", columns="method", values=score)
     grouped = good.groupby(["method", "seed"])[score]
@@ -105,7 +124,7 @@ def summarise(table: "pd.DataFrame", score: str) -> list[Line]:
         own = per_seed[method]
         gain = estimate(sign * (own - per_seed["alone"])) if "alone" in per_seed and method != "alone" else nothing
         lead = estimate(sign * (own - per_seed[methods[0]])) if method != methods[0] else nothing
-        lines.append(Line(method, estimate(own), float(worst[method]), gain, lead))
+        lines.append(Line(compared.titles[method], estimate(own), float(worst[method]), gain, lead))
     return lines
 
 
@@ -119,6 +138,6 @@ def parse_seeds(text: str) -> list[int]:
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise ConsilienceError(f"--seeds {text}: write numbers and ranges, such as 0-4 or 1,3,5.")
+            raise ConsilienceError(f"seeds {text}: write numbers and ranges, such as 0-4 or 1,3,5.")
         seeds += range(int(first), int(last or first) + 1)
     return list(dict.fromkeys(seeds))

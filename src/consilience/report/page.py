@@ -11,16 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from consilience.agents.protocol import Array
 from consilience.core import consensus
 from consilience.errors import ConsilienceError
-from consilience.report.tables import method_title
 from consilience.report.theory import findings, low_quality
 from consilience.runtime.checkpoint import write_atomically
 from consilience.runtime.run import Run
+from consilience.runtime.summary import AgentSummary
+from consilience.tasks.protocol import Array
 
 PLACES = {"target": "the target domain", "shared": "the shared data", "own": "each agent's own test data"}
-SCORES = {"accuracy": "accuracy", "balanced_accuracy": "balanced accuracy", "rmse": "error (RMSE)"}
 MOST_TRUST_VALUES = 120_000
 """Trust values on a page. Longer runs show evenly spaced rounds, so that the page stays near one megabyte."""
 
@@ -44,9 +43,9 @@ def page_data(run: Run) -> dict[str, Any]:
     rows, measures, known = _rows(run), _measures(run), run.summary
     square = len(run.trust) > 0 and len(rows) == len(run.names)
     return {
-        "title": method_title(run.summary["method"]) + (f" on {known['dataset']}" if "dataset" in known else ""),
+        "title": known.title + (f" on {known.dataset}" if known.dataset else ""),
         "facts": _facts(run),
-        "footer": ", ".join(f"{name} {number}" for name, number in known.get("versions", {}).items()),
+        "footer": ", ".join(f"{name} {number}" for name, number in known.versions.items()),
         "agents": _agents(run, rows, square),
         "start": _start(run),
         "alone_note": _alone_note(run),
@@ -90,16 +89,16 @@ def _before(run: Run) -> list[int]:
 
 def _facts(run: Run) -> list[list[str]]:
     """What the run was, as pairs of a name and a value."""
-    known, low, start, seconds = run.summary, len(low_quality(run)), _start(run), run.summary.get("seconds")
+    known, low, start, seconds = run.summary, len(low_quality(run)), _start(run), run.summary.seconds
     warmup = "" if start is None else f", {len(_before(run))} of them warm-up"
     time = None if seconds is None else f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
     facts: dict[str, Any] = {
-        "method": method_title(run.summary["method"]),
-        "dataset": known.get("dataset"),
+        "method": known.title,
+        "dataset": known.dataset or None,
         "agents": f"{len(run.names)}" + (f", {low} with shifted labels" if low else ""),
         "rounds": f"{run.metrics['round'].max()}{warmup}",
-        "shared data": f"{known['shared_samples']} samples" if "shared_samples" in known else None,
-        "seed": known.get("seed"),
+        "shared data": f"{known.shared_samples} samples",
+        "seed": known.seed,
         "wall time": time,
     }
     return [[name, str(value)] for name, value in facts.items() if value is not None]
@@ -111,15 +110,15 @@ def _agents(run: Run, rows: list[int], square: bool) -> list[dict[str, Any]]:
     shares = consensus.influence(run.trust) if square else None
     return [
         {
-            "name": agent["name"],
-            "model": agent.get("model"),
-            "samples": agent.get("samples"),
-            "low": bool(agent.get("low_quality")),
+            "name": agent.name,
+            "model": agent.model,
+            "samples": agent.samples,
+            "low": agent.low_quality,
             "here": number in rows,
             "received": [_rounded(column[number]) for column in received],
             "influence": None if shares is None else _rounded(shares[number]),
         }
-        for number, agent in enumerate(run.summary["agents"])
+        for number, agent in enumerate(run.summary.agents)
     ]
 
 
@@ -127,19 +126,19 @@ def _measures(run: Run) -> list[dict[str, Any]]:
     """Each score at each place where labels were known: per agent and round, alone, together, gain (up is better)."""
     found = []
     for place in PLACES:
-        for score in SCORES:
-            column = f"{score}_{place}"
+        for score in run.summary.scores:
+            column = f"{score.name}_{place}"
             series = _series(run, column)
             if series is None:
                 continue
-            alone, sign = _alone(run, column), -1 if score == "rmse" else 1
+            alone, sign = _alone(run, column), 1 if score.higher_is_better else -1
             together = series[:, -1] if _start(run) is not None else np.full(len(series), np.nan)
             found.append(
                 {
                     "column": column,
                     "place": PLACES[place],
-                    "score": SCORES[score],
-                    "lower_is_better": score == "rmse",
+                    "score": score.title,
+                    "lower_is_better": not score.higher_is_better,
                     "rounds": sorted({int(number) for number in run.metrics["round"]}),
                     "series": _rounded(series),
                     "alone": _rounded(alone),
@@ -184,10 +183,10 @@ def _headline(run: Run, measures: list[dict[str, Any]]) -> dict[str, Any] | None
     measure, column, low = measures[0], measures[0]["column"], low_quality(run)
     good = [number for number in range(len(run.names)) if number not in low]
     references = sorted(run.references.items(), key=lambda item: item[0] != "alone")
-    methods = [(method_title(one.summary["method"]), _last(one, column)) for _, one in references]
+    methods = [(one.summary.title, _last(one, column)) for _, one in references]
     if "alone" not in run.references and _before(run):
         methods.insert(0, ("after the warm-up", _alone(run, column)))
-    methods.append((method_title(run.summary["method"]), _last(run, column)))
+    methods.append((run.summary.title, _last(run, column)))
     whom = "the agents with good labels" if low else "all agents"
     return {
         "what": f"Mean {measure['score']} on {measure['place']} over {whom}",
@@ -230,18 +229,18 @@ def _received(w: Array, rows: list[int]) -> Array:
 
 
 def _agreement(run: Run, rows: list[int], square: bool) -> dict[str, Any] | None:
-    """Spread over rounds beside the bound of the ideal dynamics, and mean self-confidence tr(W)/N."""
+    """Disagreement over rounds beside the bound of the ideal dynamics, and mean self-confidence tr(W)/N."""
     if len(rows) < 2:
         return None
-    spread = run.metrics.groupby("round")["spread"].first()
+    largest = run.metrics.groupby("round")["disagreement_all"].first()
     before, bound = (_start(run) or 0) - 1, None
-    if square and before in spread.index:
-        values = spread[before] * np.r_[1.0, consensus.contraction_bound(run.trust)]
+    if square and before in largest.index:
+        values = largest[before] * np.r_[1.0, consensus.contraction_bound(run.trust)]
         bound = {"rounds": [before, *run.trust_rounds.tolist()], "values": _rounded(values)}
     own = run.trust[:, np.arange(len(rows)), rows].mean(axis=1) if len(run.trust) else np.zeros(0)
     return {
-        "rounds": spread.index.tolist(),
-        "spread": _rounded(spread.to_numpy()),
+        "rounds": largest.index.tolist(),
+        "disagreement": _rounded(largest.to_numpy()),
         "bound": bound,
         "confidence": {"rounds": run.trust_rounds.tolist(), "values": _rounded(own)},
     }
@@ -258,30 +257,31 @@ def _influence(run: Run) -> dict[str, Any]:
 
 
 def _classes(run: Run) -> dict[str, Any] | None:
-    counts = [agent.get("class_counts") or [] for agent in run.summary["agents"]]
+    counts = [agent.class_counts for agent in run.summary.agents]
     if not any(counts):
         return None
-    return {"names": [str(name) for name in run.summary["classes"]], "counts": counts}
+    return {"names": run.summary.classes, "counts": counts}
 
 
 def _sent(run: Run) -> dict[str, Any]:
     """Bytes that each agent sent, beside what sharing weights costs: up and down, 4 bytes a parameter, every round."""
     total = run.metrics.groupby("agent")["bytes_sent"].sum().reindex(run.names)
     active = set(run.metrics.loc[run.metrics["bytes_sent"] > 0, "round"]) | set(run.trust_rounds.tolist())
-    obstacle = _obstacle_to_weights(run.summary["agents"])
-    cost = [] if obstacle else [2 * 4 * agent["parameters"] * len(active) for agent in run.summary["agents"]]
+    agents = run.summary.agents
+    obstacle = _obstacle_to_weights(agents)
+    cost = [] if obstacle else [2 * 4 * (agent.parameters or 0) * len(active) for agent in agents]
     sent = [None if np.isnan(number) else int(number) for number in total.astype(float)]
     return {"bytes": sent, "rounds": len(active), "weights": cost, "obstacle": obstacle}
 
 
-def _obstacle_to_weights(agents: Sequence[dict[str, Any]]) -> str:
+def _obstacle_to_weights(agents: Sequence[AgentSummary]) -> str:
     """Why these agents could not share weights, and who is in the way; empty when they could."""
-    if any("parameters" not in agent for agent in agents):
+    if any(agent.model == "unknown" for agent in agents):
         return "What sharing weights would have cost is unknown: the models of peers elsewhere are not known here."
     kinds: dict[tuple[str, int | None], list[str]] = {}
     for agent in agents:
-        kinds.setdefault((agent["model"], agent["parameters"]), []).append(agent["name"])
-    if len(kinds) == 1 and agents[0]["parameters"] is not None:
+        kinds.setdefault((agent.model, agent.parameters), []).append(agent.name)
+    if len(kinds) == 1 and agents[0].parameters is not None:
         return ""
     groups = []
     for (model, parameters), names in kinds.items():

@@ -9,9 +9,10 @@ from pandas.api.types import is_integer_dtype, is_numeric_dtype
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from consilience.agents.protocol import Array
 from consilience.core.consensus import trust_received
+from consilience.methods import method_named
 from consilience.runtime.run import Run
+from consilience.tasks.protocol import Array
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,27 +55,23 @@ class Grid:
         return "\n".join([*parts, r"\end{tabular}"]) + "\n"
 
 
-def score_name(run: Run, place: str = "target") -> str:
-    """The column that answers how good an agent is."""
-    return f"rmse_{place}" if run.summary["task"] == "regression" else f"accuracy_{place}"
-
-
 def run_grid(run: Run) -> Grid:
     """Per agent: model, samples, score alone and together, gain, trust received."""
-    score = score_name(run)
+    measure = run.summary.scores[0]
+    score = f"{measure.name}_target"
     together = run.last_round().set_index("agent")[score]
     has_alone = "alone" in run.references
-    before = run.metrics[run.metrics["round"] == max(run.summary["warmup"], 1)].set_index("agent")[score]
+    before = run.metrics[run.metrics["round"] == max(run.summary.warmup, 1)].set_index("agent")[score]
     alone = run.references["alone"].last_round().set_index("agent")[score] if has_alone else before
     trust = _trust_columns(run)
-    sign = -1 if score.startswith("rmse") else 1
+    sign = 1 if measure.higher_is_better else -1
     rows = []
-    for number, agent in enumerate(run.summary["agents"]):
-        name = agent["name"]
-        labels = "shifted" if agent["low_quality"] else "good"
+    for number, agent in enumerate(run.summary.agents):
+        name = agent.name
+        labels = "shifted" if agent.low_quality else "good"
         gain = sign * (together[name] - alone[name])
-        numbers = (f"{agent['samples']}", _number(alone[name]), _number(together[name]), _signed(gain))
-        rows.append((name, agent["model"], labels, *numbers, *(f"{column[number]:.2f}" for column in trust)))
+        numbers = (f"{agent.samples}", _number(alone[name]), _number(together[name]), _signed(gain))
+        rows.append((name, agent.model, labels, *numbers, *(f"{column[number]:.2f}" for column in trust)))
     first = run.trust_rounds[0] if len(trust) else 0
     last = run.trust_rounds[-1] if len(trust) else 0
     received = (f"trust in\nround {first}", f"trust in\nround {last}") if len(trust) else ()
@@ -88,20 +85,20 @@ def run_grid(run: Run) -> Grid:
         "gain",
         *received,
     )
-    what = "Error (RMSE)" if score.startswith("rmse") else "Accuracy"
+    what = f"{measure.title[0].upper()}{measure.title[1:]}"
     return Grid(f"{what} on the target domain", headings, rows, words=3)
 
 
 def means_grid(run: Run) -> Grid:
     """Mean over the agents with good labels, for the method and each reference."""
-    score = score_name(run)
+    measure = run.summary.scores[0]
     rows = []
-    for name, one in [*run.references.items(), (run.summary["method"], run)]:
+    for one in [*run.references.values(), run]:
         table = one.last_round()
-        good = table[~table["low_quality"]][score]
-        worst = good.max() if score.startswith("rmse") else good.min()
+        good = table[~table["low_quality"]][f"{measure.name}_target"]
+        worst = good.min() if measure.higher_is_better else good.max()
         sent = int(one.metrics["bytes_sent"].sum())
-        rows.append((method_title(name), _number(good.mean()), _number(worst), size(sent)))
+        rows.append((one.summary.title, _number(good.mean()), _number(worst), size(sent)))
     return Grid("Mean over the agents with good labels", ("method", "mean", "worst agent", "sent"), rows)
 
 
@@ -110,17 +107,17 @@ def weights_sentence(run: Run) -> str:
     sending = run.metrics[run.metrics["bytes_sent"] > 0]
     if sending.empty:
         return "Nothing was sent."
-    rounds, agents = sending["round"].nunique(), run.summary["agents"]
+    rounds, agents = sending["round"].nunique(), run.summary.agents
     sent = int(sending["bytes_sent"].sum())
     said = f"Sent: {size(sent)} in all, {size(sent / (len(agents) * rounds))} per agent and round."
     if not len(run.trust):
         return f"{said} These are the weights themselves, to the server and back."
-    sizes = [agent["parameters"] for agent in agents]
-    if len({agent["model"] for agent in agents}) == 1 and None not in sizes:
+    sizes = [agent.parameters for agent in agents if agent.parameters is not None]
+    if len({agent.model for agent in agents}) == 1 and len(sizes) == len(agents):
         cost = sum(2 * 4 * number for number in sizes) * rounds
         return f"{said} Sharing weights through a server would have sent {size(cost)}."
-    kinds = dict.fromkeys(agent["model"] for agent in agents)
-    possible = {agent["model"]: agent["parameters"] for agent in agents if agent["parameters"] is not None}
+    kinds = dict.fromkeys(agent.model for agent in agents)
+    possible = {agent.model: agent.parameters for agent in agents if agent.parameters is not None}
     reason = "the agents' models differ" if len(kinds) > 1 else "these models have no weights to average"
     text = f"{said} Sharing weights is not possible here: {reason} ({', '.join(kinds)})"
     if possible:
@@ -134,17 +131,15 @@ def site_grid(runs: dict[str, Run]) -> Grid:
     rows = []
     for name, run in runs.items():
         known = run.metrics.set_index("round")
-        alone = known.loc[: max(run.summary["warmup"], 1)].iloc[-1]
+        alone = known.loc[: max(run.summary.warmup, 1)].iloc[-1]
         last = known.iloc[-1]
-        own, domain = (
-            f"{_number(alone[f'accuracy_{place}'])} → {_number(last[f'accuracy_{place}'])}"
-            for place in ("own", "target")
-        )
+        columns = [f"{run.summary.scores[0].name}_{place}" for place in ("own", "target")]
+        own, domain = (f"{_number(alone[column])} → {_number(last[column])}" for column in columns)
         most = "-"
         if len(run.trust):
             row = np.where([other == name for other in run.names], 0, run.trust[-1][0])
             most = f"{run.names[int(row.argmax())]} ({row.max():.2f})"
-        rows.append((name, own, domain, most, f"{len(known)}/{run.summary['rounds']}"))
+        rows.append((name, own, domain, most, f"{len(known)}/{run.summary.rounds}"))
     return Grid("Accuracy alone → together", ("site", "own data", "target", "trusts most", "rounds"), rows)
 
 
@@ -153,7 +148,7 @@ def compare_grid(lines: Sequence["Line"], score: str, seeds: int) -> Grid:
     rows = []
     for line in lines:
         cells = (_number(line.score.mean), _number(line.worst), _interval(line.gain), _interval(line.lead))
-        rows.append((method_title(line.method), *cells))
+        rows.append((line.method, *cells))
     title = f"{score}, mean over agents with good labels and {seeds} seed{'s' if seeds > 1 else ''}; ± 95 % interval"
     against = f"against {lines[0].method}"
     return Grid(title, ("method", "mean", "worst agent", "gain over alone", against), rows)
@@ -161,10 +156,7 @@ def compare_grid(lines: Sequence["Line"], score: str, seeds: int) -> Grid:
 
 def method_title(name: str) -> str:
     """How a method is called in tables."""
-    titles = {"fedavg": "FedAvg", "fedprox": "FedProx", "scaffold": "SCAFFOLD", "feddyn": "FedDyn"}
-    if name in ("dynamic", "static") or name.startswith("every-"):
-        return f"consensus ({name})"
-    return titles.get(name, name)
+    return method_named(name).title
 
 
 def frame_grid(table: "pd.DataFrame", title: str) -> Grid:

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from consilience.agents.protocol import Array
 from consilience.core import consensus
 from consilience.runtime.run import Run
+from consilience.tasks.protocol import Array
 
 TOLERANCE = 1e-9
 """Differences below this are rounding of floating-point numbers."""
@@ -33,7 +33,7 @@ def findings(run: Run) -> list[str]:
 
 def low_quality(run: Run) -> list[int]:
     """Numbers of the agents that are known to have shifted labels."""
-    return [number for number, agent in enumerate(run.summary["agents"]) if agent.get("low_quality")]
+    return [number for number, agent in enumerate(run.summary.agents) if agent.low_quality]
 
 
 def _assumption(ws: Array) -> str:

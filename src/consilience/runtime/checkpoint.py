@@ -8,8 +8,8 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from consilience.agents.protocol import Array
 from consilience.errors import ConsilienceError
+from consilience.tasks.protocol import Array
 
 KEEP = 2
 """Checkpoints kept. The one before the last stands in when the last is damaged."""
@@ -45,6 +45,11 @@ def read(folder: Path) -> tuple[int, dict[str, Array], list[str]]:
             "Restore them from a backup, or delete them to start again from round 1."
         )
     return 0, {}, []
+
+
+def part(arrays: dict[str, Array], prefix: str) -> dict[str, Array]:
+    """The arrays whose names begin with `prefix`, without it."""
+    return {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
 
 
 def last_round(folder: Path) -> int:

@@ -6,12 +6,17 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
-from consilience.agents.protocol import Agent, Array
+from consilience.agents.protocol import Agent
 from consilience.core import metrics
-from consilience.runtime.rounds import Round
+from consilience.methods.protocol import Round
+from consilience.tasks.protocol import Array
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+PLACES = ("shared", "target", "own")
+"""Where agents are measured: the shared data, a sample of the target domain, and each one's own test data."""
 
 
 @dataclass(frozen=True)
@@ -36,15 +41,11 @@ class Evaluation:
             pairs["target"] = agent.predict(self.target[0]), self.target[1]
         if agent.name in self.own and len(self.own[agent.name][0]):
             pairs["own"] = agent.predict(self.own[agent.name][0]), self.own[agent.name][1]
-        scores: dict[str, float] = {}
-        for place in ("shared", "target", "own"):
-            if agent.task == "regression":
-                scores[f"rmse_{place}"] = metrics.rmse(*pairs[place]) if place in pairs else np.nan
-            else:
-                scores[f"accuracy_{place}"] = metrics.accuracy(*pairs[place]) if place in pairs else np.nan
-                balanced = metrics.balanced_accuracy(*pairs[place]) if place in pairs else np.nan
-                scores[f"balanced_accuracy_{place}"] = balanced
-        return scores
+        return {
+            f"{score.name}_{place}": score.measure(*pairs[place]) if place in pairs else float("nan")
+            for place in PLACES
+            for score in agent.task.scores
+        }
 
 
 @final
@@ -52,7 +53,12 @@ class History:
     """Collects one row per round and agent, and one trust matrix per round of collaboration.
 
     Where others live at other sites, the disagreement after a round is known from the exchange of the next one; after
-    the last round it stays unknown.
+    the last round it stays unknown. Columns:
+
+    - NAME_shared, NAME_target, NAME_own for every score of the task
+    - loss_local, loss_disagreement: the two terms of the local objective, means over the round
+    - disagreement: the agent's with the mean of all; disagreement_all: the largest between any two (`core.metrics`)
+    - bytes_sent
     """
 
     def __init__(self, names: Sequence[str], everyone: bool = True) -> None:
@@ -63,35 +69,37 @@ class History:
 
     def add(self, done: Round, scores: dict[str, dict[str, float]]) -> dict[str, float]:
         """Records a round and every agent's `scores` in it. Returns the mean over agents of every measure."""
-        f = np.stack([done.predictions[name] for name in self._names])
-        distance, spread = np.full(len(f), np.nan), np.nan
+        record = done.record
+        f = np.stack([record.predictions[name] for name in self._names])
+        distance, largest = np.full(len(f), np.nan), np.nan
         if self._everyone:
-            distance, spread = metrics.distances_to_mean(f), metrics.spread(f)
+            distance, largest = metrics.distances_to_mean(f), metrics.disagreement(f)
         else:
             self._fill_in(done)
         first = len(next(iter(self._columns.values()), []))
         for number, name in enumerate(self._names):
             row = {"round": done.number, "agent": number} | scores[name]
-            losses = done.losses[name]
+            losses = record.losses[name]
             row |= {"loss_local": losses.local, "loss_disagreement": losses.disagreement}
-            row |= {"disagreement": distance[number], "spread": spread, "bytes_sent": done.sent[name]}
+            row |= {"disagreement": distance[number], "disagreement_all": largest, "bytes_sent": record.sent[name]}
             for key, value in row.items():
                 self._columns.setdefault(key, []).append(float(value))
-        if done.trust is not None:
-            self._trust.append(done.trust)
+        if record.trust is not None:
+            self._trust.append(record.trust)
             self._trust_rounds.append(done.number)
         return {key: float(np.mean(values[first:])) for key, values in self._columns.items()}
 
     def _fill_in(self, done: Round) -> None:
         """The disagreement after the round before, from what was heard at the start of this one."""
-        if not done.exchanged or done.number - 1 not in self._columns.get("round", [])[-1:]:
+        received = done.record.received
+        if not received or done.number - 1 not in self._columns.get("round", [])[-1:]:
             return
-        f = np.stack(list(done.exchanged.values()))
-        distance, heard = metrics.distances_to_mean(f), list(done.exchanged)
+        f = np.stack(list(received.values()))
+        distance, heard = metrics.distances_to_mean(f), list(received)
         for number, name in enumerate(self._names):
             if name in heard:
                 self._columns["disagreement"][number - len(self._names)] = float(distance[heard.index(name)])
-                self._columns["spread"][number - len(self._names)] = float(metrics.spread(f))
+                self._columns["disagreement_all"][number - len(self._names)] = metrics.disagreement(f)
 
     def frame(self) -> "pd.DataFrame":
         """The rows as a DataFrame, sorted by round, agents by name."""

@@ -1,0 +1,56 @@
+"""Estimators of scikit-learn under short names."""
+
+from typing import Any
+
+from consilience.agents.models import Cost, estimator
+
+
+@estimator("forest", Cost(550, refits=True))
+def forest() -> Any:
+    """Thirty trees."""
+    from sklearn.ensemble import RandomForestClassifier
+
+    return RandomForestClassifier(30)
+
+
+@estimator("boosting", Cost(2000, refits=True))
+def boosting() -> Any:
+    """Ten rounds of boosted trees, made for few samples."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    return HistGradientBoostingClassifier(
+        max_iter=10,
+        learning_rate=0.3,
+        max_leaf_nodes=8,
+        min_samples_leaf=5,
+        max_features=0.3,
+        l2_regularization=1.0,
+        max_bins=32,
+        early_stopping=False,
+    )
+
+
+@estimator("logistic", Cost(30, refits=True))
+def logistic() -> Any:
+    """Logistic regression."""
+    from sklearn.linear_model import LogisticRegression
+
+    return LogisticRegression(max_iter=1000, tol=1e-3)
+
+
+@estimator("neighbours", Cost(10, refits=True))
+def neighbours() -> Any:
+    """The five nearest samples."""
+    from sklearn.neighbors import KNeighborsClassifier
+
+    return KNeighborsClassifier(5)
+
+
+@estimator("polynomial", Cost(30, refits=True))
+def polynomial(degree: int) -> Any:
+    """Least squares on powers of the input up to `degree`: polynomial-4."""
+    from sklearn.linear_model import LinearRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import PolynomialFeatures
+
+    return make_pipeline(PolynomialFeatures(degree), LinearRegression())

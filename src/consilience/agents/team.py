@@ -1,0 +1,64 @@
+"""The agents of one process, which train together and say when each has trained."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import final
+
+from consilience.agents.protocol import Agent, Losses, published
+from consilience.tasks.protocol import Array, checked_predictions
+
+
+@final
+class Team:
+    """Agents in the order of the roster, so that no number depends on the order in which they are listed.
+
+    `on_trained` is told the name of every agent that has trained.
+    """
+
+    def __init__(
+        self,
+        agents: Iterable[Agent],
+        roster: tuple[str, ...] = (),
+        on_trained: Callable[[str], None] = lambda name: None,
+    ) -> None:
+        given = list(agents)
+        self._agents = sorted(given, key=lambda agent: roster.index(agent.name)) if roster else given
+        self._on_trained = on_trained
+
+    def __iter__(self) -> Iterator[Agent]:
+        return iter(self._agents)
+
+    def __len__(self) -> int:
+        return len(self._agents)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all of them."""
+        return tuple(agent.name for agent in self._agents)
+
+    @property
+    def first(self) -> Agent:
+        """All have the same task and outputs as this one."""
+        return self._agents[0]
+
+    def train(self, shared: Array, labels: Mapping[str, Array], lam: float) -> dict[str, Losses]:
+        """One round of local training of everyone on its private data and its pseudo-labels, where it has some."""
+        from consilience.agents.batched import train_all
+
+        return train_all(self._agents, shared, labels, lam, self._on_trained)
+
+    def each(self, train: Callable[[Agent], Losses]) -> dict[str, Losses]:
+        """One round of local training of everyone, one after another, in another way."""
+        losses = {}
+        for agent in self._agents:
+            losses[agent.name] = train(agent)
+            self._on_trained(agent.name)
+        return losses
+
+    def published(self, shared: Array) -> dict[str, Array]:
+        """What everyone says of the shared data, checked."""
+        return {
+            agent.name: checked_predictions(
+                agent.name, published(agent, shared), len(shared), agent.outputs, agent.task
+            )
+            for agent in self._agents
+        }

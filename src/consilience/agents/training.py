@@ -1,0 +1,22 @@
+"""How built-in networks train: the table [training] of the settings."""
+
+from dataclasses import dataclass
+
+from consilience.options import check_options, option
+
+
+@dataclass(frozen=True)
+class Training:
+    """Local training of torch models. Estimators of scikit-learn are refitted in every round."""
+
+    epochs: int = option(5, "passes over the private data per round", at_least=1)
+    batch: int = option(64, "private samples per step", at_least=1)
+    shared_batch: int = option(256, "shared samples per step", at_least=1)
+    lr: float = option(0.005, "learning rate of Adam", above=0)
+    batched: bool = option(True, "train small models of one architecture together: faster, equal up to rounding")
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+DEFAULT = Training()

@@ -1,0 +1,63 @@
+"""The program: all commands, and how it ends. Heavy modules are imported only when a command runs."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+
+import typer
+
+from consilience.cli import reproduce, runs, sites
+from consilience.cli.screen import end_with_error
+from consilience.errors import ConsilienceError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help=(
+        "Collaborative learning via prediction consensus: agents with private data and models of any kind make "
+        "each other better by exchanging predictions on shared unlabelled data. No data and no weights are sent.\n\n"
+        "Start with [bold]consilience run[/bold]."
+    ),
+)
+_COMMANDS: list[Callable[..., None]] = [runs.run, runs.compare, reproduce.reproduce, runs.report, runs.presets]
+_COMMANDS += [sites.keys, sites.agent, sites.doctor, sites.predict]
+for _command in _COMMANDS:
+    app.command()(_command)
+app.add_typer(sites.federation, name="federation")
+
+
+def main() -> None:
+    """The program. Errors that the user can mend are one sentence; Ctrl-C and a request to end are no errors."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        _under_torchrun() if "RANK" in os.environ else app()
+    except ConsilienceError as error:
+        end_with_error(str(error))
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        end_with_error(f"{where}{error.strerror or error}. Finished rounds are saved; mend this and resume.")
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _under_torchrun() -> None:
+    """Of the processes that torchrun started, the first one does what the user asked for, and the others its work."""
+    from consilience.workers.jobs import under_torchrun
+
+    if not under_torchrun():
+        app()
+    from consilience.workers.torchrun import dismiss, follow
+
+    if os.environ["RANK"] != "0":
+        follow()
+        return
+    try:
+        app()
+    except SystemExit as end:
+        if not end.code:
+            dismiss()
+        raise

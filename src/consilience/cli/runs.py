@@ -1,0 +1,195 @@
+"""Experiments: run, compare, report, presets."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from consilience.cli.screen import (
+    RUNS,
+    Changes,
+    DataDir,
+    Out,
+    Overwrite,
+    Resume,
+    Source,
+    Workers,
+    chosen_settings,
+    console,
+    end_stopped,
+    parsed_changes,
+    print_list,
+    set_data_dir,
+)
+
+if TYPE_CHECKING:
+    from consilience.runtime.run import Run
+    from consilience.workers.job import Job
+
+
+def run(
+    source: Source = None,
+    changes: Changes = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of everything random; short for --set seed=N.")] = None,
+    out: Out = None,
+    resume: Resume = False,
+    overwrite: Overwrite = False,
+    workers: Workers = 0,
+    data_dir: DataDir = None,
+) -> None:
+    """Run one experiment: a method, and beside it the agents alone and with naive trust.
+
+    Without arguments: ten agents with five kinds of models read handwritten digits, two of them with wrong labels.
+    Writes a run folder with the settings, metrics, trust matrices, checkpoints and a report to open in a browser.
+
+    Examples:
+
+      consilience run
+
+      consilience run digits-mlp --seed 3 --set rounds=20 --out runs/mine
+
+      consilience run --resume --out runs/mine
+    """
+    with console.status("Loading ..."):
+        from consilience.cli.progress import Progress
+        from consilience.experiments.run import run_experiment
+        from consilience.runtime.folders import claim_folder, last_folder, next_folder
+        from consilience.settings.presets import DEFAULT, settings_of
+        from consilience.settings.settings import changed
+
+    set_data_dir(data_dir)
+    name = Path(source or DEFAULT).stem
+    folder = out or (last_folder(RUNS, name) if resume else next_folder(RUNS, name))
+    if resume and source is None and folder.is_dir():
+        settings = changed(settings_of(folder), parsed_changes(changes, seed))
+    else:
+        settings = chosen_settings(source, changes, seed)
+    claim_folder(folder, resume, overwrite)
+    try:
+        with Progress(
+            console, settings.run.rounds, 1 + len(settings.run.references), lambda job: job.method
+        ) as progress:
+            finished = run_experiment(settings, folder, workers, progress.show)
+    except KeyboardInterrupt:
+        end_stopped(f"consilience run --resume --out {folder}")
+    from consilience.report.page import write_page
+
+    page = write_page(finished, folder / "report.html")
+    _print_run(finished)
+    console.print(f"Report: {page}", soft_wrap=True, highlight=False)
+
+
+def compare(
+    source: Source = None,
+    methods: Annotated[
+        str, typer.Option(help="dynamic, static, every-K, naive, alone, fedavg, fedprox(mu=0.1), scaffold, feddyn, ...")
+    ] = "dynamic,static,naive,alone",
+    seeds: Annotated[str, typer.Option(help="Numbers and ranges, such as 0-4 or 1,3,5.")] = "0-4",
+    score: Annotated[
+        str,
+        typer.Option(help="A column of metrics.parquet. Default: the task's first score, NAME_target."),
+    ] = "",
+    changes: Changes = None,
+    out: Out = None,
+    resume: Resume = False,
+    overwrite: Overwrite = False,
+    workers: Workers = 0,
+    data_dir: DataDir = None,
+) -> None:
+    """Compare methods over seeds, on identical splits and initial models.
+
+    Prints the mean over agents with good labels, the worst agent, the gain over training alone and the difference
+    to the first method, with paired 95 % confidence intervals. Writes the same as compare.md, compare.tex and
+    compare.csv.
+
+    Example:
+
+      consilience compare digits --methods dynamic,naive,alone --seeds 0-4
+    """
+    with console.status("Loading ..."):
+        from consilience.cli.progress import Progress
+        from consilience.experiments.compare import compare as run_all
+        from consilience.experiments.compare import parse_seeds, summarise
+        from consilience.methods import method_named
+        from consilience.report.tables import compare_grid
+        from consilience.runtime.folders import claim_folder, last_folder, next_folder
+        from consilience.settings.presets import DEFAULT
+
+    set_data_dir(data_dir)
+    settings = chosen_settings(source, changes, None)
+    chosen, numbers = split_names(methods), parse_seeds(seeds)
+    name = f"compare-{Path(source or DEFAULT).stem}"
+    folder = out or (last_folder(RUNS, name) if resume else next_folder(RUNS, name))
+    for method in chosen:
+        method_named(method, settings.method)
+    claim_folder(folder, resume, overwrite)
+    try:
+        runs, label = len(chosen) * len(numbers), lambda job: f"{job.method}, seed {job.settings.run.seed}"
+        with Progress(console, settings.run.rounds, runs, label) as progress:
+            compared = run_all(settings, chosen, numbers, folder, workers, progress.show)
+    except KeyboardInterrupt:
+        end_stopped(f"the same command, with --resume --out {folder}")
+    grid = compare_grid(summarise(compared, score), score or compared.default_score, len(numbers))
+    (folder / "compare.md").write_text(f"{grid.title}\n\n{grid.markdown()}")
+    (folder / "compare.tex").write_text(grid.latex())
+    compared.table.to_csv(folder / "compare.csv", index=False)
+    console.print(grid.for_screen())
+    console.print(f"Written: {folder}/compare.md, compare.tex, compare.csv", soft_wrap=True, highlight=False)
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.")],
+) -> None:
+    """Print the tables of a finished run and write its report.html again."""
+    with console.status("Loading ..."):
+        from consilience.report.page import write_page
+        from consilience.report.theory import findings
+        from consilience.runtime.run import load_run
+
+        finished = load_run(folder)
+        page = write_page(finished, folder / "report.html")
+    _print_run(finished)
+    for sentence in findings(finished):
+        console.print(f"- {sentence}", highlight=False)
+    console.print(f"Report: {page}", soft_wrap=True, highlight=False)
+
+
+def presets(
+    settings: Annotated[bool, typer.Option("--settings", help="List every setting with its default.")] = False,
+) -> None:
+    """List the presets, or with --settings everything that can be set."""
+    from consilience.settings.presets import preset_names, preset_text
+    from consilience.settings.settings import Settings
+
+    if settings:
+        console.print(Settings().to_toml(), end="", highlight=False, markup=False, soft_wrap=True)
+        return
+    print_list({name: preset_text(name).splitlines()[0].removeprefix("# ") for name in preset_names()})
+
+
+def _print_run(finished: "Run") -> None:
+    from consilience.report.tables import means_grid, run_grid, weights_sentence
+
+    console.print(run_grid(finished).for_screen())
+    console.print(means_grid(finished).for_screen())
+    console.print(weights_sentence(finished), highlight=False)
+
+
+def _method(job: "Job") -> str:
+    return job.method
+
+
+def split_names(text: str) -> list[str]:
+    """Names separated by commas; a comma in brackets separates options.
+
+    >>> split_names("dynamic, fedprox(mu=0.1, keep_optimizer=true),alone")
+    ['dynamic', 'fedprox(mu=0.1, keep_optimizer=true)', 'alone']
+    """
+    names, depth = [""], 0
+    for sign in text:
+        depth += (sign == "(") - (sign == ")")
+        if sign == "," and not depth:
+            names.append("")
+        else:
+            names[-1] += sign
+    return [name.strip() for name in names if name.strip()]

@@ -1,0 +1,85 @@
+"""What commands share: where they print, how options are called, and how they end."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+
+from consilience.errors import ConsilienceError
+from consilience.places import DATA_VARIABLE
+
+if TYPE_CHECKING:
+    from consilience.settings.settings import Settings
+
+console = Console()
+RUNS = Path("runs")
+
+Source = Annotated[
+    str | None,
+    typer.Argument(metavar="[PRESET | FILE.toml]", help="A preset (see `consilience presets`) or a TOML file."),
+]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; may be given often. Example: --set lam=1"),
+]
+Out = Annotated[Path | None, typer.Option("--out", metavar="FOLDER", help="Where to write. Default: runs/NAME-1, ...")]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on where an interrupted run stopped.")]
+Workers = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        help="Processes; runs go side by side, or agents of one are spread. Default: as many as pay off, of the cores.",
+    ),
+]
+DataDir = Annotated[
+    Path | None,
+    typer.Option("--data-dir", metavar="FOLDER", help="Real data, laid out as on the hub. Default: $CONSILIENCE_DATA."),
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing run folder.")]
+
+
+def print_list(entries: dict[str, str]) -> None:
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2))
+    for name, meaning in entries.items():
+        table.add_row(f"[bold]{name}[/bold]", meaning)
+    console.print(table, highlight=False)
+
+
+def print_written(paths: "list[Path]") -> None:
+    console.print(f"Written: {', '.join(str(path) for path in paths)}", soft_wrap=True, highlight=False)
+
+
+def set_data_dir(folder: Path | None) -> None:
+    if folder is not None:
+        if not folder.is_dir():
+            raise ConsilienceError(f"--data-dir {folder} is not a folder.")
+        os.environ[DATA_VARIABLE] = str(folder.resolve())
+
+
+def parsed_changes(changes: list[str] | None, seed: int | None) -> dict[str, Any]:
+    from consilience.settings.settings import parse_change
+
+    return dict(parse_change(text) for text in changes or []) | ({} if seed is None else {"run.seed": seed})
+
+
+def chosen_settings(source: str | None, changes: list[str] | None, seed: int | None) -> "Settings":
+    from consilience.settings.presets import DEFAULT, read_settings
+
+    return read_settings(source or DEFAULT, parsed_changes(changes, seed))
+
+
+def end_stopped(how: str) -> NoReturn:
+    console.print(f"Stopped. Every finished round is saved. Go on with: {how}", soft_wrap=True, highlight=False)
+    sys.exit(130)
+
+
+def end_with_error(message: str) -> NoReturn:
+    from rich.markup import escape
+
+    Console(stderr=True).print(f"[bold red]error:[/bold red] {escape(message)}", highlight=False, soft_wrap=True)
+    sys.exit(2)

@@ -1,0 +1,206 @@
+"""The commands of an organisation: keys, federation, agent, doctor."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from consilience.errors import ConsilienceError
+
+if TYPE_CHECKING:
+    from consilience.federation.peers.doctor import Finding
+
+console = Console()
+federation = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="A federation of organisations.")
+SiteFile = Annotated[Path, typer.Option("--site", metavar="FILE", help="This site's site.toml.")]
+
+
+def keys(
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="The site's name in the federation.")],
+    address: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where peers reach this site.")],
+    out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="The site's folder. Default: AGENT.")] = None,
+    trial_ca: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="For trials: a CA that issues the TLS certificate; made if missing."),
+    ] = None,
+) -> None:
+    """Make a site's signing key and, for trials, its TLS certificate.
+
+    Private keys are readable by you alone and never leave. Send member.toml, which is public, to whoever writes the
+    federation file. A site with a PKI brings its own certificate, with the agent's name as common name.
+
+    Example:
+
+      consilience keys cleveland --address cleveland.example:7447 --trial-ca trial-ca
+    """
+    from consilience.federation.membership import make_keys
+
+    written = make_keys(out or Path(agent), agent, address, trial_ca)
+    console.print(f"Written: {', '.join(map(str, written))}", soft_wrap=True, highlight=False)
+
+
+@federation.command("new")
+def new(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The federation's name.")],
+    members: Annotated[list[Path], typer.Argument(metavar="MEMBER...", help="The member.toml of every site.")],
+    shared: Annotated[Path, typer.Option(metavar="FILE", help="The shared data: npz (x), npy, csv or parquet.")],
+    classes: Annotated[str, typer.Option(help="Class names in order, separated by commas.")],
+    deadline: Annotated[float, typer.Option(help="Seconds after which a round closes without the missing.")] = 600.0,
+    quorum: Annotated[int | None, typer.Option(help="Agents needed in a round. Default: two thirds.")] = None,
+    changes: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, such as rounds=20.")
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write.")] = Path("federation.toml"),
+) -> None:
+    """Write the federation file that every site holds in the same form.
+
+    Example:
+
+      consilience federation new heart */member.toml --shared shared.csv --classes healthy,ill --set rounds=20
+    """
+    from consilience.federation.membership import new_federation
+    from consilience.runtime.checkpoint import write_atomically
+    from consilience.settings.settings import parse_change
+
+    if out.exists():
+        raise ConsilienceError(f"{out} exists and is not overwritten. Choose another --out.")
+    names = [part.strip() for part in classes.split(",")]
+    agreed = new_federation(
+        name, shared, names, members, dict(parse_change(text) for text in changes or []), deadline, quorum
+    )
+    write_atomically(out, agreed.to_toml().encode())
+    console.print(
+        f"Written: {out}, for {len(agreed.roster)} sites, quorum {agreed.quorum}. Give every site this file and the "
+        f"shared data. Identity: {agreed.identity().hex()[:16]}",
+        soft_wrap=True,
+        highlight=False,
+    )
+
+
+@federation.command("try")
+def trial(
+    data_dir: Annotated[
+        Path | None, typer.Option("--data-dir", metavar="FOLDER", help="Real data. Default: $CONSILIENCE_DATA.")
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write.")] = Path("runs/federation"),
+) -> None:
+    """Four sites as four processes on this machine, from keys to report.
+
+    With the heart-disease data four hospitals, otherwise four agents reading digits; each with its own kind of model.
+    """
+    from consilience.federation.trial import try_federation
+
+    with console.status("Making keys and data ...") as status:
+        runs = try_federation(
+            data_dir, out, lambda who, text: console.print(f"[bold]{who}[/bold]: {text}", highlight=False), status.stop
+        )
+    from consilience.report.tables import site_grid
+
+    console.print(site_grid(runs).for_screen())
+    console.print(f"Reports: {out}/SITE/run/report.html; audit logs: {out}/SITE/run/audit.jsonl", highlight=False)
+
+
+def agent(site: SiteFile = Path("site.toml")) -> None:
+    """Take part in a federation with this site's own data and model.
+
+    After an interruption the same command resumes: the site goes on from its last round, or takes up the round in
+    which its peers are.
+    """
+    with console.status("Loading ..."):
+        from consilience.federation.site import prepare, run_site
+        from consilience.report.page import write_page
+        from consilience.report.tables import site_grid
+        from consilience.runtime.run import is_finished, load_run
+
+        prepared = prepare(site)
+    name = prepared.site.agent
+    if is_finished(prepared.out) and (prepared.out / "federation.toml").is_file():
+        finished = load_run(prepared.out)
+        _say(name, f"this run is finished: {prepared.out}")
+    else:
+        rounds = prepared.settings.run.rounds
+
+        def on_round(number: int, means: dict[str, float]) -> None:
+            known = [f"{key} {means[key]:.3f}" for key in ("accuracy_own", "accuracy_target") if means[key] >= 0]
+            _say(name, f"round {number} of {rounds} done{': ' if known else ''}{', '.join(known)}")
+
+        try:
+            finished = run_site(prepared, lambda text: _say(name, text), on_round)
+        except KeyboardInterrupt:
+            _say(name, "stopped. Every finished round is saved; the same command goes on.")
+            sys.exit(130)
+    page = write_page(finished, prepared.out / "report.html")
+    console.print(site_grid({name: finished}).for_screen())
+    console.print(f"Report: {page}", soft_wrap=True, highlight=False)
+
+
+def predict(
+    samples: Annotated[Path, typer.Argument(metavar="FILE", help="Samples: csv, parquet, npz (x) or npy.")],
+    site: SiteFile = Path("site.toml"),
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write.")] = Path("predictions.csv"),
+) -> None:
+    """Predict with the model that this site's part in a federation has improved."""
+    with console.status("Predicting ..."):
+        import pandas as pd
+
+        from consilience.federation.site import predict as predicted
+        from consilience.federation.site import prepare
+
+        prepared = prepare(site)
+        f = predicted(prepared, samples)
+        pd.DataFrame(f, columns=list(prepared.federation.classes)).to_csv(out, index=False)
+    console.print(f"Written: {out}, {len(f)} samples", soft_wrap=True, highlight=False)
+
+
+def doctor(
+    site: SiteFile = Path("site.toml"),
+    seconds: Annotated[float, typer.Option(help="How long to wait for answers.")] = 8.0,
+) -> None:
+    """Check this site and its peers before a run. Peers answer while their agent or their doctor runs."""
+    import tempfile
+
+    with console.status("Asking peers ..."):
+        from consilience.federation.peers.audit import AuditLog
+        from consilience.federation.peers.doctor import examine
+        from consilience.federation.site import prepare
+
+        prepared = prepare(site)
+        with tempfile.TemporaryDirectory() as scratch:
+            log = AuditLog(Path(scratch) / "audit.jsonl")
+            try:
+                mesh = prepared.mesh(Path(scratch), log, lambda text: None)
+            except ConsilienceError:
+                mesh = prepared.mesh(Path(scratch), log, lambda text: None, listen="")
+            try:
+                findings = examine(prepared.federation, prepared.site.agent, prepared.tls, mesh, seconds)
+            finally:
+                mesh.close()
+                log.close()
+    _print_findings(prepared.site.agent, findings)
+    if not all(one.good for one in findings):
+        sys.exit(1)
+
+
+def _print_findings(me: str, findings: "list[Finding]") -> None:
+    from rich.table import Table
+
+    table = Table(title=f"{me}: own files in order. Its peers:", title_justify="left")
+    for column in ("peer", "reachable", "certificate", "clock", "federation file and shared data"):
+        table.add_column(column)
+    for one in findings:
+        until = f"valid until {one.certificate.ends:%Y-%m-%d %H:%M} UTC" if one.certificate else "-"
+        agrees = one.federation and f"differs: {one.federation}"
+        table.add_row(
+            one.agent,
+            one.reachable or f"yes, {one.address}",
+            one.certificate_problem or until,
+            "-" if one.clock is None else f"{one.clock:+.2f} s",
+            agrees or ("same" if one.answered else "no answer"),
+        )
+    console.print(table)
+
+
+def _say(who: str, text: str) -> None:
+    console.print(f"{who}: {text}", soft_wrap=True, highlight=False, markup=False)

@@ -1,0 +1,28 @@
+"""What agents hold and what is shared: the table [data] of the settings."""
+
+from dataclasses import dataclass
+
+from consilience.options import check_options, option
+
+
+@dataclass(frozen=True)
+class Data:
+    """What the agents hold, and what is shared."""
+
+    dataset: str = option(
+        "digits", "digits | breast-cancer | heart-disease | cifar10 | cifar100 | fed-isic2019 | polynomial | ..."
+    )
+    limit: int = option(0, "samples of each class to use, within each hospital; 0 for all", at_least=0)
+    side: int = option(0, "height and width that images are brought to; 0 for the dataset's own", at_least=0)
+    partition: str = option(
+        "dirichlet", "dirichlet | iid | natural (one agent per hospital)", one_of=("dirichlet", "iid", "natural")
+    )
+    alpha: float = option(1.0, "of the Dirichlet split: small, few classes per agent", above=0)
+    low_quality: tuple[int, ...] = option((), "agents whose training labels are all shifted")
+    target_fraction: float = option(0.25, "held out to measure on the target domain", above=0, below=1)
+    test_fraction: float = option(0.2, "of each agent's data, held out to measure on its own domain", above=0, below=1)
+    shared_per_agent: int = option(30, "samples each agent contributes to the shared data", at_least=1)
+    shared_balanced: bool = option(False, "choose them so that the classes of the shared data are even")
+
+    def __post_init__(self) -> None:
+        check_options(self)

@@ -1,0 +1,1 @@
+"""Datasets under their names: a file registers its own."""

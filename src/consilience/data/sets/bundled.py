@@ -1,0 +1,38 @@
+"""Datasets inside scikit-learn."""
+
+import numpy as np
+
+from consilience.data.datasets import Array, Dataset, Request, Size, dataset
+
+
+@dataset("digits", Size(1797, 10, 64))
+def digits(request: Request) -> Dataset:
+    """Handwritten digits, 1797 images of 8x8 pixels scaled to [-1, 1] (UCI, E. Alpaydin)."""
+    x, y = _digits()
+    return Dataset(x, y, tuple("0123456789"))
+
+
+@dataset("digit-properties", Size(1797, 1, 64))
+def digit_properties(request: Request) -> Dataset:
+    """The same images with four labels each: whether the digit is even, prime, above four, and has a closed loop."""
+    x, y = _digits()
+    digits_with = {"even": (0, 2, 4, 6, 8), "prime": (2, 3, 5, 7), "above four": (5, 6, 7, 8, 9), "loop": (0, 6, 8, 9)}
+    labels = np.stack([np.isin(y, chosen) for chosen in digits_with.values()], axis=1).astype(np.int64)
+    return Dataset(x, labels, tuple(digits_with), task="multilabel")
+
+
+@dataset("breast-cancer", Size(569, 2, 30))
+def breast_cancer(request: Request) -> Dataset:
+    """Wisconsin breast cancer, 569 patients, 30 standardised features (UCI, W. Wolberg)."""
+    from sklearn.datasets import load_breast_cancer
+
+    bunch = load_breast_cancer()
+    x = (bunch.data - bunch.data.mean(axis=0)) / bunch.data.std(axis=0)
+    return Dataset(x.astype(np.float32), bunch.target, tuple(str(n) for n in bunch.target_names))
+
+
+def _digits() -> tuple[Array, Array]:
+    from sklearn.datasets import load_digits
+
+    x, y = load_digits(return_X_y=True)
+    return (x / 8 - 1).astype(np.float32).reshape(-1, 1, 8, 8), y

@@ -1,0 +1,31 @@
+"""Real data from the Hugging Face hub, or a local folder in its layout; and the UCI heart patients."""
+
+import numpy as np
+
+from consilience.data import hub
+from consilience.data.datasets import Dataset, Request, Size, dataset
+
+
+def _register(name: str, size: Size) -> None:
+    @dataset(name, size, sizes=True)
+    def images(request: Request) -> Dataset:
+        """Images scaled from bytes to [-1, 1]."""
+        found = hub.images(name, request.data_dir, request.limit, request.side)
+        x = np.multiply(found.x, np.float32(2 / 255), dtype=np.float32)
+        x -= 1
+        return Dataset(x, found.y, found.classes, found.groups, found.group_names)
+
+
+for _name, _size in {
+    "cifar10": Size(60000, 10, 3072),
+    "cifar100": Size(60000, 100, 3072),
+    "fed-isic2019": Size(23247, 48, 12288),
+}.items():
+    _register(_name, _size)
+
+
+@dataset(hub.HEART, Size(740, 8, 13))
+def heart_disease(request: Request) -> Dataset:
+    """Heart patients of four hospitals."""
+    x, y, groups = hub.heart_disease(request.data_dir)
+    return Dataset(x, y, ("healthy", "diseased"), groups, hub.HOSPITALS)

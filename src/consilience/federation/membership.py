@@ -1,0 +1,119 @@
+"""How a federation comes about: each site makes its keys, one of them writes the file that all agree on."""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from consilience import toml
+from consilience.data.files import read_features
+from consilience.errors import ConsilienceError
+from consilience.federation.peers import keys
+from consilience.federation.peers.federation import (
+    Federation,
+    Member,
+    check_member,
+    default_quorum,
+    fingerprint,
+    parse_member,
+)
+from consilience.options import differences, flat, to_table
+from consilience.runtime.checkpoint import write_atomically
+from consilience.settings.settings import Settings, agreed, changed
+
+_SITE = """# What this site needs to take part. Paths are relative to this file.
+agent = "{agent}"
+federation = "federation.toml"
+shared = "shared.npz"
+out = "run"
+
+signing_key = "keys/signing.key"
+tls_key = "keys/tls.key"
+tls_certificate = "keys/tls.crt"
+ca = "keys/ca.crt"
+
+# Either a Python file of yours with a function make_agent(name, classes, seed) that returns the agent:
+# python = "agent.py"
+# or a built-in model (logistic, forest, boosting, neighbours, mlp, linear, cnn, ...) and a csv, parquet or npz file:
+model = "forest"
+data = "patients.csv"
+label = "label"
+standardise = true  # by mean and deviation of the shared data
+"""
+
+
+def make_keys(folder: Path, agent: str, address: str, authority: Path | None = None) -> list[Path]:
+    """A site's folder: keys/signing.key, the public member.toml, and a site.toml to fill in.
+
+    With an `authority` for trials, which is made if it does not exist, also keys/tls.key, tls.crt and ca.crt.
+    """
+    check_member(Member(agent, address, agent, "00" * 32))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "keys").mkdir(mode=0o700, exist_ok=True)
+    public = keys.new_signing_key(folder / "keys" / "signing.key")
+    member = Member(agent, address, agent, public)
+    written = [folder / "keys" / "signing.key", folder / "member.toml", folder / "site.toml"]
+    if authority is not None:
+        if not (authority / "ca.key").is_file():
+            keys.new_authority(authority)
+            written.append(authority / "ca.key")
+        keys.issue_certificate(authority, folder / "keys", agent, member.host)
+        written += [folder / "keys" / "tls.key", folder / "keys" / "tls.crt"]
+    write_atomically(folder / "member.toml", toml.dump(asdict(member)).encode())
+    if not (folder / "site.toml").exists():
+        write_atomically(folder / "site.toml", _SITE.format(agent=agent).encode())
+    return written
+
+
+def new_federation(
+    name: str,
+    shared: Path,
+    classes: Sequence[str],
+    members: Sequence[Path],
+    changes: dict[str, Any],
+    deadline: float,
+    quorum: int | None = None,
+) -> Federation:
+    """A federation of the members whose public files are given. `changes` are settings that differ from the default."""
+    settings = changed(Settings(), changes)
+    differing = differences(to_table(Settings()), to_table(settings))
+    known = flat(agreed(settings))
+    unknown = [one.key for one in differing if one.key not in known]
+    if unknown:
+        raise ConsilienceError(f"{unknown[0]!r} is not for a federation to agree on. Settings are: {', '.join(known)}.")
+    return federation_of(name, shared, classes, members, settings, deadline, quorum)
+
+
+def federation_of(
+    name: str,
+    shared: Path,
+    classes: Sequence[str],
+    members: Sequence[Path],
+    settings: Settings,
+    deadline: float,
+    quorum: int | None = None,
+) -> Federation:
+    """A federation with these settings, as far as they are for a federation to agree on."""
+    if not settings.method.uses_shared:
+        raise ConsilienceError(
+            f"{settings.method.title} exchanges no predictions. Use dynamic, static, every-K or naive."
+        )
+    x, _ = read_features(shared)
+    roster = []
+    for path in members:
+        try:
+            roster.append(parse_member(path.read_text(), str(path)))
+        except OSError as error:
+            raise ConsilienceError(f"{path} cannot be read: {error.strerror}.") from error
+    return Federation(
+        name=name,
+        id=secrets.token_hex(8),
+        classes=tuple(classes),
+        shared_samples=len(x),
+        shared=fingerprint(x),
+        deadline=deadline,
+        quorum=default_quorum(len(roster)) if quorum is None else quorum,
+        settings=agreed(settings),
+        roster=tuple(roster),
+    )

@@ -1,0 +1,294 @@
+"""One organisation's part of a federation: its site.toml, its agent, and its run."""
+
+import os
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from consilience import toml
+from consilience.agents.protocol import Agent, lacks
+from consilience.core.streams import stream
+from consilience.data.files import read_features, read_labelled
+from consilience.errors import ConsilienceError
+from consilience.federation.peers import keys
+from consilience.federation.peers.audit import AuditLog
+from consilience.federation.peers.federation import Federation, fingerprint, read_federation
+from consilience.federation.peers.link import Tls
+from consilience.federation.peers.mesh import Mesh, Say
+from consilience.options import check_options, from_table, option
+from consilience.plugins import load_plugin
+from consilience.runtime import checkpoint
+from consilience.runtime.checkpoint import write_atomically
+from consilience.runtime.driver import OnRound, run_rounds
+from consilience.runtime.history import Evaluation
+from consilience.runtime.run import Run
+from consilience.runtime.summary import Summary, known_elsewhere, summarised
+from consilience.settings.presets import write_config
+from consilience.settings.settings import Settings
+from consilience.settings.wiring import agent_for
+from consilience.tasks.protocol import Array
+
+
+@dataclass(frozen=True)
+class Site:
+    """The content of site.toml. Paths are relative to that file."""
+
+    agent: str = option(meaning="the name in the roster")
+    federation: str = option("federation.toml", "the federation file")
+    shared: str = option("shared.npz", "the shared data: npz (x), npy, csv or parquet")
+    out: str = option("run", "the run folder")
+    signing_key: str = option("keys/signing.key", "signs what is published")
+    tls_key: str = option("keys/tls.key", "of the TLS certificate")
+    tls_certificate: str = option("keys/tls.crt", "the TLS certificate")
+    ca: str = option("keys/ca.crt", "the CA that all members' certificates come from")
+    listen: str = option("", "host:port to listen at, where that is not the address in the roster")
+    python: str = option("", "a Python file with a function make_agent(name, classes, seed) that returns the agent")
+    model: str = option("", "or a built-in model, with `data`")
+    data: str = option("", "private training data: npz (x, y), csv or parquet")
+    label: str = option("label", "the column of `data` that holds the class")
+    test: str = option("", "private test data in the same form; without it a fifth of `data`")
+    target: str = option("", "labelled data of the target domain, if the site has some, to measure on")
+    standardise: bool = option(False, "scale features by mean and deviation of the shared data")
+    device: str = option("cpu", "where a built-in torch model trains", one_of=("cpu", "cuda"))
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Everything a site needs, read and checked."""
+
+    site: Site
+    folder: Path
+    federation: Federation
+    settings: Settings
+    shared: Array
+    columns: list[str]
+    """Names of the shared data's columns, if they have any."""
+    tls: Tls
+
+    def features(self, x: Array) -> Array:
+        """Samples as the site's model takes them."""
+        return scaled(x, self.shared) if self.site.standardise else x
+
+    def path(self, name: str) -> Path:
+        """A path in site.toml."""
+        return self.folder / name
+
+    @property
+    def out(self) -> Path:
+        """The run folder."""
+        return self.path(self.site.out)
+
+    def mesh(self, out: Path, audit: AuditLog, say: Say, listen: str | None = None) -> Mesh:
+        """The site's place among its peers."""
+        place = self.site.listen or self.federation.member(self.site.agent).address
+        signing = keys.read_signing_key(self.path(self.site.signing_key))
+        return Mesh(
+            self.federation, self.site.agent, signing, self.tls, out, audit, say, place if listen is None else listen
+        )
+
+
+def prepare(path: Path) -> Prepared:
+    """Reads site.toml and what it names, and checks that this site is the one in the roster."""
+    site = read_site(path)
+    folder = path.parent
+    federation = read_federation(folder / site.federation)
+    member = federation.member(site.agent)
+    signing = folder / site.signing_key
+    tls = Tls(*((folder / name).resolve() for name in (site.tls_key, site.tls_certificate, site.ca)))
+    for secret in (signing, tls.key):
+        _check_private(secret)
+    if keys.public_key(keys.read_signing_key(signing)) != member.key:
+        raise ConsilienceError(
+            f"{signing} is not the key that the federation file has for {site.agent}. "
+            "Use the key whose public part is there, or agree on a new file."
+        )
+    certificate = keys.read_certificate(tls.certificate)
+    if certificate.name != member.certificate:
+        raise ConsilienceError(
+            f"{tls.certificate} is the certificate of {certificate.name!r}, but the federation file has "
+            f"{member.certificate!r} for {site.agent}."
+        )
+    problem = certificate.problem(datetime.now(UTC))
+    if problem:
+        raise ConsilienceError(f"the certificate {tls.certificate} {problem}. Get a new one from your CA.")
+    keys.read_certificate(tls.authority)
+    shared, columns = read_features(folder / site.shared)
+    if fingerprint(shared) != federation.shared:
+        raise ConsilienceError(
+            f"the shared data in {folder / site.shared} are not those of the federation file "
+            f"({fingerprint(shared)[:12]} instead of {federation.shared[:12]}, shape {shared.shape}). "
+            "All sites need the same samples in the same order; get the file again."
+        )
+    settings = federation.agreed()
+    settings = replace(settings, run=replace(settings.run, device=site.device))
+    return Prepared(site, folder, federation, settings, shared, columns, tls)
+
+
+def read_site(path: Path) -> Site:
+    """The content of a site.toml."""
+    site = from_table(Site, toml.read(path, advice="`consilience keys` writes one."), str(path))
+    if bool(site.python) == bool(site.model):
+        raise ConsilienceError(f"{path}: name either a file `python` that makes the agent, or a built-in `model`.")
+    return site
+
+
+def run_site(prepared: Prepared, say: Say, on_round: OnRound = lambda number, means: None) -> Run:
+    """Takes part in the federation: waits for peers, runs the rounds, and writes the run folder."""
+    out, federation = prepared.out, prepared.federation
+    _claim(prepared)
+    agent, evaluation = build_site_agent(prepared)
+    settings = prepared.settings
+    write_config(settings, out)
+    audit = AuditLog(out / "audit.jsonl")
+    audit.add("start", agent=agent.name, federation=federation.identity().hex(), shared=federation.shared)
+    mesh = prepared.mesh(out, audit, say)
+    try:
+        if checkpoint.last_round(out / "checkpoint") < settings.run.rounds:
+            mesh.meet()
+        run = run_rounds(
+            [agent],
+            prepared.features(prepared.shared),
+            mesh,
+            settings.method,
+            _summary(prepared, agent),
+            evaluation,
+            folder=out,
+            threads=settings.run.threads,
+            on_round=on_round,
+        )
+        mesh.finish()
+    except ConsilienceError as error:
+        audit.add("stopped", reason=str(error))
+        raise
+    except OSError as error:
+        with suppress(OSError):
+            audit.add("stopped", reason=str(error))
+        raise ConsilienceError(
+            f"{out} cannot be written to: {error.strerror}. Mend this; the same command goes on from the last round."
+        ) from error
+    finally:
+        mesh.close()
+        audit.close()
+    return run
+
+
+def predict(prepared: Prepared, path: Path) -> Array:
+    """Class probabilities (samples, classes) of the site's improved model for the samples in a file."""
+    done, arrays, _ = checkpoint.read(prepared.out / "checkpoint")
+    if not done:
+        raise ConsilienceError(f"{prepared.out} holds no trained model yet. Run `consilience agent` first.")
+    agent, _ = build_site_agent(prepared)
+    agent.restore(checkpoint.part(arrays, f"agent/{agent.name}/"), prepared.features(prepared.shared))
+    x, _ = read_features(path, prepared.columns)
+    return agent.predict(prepared.features(x))
+
+
+def build_site_agent(prepared: Prepared) -> tuple[Agent, Evaluation]:
+    """The site's agent, and the data it is measured on."""
+    site, classes = prepared.site, prepared.federation.classes
+    target = None
+    if site.target:
+        target = _labelled(prepared, site.target)
+    if site.python:
+        own = {site.agent: _labelled(prepared, site.test)} if site.test else {}
+        return _own_agent(prepared), Evaluation(target=target, own=own)
+    if not site.data:
+        raise ConsilienceError(f"the model {site.model!r} needs `data`, the site's private training data.")
+    x, y = _labelled(prepared, site.data)
+    if site.test:
+        test = _labelled(prepared, site.test)
+    else:
+        order = stream(prepared.settings.run.seed, "own test", site.agent).permutation(len(y))
+        held, kept = np.split(order, [len(y) // 5])
+        test, (x, y) = (x[held], y[held]), (x[kept], y[kept])
+    if x.shape[1:] != prepared.shared.shape[1:]:
+        raise ConsilienceError(
+            f"a sample of {site.data} has the shape {x.shape[1:]}, one of the shared data {prepared.shared.shape[1:]}. "
+            "Both need the same features in the same order."
+        )
+    agent = agent_for(prepared.settings, site.agent, site.model, x, y, len(classes))
+    return agent, Evaluation(target=target, own={site.agent: test})
+
+
+def _own_agent(prepared: Prepared) -> Agent:
+    path = prepared.path(prepared.site.python).resolve()
+    module = load_plugin(path)
+    make: Callable[..., Any] | None = getattr(module, "make_agent", None)
+    if make is None:
+        raise ConsilienceError(f"{path} has no function make_agent(name, classes, seed).")
+    name, classes = prepared.site.agent, prepared.federation.classes
+    agent: Agent = make(name, classes, prepared.settings.run.seed)
+    missing = lacks(agent, Agent)
+    if missing:
+        raise ConsilienceError(
+            f"make_agent in {path} returned {type(agent).__name__}, which is no agent: it lacks {', '.join(missing)}."
+        )
+    agent.name = name
+    if agent.task.name != "classification" or agent.outputs != len(classes):
+        raise ConsilienceError(f"the agent of {path} must predict the {len(classes)} classes {', '.join(classes)}.")
+    return agent
+
+
+def _labelled(prepared: Prepared, name: str) -> tuple[Array, Array]:
+    x, y = read_labelled(prepared.path(name), prepared.site.label, prepared.federation.classes, prepared.columns)
+    return prepared.features(x), y
+
+
+def scaled(x: Array, shared: Array) -> Array:
+    """`x` with the mean and deviation of the shared data taken out."""
+    mean, deviation = shared.mean(axis=0), shared.std(axis=0)
+    scaled_x: Array = ((x - mean) / np.where(deviation > 0, deviation, 1)).astype(np.float32)
+    return scaled_x
+
+
+def _summary(prepared: Prepared, agent: Agent) -> Summary:
+    federation, settings = prepared.federation, prepared.settings
+    return Summary(
+        method=settings.method.label,
+        title=settings.method.title,
+        task=agent.task.name,
+        rounds=settings.run.rounds,
+        warmup=settings.method.warmup,
+        shared_samples=federation.shared_samples,
+        agents=known_elsewhere(summarised([agent]), federation.names, len(federation.classes)),
+        classes=list(federation.classes),
+        dataset=federation.name,
+        seed=settings.run.seed,
+        data=federation.shared,
+        federation=federation.identity().hex(),
+    )
+
+
+def _claim(prepared: Prepared) -> None:
+    """The run folder holds the federation file it was begun with; with another one it is not gone on with."""
+    kept = prepared.out / "federation.toml"
+    if kept.is_file():
+        differing = read_federation(kept).differences(prepared.federation)
+        if differing:
+            raise ConsilienceError(
+                f"{prepared.out} was begun with another federation file; it differs in {'; '.join(differing)}. "
+                "Go on with the old file, or set `out` in site.toml to a new folder."
+            )
+        return
+    if prepared.out.is_dir() and any(not path.name.endswith(".part") for path in prepared.out.iterdir()):
+        raise ConsilienceError(f"{prepared.out} holds something else. Set `out` in site.toml to a new folder.")
+    prepared.out.mkdir(parents=True, exist_ok=True)
+    write_atomically(kept, prepared.federation.to_toml().encode())
+
+
+def _check_private(path: Path) -> None:
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise ConsilienceError(f"the key {path} cannot be read: {error.strerror}.") from error
+    if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise ConsilienceError(f"the private key {path} can be read by others. Run: chmod 600 {path}")

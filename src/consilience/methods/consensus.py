@@ -1,0 +1,189 @@
+"""Algorithm 1 of the paper: the only consensus loop, for simulation, cluster and deployment alike."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from consilience.agents.team import Team
+from consilience.core.labels import majority_labels, pseudo_labels
+from consilience.core.trust import restrict
+from consilience.core.wire import Wire
+from consilience.errors import ConsilienceError
+from consilience.methods import METHODS
+from consilience.methods.protocol import Exchange, Memory, Record, Round, Start
+from consilience.methods.trust import TRUST, trust_from, trust_table
+from consilience.methods.trust.protocol import Context, Trust, opinion
+from consilience.methods.trust.uniform import Uniform
+from consilience.options import check_options, option
+from consilience.tasks.protocol import Array, Task
+
+LABELS = ("soft", "majority")
+
+
+@METHODS.add("consensus")
+@final
+@dataclass(frozen=True)
+class Consensus:
+    """Collaborative learning via prediction consensus.
+
+    Rounds include the warm-up, in which agents train alone (lambda 0). Everyone uses what was published, the agent
+    itself included. `trust` is a rule, or any function (predictions) -> matrix; by default that of the task.
+    """
+
+    warmup: int = option(5, "rounds of training alone before the first exchange", at_least=0)
+    lam: float = option(0.5, "weight of the disagreement with the pseudo-labels", at_least=0)
+    schedule: str = option("dynamic", "trust is made dynamic (every round) | every-K (rounds) | static (once)")
+    labels: str = option("soft", "soft | majority (one hard vote per agent, no trust)", one_of=LABELS)
+    warmup_shared: bool = option(False, "show batch norm the shared data in the warm-up as well; three times slower")
+    trust: Trust | Callable[..., Any] | None = option(
+        None, "whom to believe, from predictions", parse=trust_from, show=trust_table
+    )
+    wire: Wire = option(Wire(), "predictions as they are published")
+
+    uses_shared = True
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        _period(self.schedule)
+
+    @property
+    def label(self) -> str:
+        """naive where trust is uniform, otherwise the schedule."""
+        return "naive" if isinstance(self.trust, Uniform) else self.schedule
+
+    @property
+    def title(self) -> str:
+        """As in tables."""
+        return self.label if self.label == "naive" else f"consensus ({self.label})"
+
+    def short_form(self, name: str) -> "Consensus | None":
+        """dynamic, static, every-K and naive are this method with another schedule or with uniform trust."""
+        if name == "naive":
+            return replace(self, trust=Uniform(), schedule="dynamic")
+        if name in ("dynamic", "static") or name.startswith("every-"):
+            return replace(self, schedule=name, trust=None if isinstance(self.trust, Uniform) else self.trust)
+        return None
+
+    def rounds(self, agents: Team, shared: Array, exchange: Exchange, start: Start) -> Iterator[Round]:
+        """Algorithm 1. `agents` are those that live in this process; the exchange makes up the difference."""
+        self._check(agents.first.task)
+        roster, memory, t = exchange.roster, start.memory, start.done
+        here = np.array([roster.index(name) for name in agents.names])
+        own: dict[str, Array] = {}
+        while t < start.rounds:
+            t += 1
+            psi: dict[str, Array] = {}
+            received: dict[str, Array] = {}
+            heard: tuple[str, ...] = ()
+            w, sent = None, dict.fromkeys(agents.names, 0)
+            together = t > self.warmup and self.lam > 0
+            if not own and (together or self.warmup_shared):
+                own = self._published(agents, shared)
+            if together:
+                answer = exchange.gather(t, own)
+                t, sent, received = max(t, answer.number), answer.sent, answer.predictions
+                heard = tuple(name for name in roster if name in received)
+                present = np.array([name in received for name in roster])
+                f = np.stack([received[name] for name in heard])
+                w_heard, psi, memory = self._believed(agents, f, heard, present, here, t, memory)
+                w = _own_rows(w_heard, here, present)
+            elif self.warmup_shared:
+                psi = own
+            losses = agents.train(shared, psi, self.lam if together else 0.0)
+            own = self._published(agents, shared)
+            yield Round(t, Record(own, losses, sent, heard, received, w), memory)
+
+    def _published(self, agents: Team, shared: Array) -> dict[str, Array]:
+        """Predictions on the shared data as everyone will read them."""
+        return {name: self.wire.rounded(f) for name, f in agents.published(shared).items()}
+
+    def _believed(
+        self,
+        agents: Team,
+        f: Array,
+        heard: tuple[str, ...],
+        present: NDArray[np.bool_],
+        here: NDArray[np.intp],
+        t: int,
+        memory: Memory,
+    ) -> tuple[Array, dict[str, Array], Memory]:
+        """Whom and what to believe: trust among all heard, pseudo-labels of this process's agents, and the memory.
+
+        Pseudo-labels take the place of `f`, which is not needed afterwards.
+        """
+        last_trust = _last_trust(memory, agents.names, here, len(present))
+        known = last_trust[np.ix_(here, present)][present[here]]
+        period = _period(self.schedule)
+        labels: Array | None = None
+        names = [name for name in agents.names if name in heard]
+        if np.isnan(known).any() or (period > 0 and (t - self.warmup - 1) % period == 0):
+            rule = Uniform() if self.labels == "majority" else self._rule(agents.first.task)
+            rows = np.array([heard.index(name) for name in names], dtype=np.intp)
+            noise = {agent.name: agent.noise for agent in agents}
+            noises = np.array([noise.get(name, np.nan) for name in heard])
+            said = opinion(rule, f, Context(agents.first.task, heard, rows, noises, t, memory.common))
+            last_trust = np.full_like(last_trust, np.nan)
+            last_trust[np.ix_(present, present)] = said.trust
+            labels = said.labels
+            if labels is not None and period != 1:
+                raise ConsilienceError(
+                    f"this trust rule weighs peers anew for every sample, so that trust cannot be kept. Use the "
+                    f"schedule dynamic instead of {self.schedule}."
+                )
+            rows_of = zip(agents.names, last_trust[here], strict=True)
+            memory = Memory(said.memory, {name: {"trust": row} for name, row in rows_of})
+        w = restrict(last_trust[present], present)
+        if labels is not None:
+            psi = dict(zip(names, labels, strict=True))
+        elif self.labels == "majority":
+            psi = dict.fromkeys(names, majority_labels(f))
+        else:
+            mixed = pseudo_labels(w, f, out=f)
+            psi = {name: mixed[heard.index(name)] for name in names}
+        return w, psi, memory
+
+    def _rule(self, task: Task) -> Any:
+        return TRUST.find(task.trust)() if self.trust is None else self.trust
+
+    def _check(self, task: Task) -> None:
+        """Refuses what makes no sense for the task."""
+        if self.labels == "majority" and not task.sums_to_one:
+            raise ConsilienceError(
+                f"labels is 'majority', which is a vote for one class; {task.name} has no such. Use labels 'soft'."
+            )
+        if self.wire.form == "top-k" and not task.sums_to_one:
+            raise ConsilienceError(
+                f"wire.form is 'top-k', which is for probabilities that sum to one. Use float32 or float16 for "
+                f"{task.name}."
+            )
+
+
+def _last_trust(memory: Memory, names: tuple[str, ...], here: NDArray[np.intp], agents: int) -> Array:
+    """The trust of this process's agents in the roster that was made last; NaN for what is not known."""
+    matrix = np.full((agents, agents), np.nan)
+    for name, row in zip(names, here, strict=True):
+        if name in memory.own:
+            matrix[row] = memory.own[name]["trust"]
+    return matrix
+
+
+def _own_rows(w: Array, here: NDArray[np.intp], present: NDArray[np.bool_]) -> Array:
+    """Rows of this process's agents over the roster. An agent whom nobody heard believes only itself this round."""
+    full = np.eye(len(present))
+    full[present] = 0
+    full[np.ix_(present, present)] = w
+    return full[here]
+
+
+def _period(schedule: str) -> int:
+    """How often trust is made: 1 for dynamic, K for every-K, 0 for once."""
+    periods = {"dynamic": 1, "static": 0}
+    if schedule in periods:
+        return periods[schedule]
+    head, _, number = schedule.partition("-")
+    if head == "every" and number.isdecimal() and int(number) > 0:
+        return int(number)
+    raise ConsilienceError(f"unknown schedule {schedule!r}. Known: dynamic, static, every-K (such as every-5).")

@@ -1,0 +1,250 @@
+"""The loop that FedAvg, FedProx, SCAFFOLD and FedDyn share. Their equations are in `core/federated.py`.
+
+A method is a subclass that changes some of the steps `gradient`, `own_update` and `server_update`, which read like the
+lines of its pseudocode. `x` is the server's model, `y` that of an agent after its local training.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+
+from consilience.agents.protocol import Agent, Averageable, Correction, Losses, Weights, can
+from consilience.agents.team import Team
+from consilience.core.federated import average, shares
+from consilience.core.wire import Wire
+from consilience.errors import ConsilienceError
+from consilience.methods.protocol import Exchange, Memory, Record, Round, SharesArrays, Start
+from consilience.options import check_options, option
+from consilience.tasks.protocol import Array
+
+_ADVICE = (
+    "Averaging models needs the same torch architecture everywhere; consensus works for agents with different models."
+)
+
+
+@dataclass
+class Local:
+    """One agent's local training in a round, seen from its end."""
+
+    x: Weights
+    """The server's model, from which it began."""
+    y: Weights
+    common: Weights
+    """What the server keeps."""
+    own: Weights
+    """What the agent keeps."""
+    agent: Averageable
+    gradients: dict[str, Any] = field(default_factory=dict)
+    """The sum of the gradients that the agent saw, by parameter."""
+
+
+@dataclass(frozen=True)
+class RoundEnd:
+    """What the server has at the end of a round. Lists are in the order of the roster."""
+
+    p: list[float]
+    """The agents' shares of the samples."""
+    x: Weights
+    """The server's model, from which all began."""
+    common: Weights
+    """What the server keeps."""
+    y: list[Weights]
+    """The agents' models."""
+    before: list[Weights]
+    """What each agent kept at the beginning of the round."""
+    own: list[Weights]
+    """What each agent keeps now."""
+
+    def average(self) -> Weights:
+        """sum_i p_i y_i."""
+        return each(lambda *y: average(y, self.p), *self.y)
+
+
+@dataclass(frozen=True)
+class ServerMethod:
+    """A server sends its model, everyone trains it on private data, and the server averages.
+
+    All agents start from the first one's weights, and hold the server's model after every round. The order of the
+    roster is the order of summation. Every process plays the server, with the same numbers. The shared data are for
+    measuring only.
+    """
+
+    keep_optimizer: bool = option(False, "keep the local optimizer's state across rounds")
+
+    warmup, uses_shared, wire = 0, False, Wire()
+    remembers = False
+    """Whether server and agents keep a tensor for every parameter from round to round, at first zeros."""
+    sends_memory = False
+    """Whether what the server keeps travels to the agents, and their changes back."""
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    @property
+    def label(self) -> str:
+        """The name in small letters."""
+        return type(self).__name__.lower()
+
+    @property
+    def title(self) -> str:
+        """The name."""
+        return type(self).__name__
+
+    def gradient(self, g: Any, y: Any, x: Any, common: Any, own: Any) -> Any:
+        """The gradient that an agent uses instead of `g`, tensor by tensor, before every optimizer step."""
+        return g
+
+    def own_update(self, local: Local) -> Weights:
+        """What an agent keeps of a round."""
+        return local.own
+
+    def server_update(self, end: RoundEnd) -> tuple[Weights, Weights]:
+        """The server's next model, buffers included, and what it keeps."""
+        return end.average(), end.common
+
+    def rounds(self, agents: Team, shared: Array, exchange: Exchange, start: Start) -> Iterator[Round]:
+        """Rounds of local training and averaging."""
+        share = self._share(exchange)
+        members = [_averageable(agent) for agent in agents]
+        roster = exchange.roster
+        here = {agent.name: agent for agent in members}
+        x = share({name: agent.weights() for name, agent in here.items() if name == roster[0]})[roster[0]]
+        for agent in members:
+            _check_architecture(agent, roster[0], x)
+        samples = share({agent.name: {"samples": np.array(agent.samples)} for agent in members})
+        missing = [name for name in roster if name not in samples]
+        if missing:
+            raise ConsilienceError(
+                f"agents {', '.join(missing)} live in another process, but {self.title} averages all models in one. "
+                "Put all agents into one process, or use consensus."
+            )
+        p = shares([int(samples[name]["samples"]) for name in roster])
+        common, own = self._memory(x, members[0].trained_names, roster, start)
+        for agent in members:
+            agent.set_weights(x)
+        for t in range(start.done + 1, start.rounds + 1):
+            trained: dict[str, Weights] = {}
+            kept: dict[str, Weights] = {}
+            losses = agents.each(partial(self._local_round, here, x, common, own, trained, kept))
+            sent = {name: self._bytes(x, y, common) for name, y in trained.items()}
+            ys, after = share(trained), share(kept)
+            after = {name: after.get(name, {}) for name in roster}
+            end = RoundEnd(p, x, common, list(ys.values()), list(own.values()), list(after.values()))
+            (x, common), own = self.server_update(end), after
+            for agent in members:
+                agent.set_weights(x)
+            memory = Memory(common, {name: own[name] for name in here})
+            yield Round(t, Record(agents.published(shared), losses, sent, roster), memory)
+
+    def _share(self, exchange: Exchange) -> Callable[[dict[str, Weights]], dict[str, Weights]]:
+        if not can(exchange, SharesArrays):
+            raise ConsilienceError(
+                f"{self.title} averages models, but between organisations only predictions travel. Use consensus."
+            )
+        return cast(SharesArrays, exchange).share
+
+    def _local_round(
+        self,
+        here: dict[str, Averageable],
+        x: Weights,
+        common: Weights,
+        own: dict[str, Weights],
+        trained: dict[str, Weights],
+        kept: dict[str, Weights],
+        one: Agent,
+    ) -> Losses:
+        """Local training of one agent, which leaves its weights in `trained` and what it keeps in `kept`."""
+        agent = here[one.name]
+        if not self.keep_optimizer:
+            agent.reset_optimizer()
+        local = Local(x, {}, common, own[one.name], agent)
+        losses = agent.train_alone(self._correction(local))
+        trained[one.name] = local.y = agent.weights()
+        kept[one.name] = self.own_update(local)
+        return losses
+
+    def _correction(self, local: Local) -> Correction | None:
+        """The method's change to the gradient; under Adam, before it is normalised."""
+        if type(self).gradient is ServerMethod.gradient:
+            return None
+        beside: dict[str, tuple[Any, Any, Any]] = {}
+
+        def correct(name: str, g: Any, y: Any) -> Any:
+            if name not in beside:
+                parts = (local.x, local.common, local.own)
+                beside[name] = tuple(_like(y, part[name]) if name in part else None for part in parts)  # type: ignore[assignment]
+            if self.remembers:
+                local.gradients[name] = local.gradients[name] + g if name in local.gradients else g
+            return self.gradient(g, y, *beside[name])
+
+        return correct
+
+    def _memory(
+        self, x: Weights, parameters: list[str], roster: tuple[str, ...], start: Start
+    ) -> tuple[Weights, dict[str, Weights]]:
+        """Zeros before the first round, afterwards what `start` holds: the server's, and each agent's."""
+        names = [name for name in parameters if name in x] if self.remembers else []
+        common = {name: np.zeros_like(x[name]) for name in names}
+        own = {agent: {name: np.zeros_like(x[name]) for name in names} for agent in roster}
+        if not start.done:
+            return common, own
+        found = start.memory
+        if found.common.keys() != common.keys() or any(found.own.get(a, {}).keys() != own[a].keys() for a in roster):
+            raise ConsilienceError(
+                f"the checkpoint of round {start.done} does not hold what {self.title} keeps for these agents. "
+                "Was it made by another method? Resume with the same one, or start again in another folder."
+            )
+        return found.common, {name: found.own.get(name, {}) for name in roster}
+
+    def _bytes(self, x: Weights, y: Weights, common: Weights) -> int:
+        """To and from one agent in one round: the model down and up, and where it travels the memory down and up."""
+        return _size(x) + _size(y) + (2 * _size(common) if self.sends_memory else 0)
+
+
+def each(rule: Callable[..., Any], *parts: Weights) -> Weights:
+    """`rule` on every tensor that the first part names, in double precision, rounded to the precision of that part."""
+    first = parts[0]
+    return {
+        key: np.asarray(rule(*(w[key].astype(np.float64) for w in parts))).astype(first[key].dtype) for key in first
+    }
+
+
+def as_array(tensor: Any) -> Array:
+    """A torch tensor, on whatever device, or an array, as an array in single precision."""
+    if hasattr(tensor, "detach"):
+        tensor = tensor.detach().float().cpu().numpy()
+    return np.asarray(tensor, dtype=np.float32)
+
+
+def _like(tensor: Any, array: Array) -> Any:
+    """`array` as the same kind of thing as `tensor`: of its type, and on its device."""
+    if not hasattr(tensor, "detach"):
+        return array
+    import torch
+
+    return torch.from_numpy(array).to(tensor)
+
+
+def _averageable(agent: Agent) -> Averageable:
+    if not can(agent, Averageable):
+        raise ConsilienceError(f"agent {agent.name!r} ({agent.kind}) has no weights that can be averaged. {_ADVICE}")
+    return cast(Averageable, agent)
+
+
+def _check_architecture(agent: Averageable, first: str, x: Weights) -> None:
+    """Refuses an agent whose weights do not have the shapes of `x`, which are those of the `first` agent."""
+    weights = agent.weights()
+    for key in [*x, *weights]:
+        ours, theirs = (getattr(part.get(key), "shape", "missing") for part in (x, weights))
+        if ours != theirs:
+            raise ConsilienceError(
+                f"agent {agent.name!r} ({agent.kind}) differs from agent {first!r} in {key}: "
+                f"{theirs} against {ours}. {_ADVICE}"
+            )
+
+
+def _size(weights: Weights) -> int:
+    return sum(value.nbytes for value in weights.values())

@@ -1,0 +1,93 @@
+"""What a trust rule is given, and what it returns."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from inspect import signature
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from consilience.errors import ConsilienceError
+from consilience.tasks.protocol import Array, Task
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a rule may want to know beside the predictions."""
+
+    task: Task
+    names: tuple[str, ...]
+    """Agents that were heard, in the order of the predictions."""
+    rows: NDArray[np.intp]
+    """Those of them that live in this process: the only rows of trust that count here."""
+    noise: Array
+    """Scale of the noise in each agent's own labels; NaN for those that live elsewhere."""
+    round: int
+    memory: dict[str, Array] = field(default_factory=dict)
+    """What the rule kept from its last call; the same in every process."""
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """What a rule returns that does more than to make a matrix."""
+
+    trust: Array
+    """(agents, agents); for a rule that weighs peers anew for every sample the mean over samples, for the record."""
+    labels: Array | None = None
+    """Pseudo-labels (context.rows, samples, outputs) of such a rule; None where they follow from the matrix."""
+    memory: dict[str, Array] = field(default_factory=dict)
+    """What the next call shall find in its context. It must not depend on which agents live in this process."""
+
+
+class Trust(Protocol):
+    """A rule. Options are the fields of its dataclass; any function (predictions) -> matrix is one, too."""
+
+    def __call__(self, f: Array, context: Context) -> Array | Opinion:
+        """Row-stochastic trust (agents, agents) from the predictions `f` (agents, samples, outputs) of all heard.
+
+        Every process computes all rows and uses its own: one matrix product of the same shape everywhere gives the
+        same bits everywhere, however the agents are spread over processes.
+        """
+
+
+def opinion(rule: Callable[..., Any], f: Array, context: Context) -> Opinion:
+    """What `rule` says, checked: rows that sum to one, and nothing negative."""
+    found = rule(f, context) if _wants_context(rule) else rule(f)
+    said = found if isinstance(found, Opinion) else Opinion(np.asarray(found, dtype=np.float64))
+    agents = len(f)
+    if said.trust.shape != (agents, agents):
+        raise ConsilienceError(
+            f"the trust rule {_name(rule)} returned an array of shape {said.trust.shape} for {agents} agents. "
+            f"Return a matrix ({agents}, {agents}) whose rows sum to one."
+        )
+    own = said.trust[context.rows]
+    if not (np.isfinite(own).all() and (own >= 0).all() and np.allclose(own.sum(axis=1), 1, atol=1e-6)):
+        raise ConsilienceError(
+            f"the trust rule {_name(rule)} returned rows that are not weights (a row sums to "
+            f"{own.sum(axis=1)[np.abs(own.sum(axis=1) - 1).argmax()]:.4g}). Rows must be at least 0 and sum to one."
+        )
+    return said
+
+
+def needed_probabilities(rule: object, f: Array, context: Context) -> Array:
+    """Predictions as distributions, for rules that compare such; an error for tasks that have none."""
+    probabilities = context.task.probabilities(f)
+    if probabilities is None:
+        raise ConsilienceError(
+            f"the trust rule {_name(rule)} compares probabilities, and {context.task.name} has none. "
+            f"Use the rule {context.task.trust}."
+        )
+    return probabilities
+
+
+def _wants_context(rule: Callable[..., Any]) -> bool:
+    try:
+        wanted = [p for p in signature(rule).parameters.values() if p.default is p.empty and p.kind < p.VAR_POSITIONAL]
+    except (TypeError, ValueError):  # functions written in C do not always tell
+        return False
+    return len(wanted) > 1
+
+
+def _name(rule: object) -> str:
+    return getattr(rule, "__name__", type(rule).__name__)

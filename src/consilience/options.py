@@ -1,0 +1,171 @@
+"""Options: a field of the dataclass that uses it, with its default, its meaning and its permitted range.
+
+Settings, TOML, help, the federation file and the Python interface follow from the fields.
+"""
+
+from collections.abc import Callable
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from difflib import get_close_matches
+from math import isfinite
+from types import UnionType
+from typing import Any, TypeVar, get_args, get_origin
+
+from consilience.errors import ConsilienceError
+
+T = TypeVar("T")
+
+
+def option(
+    default: Any = MISSING,
+    meaning: str = "",
+    *,
+    at_least: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+    one_of: tuple[str, ...] = (),
+    local: bool = False,
+    parse: Callable[[Any, str], Any] | None = None,
+    show: Callable[[Any], Any] | None = None,
+) -> Any:
+    """A field of an options dataclass. `check_options` holds its value to the type and the range given here.
+
+    A `local` option is each machine's own, and not for a federation to agree on. `parse` makes the value from what a
+    TOML file holds, and `show` the other way round, where it is neither a number, a word, a list nor an options
+    dataclass.
+    """
+    facts: dict[str, Any] = {"meaning": meaning, "at_least": at_least, "above": above, "below": below, "one_of": one_of}
+    facts |= {"local": local, "parse": parse, "show": show}
+    if is_dataclass(default) and not isinstance(default, type):
+        return field(default_factory=lambda: default, metadata=facts)
+    return field(default=default, metadata=facts)
+
+
+def check_options(options: Any) -> None:
+    """For `__post_init__`: refuses values of a wrong type or outside their range; whole numbers become floats."""
+    for one in fields(options):
+        value = getattr(options, one.name)
+        if one.type is float and type(value) is int:
+            value = float(value)
+            object.__setattr__(options, one.name, value)
+        if "meaning" in one.metadata:
+            problem = _problem(one, value)
+            if problem:
+                raise ConsilienceError(f"{one.name} is {value!r}; it must {problem} ({one.metadata['meaning']}).")
+
+
+def _problem(one: "Field[Any]", value: Any) -> str:
+    """What an option must be and is not; empty if all is well."""
+    facts = one.metadata
+    wanted = one.type if isinstance(one.type, type) and get_origin(one.type) is None else None
+    if wanted in (int, float, str, bool) and type(value) is not wanted:
+        return f"be {_NAMES[wanted]}"
+    if get_origin(one.type) is tuple:
+        kind = get_args(one.type)[0]
+        if not isinstance(value, tuple) or not all(type(item) is kind for item in value):
+            return f"be a list of {_NAMES[kind].split()[-1]}s"
+    if facts["one_of"] and value not in facts["one_of"]:
+        return f"be one of {', '.join(facts['one_of'])}"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return ""
+    if not isfinite(value):
+        return "be a finite number"
+    if facts["at_least"] is not None and value < facts["at_least"]:
+        return f"be at least {facts['at_least']:g}"
+    if facts["above"] is not None and value <= facts["above"]:
+        return f"be above {facts['above']:g}"
+    if facts["below"] is not None and value >= facts["below"]:
+        return f"be below {facts['below']:g}"
+    return ""
+
+
+_NAMES = {int: "a whole number", float: "a number", str: "a word", bool: "true or false"}
+
+
+def from_table(kind: type[T], table: Any, where: str) -> T:
+    """An options dataclass from a TOML table; an unknown key or an impossible value is an error that says where."""
+    if not isinstance(table, dict):
+        raise ConsilienceError(f"{where} is {table!r}; it must be a table with {', '.join(_known(kind))}.")
+    known = {one.name: one for one in fields(kind)}  # type: ignore[arg-type]
+    values = {}
+    for key, value in table.items():
+        if key not in known:
+            raise ConsilienceError(f"{where}: unknown setting {key!r}. {hint(key, known)}Known: {', '.join(known)}.")
+        values[key] = _value(known[key], value, f"{where}.{key}" if where else key)
+    missing = [name for name, one in known.items() if name not in values and not _has_default(one)]
+    if missing:
+        raise ConsilienceError(f"{where}: {missing[0]!r} is missing. The entries are {', '.join(known)}.")
+    try:
+        return kind(**values)
+    except ConsilienceError as error:
+        raise ConsilienceError(f"{where}: {error}" if where else str(error)) from None
+
+
+def to_table(options: Any) -> dict[str, Any]:
+    """An options dataclass as a TOML table, complete."""
+    return {one.name: _shown(one, getattr(options, one.name)) for one in fields(options)}
+
+
+def hint(key: str, known: Any) -> str:
+    """ "Did you mean ...? " where a known name is near."""
+    near = get_close_matches(key, list(known), n=1, cutoff=0.4)
+    return f"Did you mean {near[0]!r}? " if near else ""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """An option that differs between two tables."""
+
+    key: str
+    before: Any
+    now: Any
+
+    def __str__(self) -> str:
+        return f"{self.key} was {self.before!r}, now {self.now!r}"
+
+
+def differences(before: dict[str, Any], now: dict[str, Any]) -> list[Difference]:
+    """Options in which two tables differ, tables within them included."""
+    ours, theirs = flat(before), flat(now)
+    keys = [*theirs, *(key for key in ours if key not in theirs)]
+    return [Difference(key, ours.get(key), theirs.get(key)) for key in keys if ours.get(key) != theirs.get(key)]
+
+
+def flat(table: dict[str, Any], before: str = "") -> dict[str, Any]:
+    """A table of tables as one, with dotted keys.
+
+    >>> flat({"run": {"seed": 1}, "lam": 0.5})
+    {'run.seed': 1, 'lam': 0.5}
+    """
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        found |= flat(value, f"{before}{key}.") if isinstance(value, dict) else {f"{before}{key}": value}
+    return found
+
+
+def _known(kind: type) -> list[str]:
+    return [one.name for one in fields(kind)]
+
+
+def _has_default(one: "Field[Any]") -> bool:
+    return one.default is not MISSING or one.default_factory is not MISSING
+
+
+def _value(one: "Field[Any]", value: Any, where: str) -> Any:
+    parse = one.metadata.get("parse")
+    if parse is not None:
+        return parse(value, where)
+    if isinstance(one.type, type) and is_dataclass(one.type):
+        return from_table(one.type, value, where)
+    if get_origin(one.type) is tuple:
+        return tuple(value) if isinstance(value, list | tuple) else (value,)
+    assert not isinstance(one.type, UnionType), f"{where} needs a parse function"
+    return value
+
+
+def _shown(one: "Field[Any]", value: Any) -> Any:
+    show = one.metadata.get("show")
+    if show is not None:
+        return show(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return to_table(value)
+    return list(value) if isinstance(value, tuple) else value

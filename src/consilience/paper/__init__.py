@@ -1,0 +1,1 @@
+"""The reproduction: every table and figure of the paper, from our own runs."""

@@ -1,0 +1,13 @@
+"""Where things are on this machine. Places are no settings of an experiment: they come from the environment."""
+
+import os
+from pathlib import Path
+
+DATA_VARIABLE = "CONSILIENCE_DATA"
+"""Names the folder of real data."""
+
+
+def data_folder() -> Path | None:
+    """The folder of real data, if one is named."""
+    folder = os.environ.get(DATA_VARIABLE)
+    return Path(folder) if folder else None

@@ -1,0 +1,28 @@
+"""Plugins: Python files of the user's that register datasets, models, methods, trust rules or tasks of their own."""
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from consilience.errors import ConsilienceError
+
+
+def load_plugin(path: str | Path) -> ModuleType:
+    """Runs a Python file, once in each process, and returns it as a module."""
+    file = Path(path).resolve()
+    name = f"consilience_plugin_{file.stem}"
+    loaded = sys.modules.get(name)
+    if loaded is not None and loaded.__file__ == str(file):
+        return loaded
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None or not file.is_file():
+        raise ConsilienceError(f"{file} is no Python file.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module

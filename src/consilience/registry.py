@@ -1,0 +1,70 @@
+"""Names for things that come in kinds: methods, trust rules, tasks, datasets, models.
+
+A kind has one registry. What comes with the package registers itself in its own file; another package brings more
+through the entry-point group of the same name, and a plugin (a Python file of the user's) by registering in it.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib.metadata import entry_points
+from typing import Any, TypeVar, final
+
+from consilience.errors import ConsilienceError
+
+T = TypeVar("T")
+
+
+@final
+@dataclass
+class Registry:
+    """Things of one kind by name."""
+
+    kind: str
+    """What they are called in messages, such as "trust rule"."""
+    package: str
+    """The package, or module, whose files register themselves."""
+    group: str
+    """The entry-point group through which other packages bring more."""
+
+    def __post_init__(self) -> None:
+        self._found: dict[str, Any] = {}
+        self._complete = False
+
+    def add(self, name: str) -> Callable[[T], T]:
+        """A decorator that registers a class or a function under `name`."""
+
+        def register(thing: T) -> T:
+            self._found[name] = thing
+            return thing
+
+        return register
+
+    def names(self) -> list[str]:
+        """All names, in alphabetical order."""
+        return sorted(self._all())
+
+    def find(self, name: str) -> Any:
+        """What is registered under `name`; an error that names the known ones if there is nothing."""
+        if name not in self._found and name not in self._all():
+            near = get_close_matches(name, self._found, n=1)
+            hint = f"Did you mean {near[0]!r}? " if near else ""
+            raise ConsilienceError(f"unknown {self.kind} {name!r}. {hint}Known: {', '.join(self.names())}.")
+        return self._found[name]
+
+    def name_of(self, thing: Any) -> str:
+        """The name under which `thing` is registered; its own in small letters if it is not."""
+        own: str = getattr(thing, "__name__", type(thing).__name__).lower()
+        return next((name for name, other in self._all().items() if other is thing), own)
+
+    def _all(self) -> dict[str, Any]:
+        if not self._complete:
+            self._complete = True
+            home = importlib.import_module(self.package)
+            for module in pkgutil.iter_modules(getattr(home, "__path__", [])):
+                importlib.import_module(f"{self.package}.{module.name}")
+            for point in entry_points(group=self.group):
+                self._found.setdefault(point.name, point.load())
+        return self._found

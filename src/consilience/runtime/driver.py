@@ -1,0 +1,134 @@
+"""The driver: goes through the rounds of any method, records them, saves them, and tells of them."""
+
+import json
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+
+from consilience.agents.protocol import Agent
+from consilience.agents.team import Team
+from consilience.errors import ConsilienceError
+from consilience.methods.protocol import Exchange, Memory, Method, Round, Start
+from consilience.runtime import checkpoint
+from consilience.runtime.group import Group, OneProcess
+from consilience.runtime.history import Evaluation, History
+from consilience.runtime.run import Run
+from consilience.runtime.summary import AgentSummary, Summary, versions
+from consilience.tasks.protocol import Array
+
+OnRound = Callable[[int, dict[str, float]], None]
+"""Told the round's number and the means over agents of every measure."""
+
+
+def run_rounds(
+    agents: Sequence[Agent],
+    shared: Array,
+    exchange: Exchange,
+    method: Method,
+    summary: Summary,
+    evaluation: Evaluation | None = None,
+    *,
+    folder: Path | None = None,
+    threads: int = 1,
+    on_round: OnRound = lambda number, means: None,
+    on_trained: Callable[[str], None] = lambda name: None,
+    group: Group | None = None,
+    recorded: Sequence[str] = (),
+) -> Run:
+    """Runs the method up to `summary.rounds`; with a `folder` saves every round there, and resumes from the last.
+
+    Every numerical library uses `threads` threads: small models are fastest with one, and the numbers do not depend on
+    how many cores a machine has. `agents` are those of this process, in any order. With a `group` of processes all of
+    them record the whole run, whose agents are then `recorded`, and the first one writes and tells of it.
+    """
+    began = time.perf_counter()
+    group, evaluation = group or OneProcess(), evaluation or Evaluation()
+    team = Team(agents, exchange.roster, on_trained)
+    history = History(recorded or team.names, everyone=len(recorded or team) == len(exchange.roster))
+    with _limited(threads):
+        start, before = Start(summary.rounds), 0.0
+        if folder is not None:
+            start, before = _resumed(folder, start, team, shared, history, group)
+        for done in method.rounds(team, shared, exchange, start):
+            scores = {a.name: evaluation.scores(a, done.record.predictions[a.name]) for a in team}
+            done, scores = group.whole(done, scores)
+            means = history.add(done, scores)
+            if folder is not None:
+                _save(folder, done, team, history, group, before + time.perf_counter() - began)
+            if group.first:
+                on_round(done.number, means)
+    trust, rounds = history.trust()
+    seconds = round(before + time.perf_counter() - began, 3)
+    summary = _with_all_agents(summary, exchange.roster, group)
+    run = Run(history.frame(), trust, rounds, replace(summary, seconds=seconds, versions=versions()))
+    if folder is not None and group.first:
+        run.save(folder)
+    return run
+
+
+@contextmanager
+def _limited(threads: int) -> Iterator[None]:
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        with threadpool_limits(threads):
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _with_all_agents(summary: Summary, roster: tuple[str, ...], group: Group) -> Summary:
+    """The summary with what all processes know of their agents, in the order of the roster."""
+    texts = {agent.name: np.frombuffer(json.dumps(asdict(agent)).encode(), np.uint8) for agent in summary.agents}
+    found = group.from_first(group.to_first(texts))
+    known = [AgentSummary(**json.loads(found[name].tobytes())) for name in roster if name in found]
+    return replace(summary, agents=known)
+
+
+def _save(folder: Path, done: Round, team: Team, history: History, group: Group, seconds: float) -> None:
+    """A checkpoint of the agents of all processes, the method's memory and the history; the first process writes it."""
+    states = {f"agent/{agent.name}/{key}": value for agent in team for key, value in agent.state().items()}
+    arrays = group.to_first(states)
+    if not group.first:
+        return
+    arrays |= {f"history/{key}": value for key, value in history.arrays().items()}
+    arrays |= {f"common/{key}": value for key, value in done.memory.common.items()}
+    for name, parts in done.memory.own.items():
+        arrays |= {f"own/{name}/{key}": value for key, value in parts.items()}
+    checkpoint.write(folder / "checkpoint", done.number, arrays | {"seconds": np.array(seconds)})
+
+
+def _resumed(
+    folder: Path, start: Start, team: Team, shared: Array, history: History, group: Group
+) -> tuple[Start, float]:
+    """Restores agents and history from the newest checkpoint, if there is one. The first process reads it for all."""
+    done, arrays, damaged = checkpoint.read(folder / "checkpoint") if group.first else (0, {}, [])
+    arrays = group.from_first(arrays | {"round": np.array(done)})
+    done = int(arrays["round"])
+    if damaged:
+        warnings.warn(
+            f"passed over damaged checkpoints: {', '.join(damaged)}; going on from round {done}", stacklevel=3
+        )
+    if not done:
+        return start, 0.0
+    history.restore(checkpoint.part(arrays, "history/"))
+    for agent in team:
+        state = checkpoint.part(arrays, f"agent/{agent.name}/")
+        if not state:
+            raise ConsilienceError(
+                f"the checkpoint in {folder} knows no agent {agent.name!r}. Resume with the same agents."
+            )
+        agent.restore(state, shared)
+    own: dict[str, dict[str, Array]] = {}
+    for path, value in checkpoint.part(arrays, "own/").items():
+        name, _, key = path.partition("/")
+        own.setdefault(name, {})[key] = value
+    return replace(start, done=done, memory=Memory(checkpoint.part(arrays, "common/"), own)), float(arrays["seconds"])

@@ -1,0 +1,104 @@
+"""What is known of a run beside its numbers: one dataclass, which is the file summary.json."""
+
+import json
+import platform
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from typing import Any
+
+from consilience.agents.protocol import Agent
+from consilience.errors import ConsilienceError
+from consilience.tasks import task_named
+from consilience.tasks.protocol import Score, Task
+
+
+@dataclass(frozen=True)
+class AgentSummary:
+    """What a report says of an agent. Little is known of those that live elsewhere."""
+
+    name: str
+    model: str = "unknown"
+    samples: int | None = None
+    low_quality: bool = False
+    """Whether its training labels are known to be wrong."""
+    parameters: int | None = None
+    class_counts: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All that is known of a run beside its metrics and its trust matrices."""
+
+    method: str
+    """Its label, such as dynamic."""
+    title: str
+    """How the method is called in text."""
+    task: str
+    rounds: int
+    warmup: int
+    shared_samples: int
+    agents: list[AgentSummary] = field(default_factory=list)
+    """In the order of the trust matrices."""
+    classes: list[str] = field(default_factory=list)
+    """Names of classes or labels; empty for regression."""
+    dataset: str = ""
+    seed: int | None = None
+    data: str = ""
+    """Fingerprint of the data."""
+    federation: str = ""
+    """Identity of the federation file."""
+    seconds: float | None = None
+    versions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def names(self) -> list[str]:
+        """Agents in the order of the trust matrices."""
+        return [agent.name for agent in self.agents]
+
+    @property
+    def scores(self) -> Sequence[Score]:
+        """The scores of the task; the first is the one that tables show."""
+        task: Task = task_named(self.task)
+        return task.scores
+
+    def to_json(self) -> str:
+        """The text of summary.json."""
+        return json.dumps(asdict(self), indent=2, allow_nan=False)
+
+
+def summary_from(text: str) -> Summary:
+    """The summary in the text of a summary.json; a ConsilienceError if it is none."""
+    values: Any = json.loads(text)
+    try:
+        agents = [AgentSummary(**agent) for agent in values.pop("agents")]
+        return Summary(**values, agents=agents)
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ConsilienceError(f"summary.json does not have the fields of a summary ({error})") from None
+
+
+def summarised(agents: Iterable[Agent], low_quality: Sequence[str] = ()) -> list[AgentSummary]:
+    """What a summary says of each agent."""
+    return [
+        AgentSummary(
+            agent.name,
+            agent.kind,
+            agent.samples,
+            agent.name in low_quality,
+            agent.parameters,
+            agent.class_counts + [0] * (agent.outputs - len(agent.class_counts)) if agent.class_counts else [],
+        )
+        for agent in agents
+    ]
+
+
+def known_elsewhere(found: Sequence[AgentSummary], roster: Iterable[str], classes: int) -> list[AgentSummary]:
+    """Everyone of the roster: those `found`, and of the others the name alone."""
+    known = {agent.name: agent for agent in found}
+    return [known.get(name, AgentSummary(name, class_counts=[0] * classes)) for name in roster]
+
+
+def versions() -> dict[str, str]:
+    """Versions of everything that has a say in the numbers."""
+    packages = ("consilience", "numpy", "pandas", "scikit-learn", "scipy", "torch")
+    return {"python": platform.python_version()} | {name: version(name) for name in packages}

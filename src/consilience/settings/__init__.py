@@ -1,0 +1,1 @@
+"""The settings of an experiment, the presets, and the one place that wires objects from them."""

@@ -1,0 +1,71 @@
+"""Ready-made experiments that come with the package, and settings read from files."""
+
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from consilience import toml
+from consilience.errors import ConsilienceError
+from consilience.options import differences, to_table
+from consilience.runtime.checkpoint import write_atomically
+from consilience.settings.settings import Settings, changed, moved, settings_from
+
+DEFAULT = "digits"
+
+
+def preset_names() -> list[str]:
+    """Presets that come with the package, the default first."""
+    names = sorted(path.name.removesuffix(".toml") for path in _presets().iterdir() if path.name.endswith(".toml"))
+    return sorted(names, key=lambda name: name != DEFAULT)
+
+
+def preset_text(name: str) -> str:
+    """The TOML of a preset; its first comment says what it is."""
+    return str(_presets().joinpath(f"{name}.toml").read_text())
+
+
+def read_settings(source: str, changes: dict[str, Any] | None = None) -> Settings:
+    """Settings from a preset's name or a TOML file, with `changes` on top."""
+    if source in preset_names():
+        tables = toml.parse(preset_text(source), source)
+    elif Path(source).is_file():
+        tables = toml.read(Path(source))
+    else:
+        raise ConsilienceError(
+            f"{source!r} is neither a preset nor a file. Presets: {', '.join(preset_names())}. "
+            "A file is TOML with the settings to change."
+        )
+    known = to_table(Settings())
+    for key, value in tables.items():
+        if key not in known or (key != "method" and not isinstance(value, dict)):
+            raise ConsilienceError(
+                f"{source}: unknown setting {key!r}. {moved(key, known)}Settings are in the tables {', '.join(known)}."
+            )
+    return changed(settings_from(tables, source), changes or {})
+
+
+def settings_of(folder: Path) -> Settings:
+    """The settings a run folder was made with."""
+    path = folder / "config.toml"
+    if not path.is_file():
+        raise ConsilienceError(f"{folder} holds no run (no config.toml). Give the folder of a run.")
+    return settings_from(toml.read(path), str(path))
+
+
+def write_config(settings: Settings, folder: Path) -> None:
+    """Writes config.toml, or checks that the one that is there says the same."""
+    path = folder / "config.toml"
+    if path.is_file():
+        differing = differences(to_table(settings_of(folder)), to_table(settings))
+        if differing:
+            raise ConsilienceError(
+                f"{folder} was made with other settings: {'; '.join(map(str, differing))}. "
+                "Resume it with the same settings, or choose another folder."
+            )
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, settings.to_toml().encode())
+
+
+def _presets() -> Any:
+    return resources.files("consilience.settings").joinpath("presets")

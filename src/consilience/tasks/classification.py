@@ -1,0 +1,100 @@
+"""One class of several: labels are class numbers, predictions are probabilities of all classes."""
+
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from consilience.core import metrics
+from consilience.errors import ConsilienceError
+from consilience.tasks import TASKS
+from consilience.tasks.protocol import Array, Score
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@final
+class Classification:
+    """dist(f, psi) = - sum_c psi_c log f_c, the cross-entropy."""
+
+    name = "classification"
+    trust = "entropy"
+    sums_to_one = True
+    noisy = False
+    outputs_are = "classes"
+    scores = (
+        Score("accuracy", "accuracy", metrics.accuracy),
+        Score("balanced_accuracy", "balanced accuracy", metrics.balanced_accuracy),
+        Score("auc", "AUC", metrics.auc),
+        Score("log_loss", "log loss", metrics.log_loss, higher_is_better=False),
+        Score("calibration_error", "calibration error", metrics.calibration_error, higher_is_better=False),
+    )
+
+    def labels(self, y: Array) -> Array:
+        """Class numbers (samples,)."""
+        whole = np.issubdtype(y.dtype, np.number) and y.ndim == 1 and np.array_equal(y, np.floor(y)) and y.min() >= 0
+        if not whole:
+            raise ConsilienceError(
+                f"labels must be class numbers 0, 1, 2, ... in one dimension (got {y.dtype}, shape {y.shape}). "
+                "Encode names with sklearn.preprocessing.LabelEncoder, with the same classes for all agents."
+            )
+        return y.astype(np.int64)
+
+    def outputs(self, y: Array) -> int:
+        """The largest class number and one."""
+        return int(y.max()) + 1
+
+    def counts(self, y: Array) -> list[int]:
+        """Samples of each class."""
+        counts: list[int] = np.bincount(y).tolist()
+        return counts
+
+    def problem(self, f: Array) -> tuple[NDArray[np.bool_], str]:
+        """Rows that are not probabilities."""
+        total = f.sum(axis=1, dtype=np.float64)
+        bad = (np.abs(total - 1) > 1e-3) | (f.min(axis=1) < -1e-6)
+        row = int(bad.argmax())
+        return bad, (
+            f"not probabilities (first: row {row}, smallest {f[row].min():.3g}, sum {total[row]:.3g}). "
+            "Did it send logits? Apply softmax."
+        )
+
+    def targets(self, y: Array, outputs: int) -> Array:
+        """One-hot rows."""
+        return np.eye(outputs, dtype=np.float32)[y]
+
+    def distance(self, f: Array, psi: Array) -> float:
+        """Mean over samples of - sum_c psi_c log f_c."""
+        return metrics.cross_entropy(f, psi)
+
+    def probabilities(self, f: Array) -> Array | None:
+        """They are as they should be."""
+        return f
+
+    def questions(self, targets: Array) -> list[Array]:
+        """One: which class?"""
+        return [targets]
+
+    def join(self, answers: list[Array]) -> Array:
+        """The answer itself."""
+        return answers[0]
+
+    def predictions(self, out: "Tensor") -> "Tensor":
+        """softmax of the logits."""
+        return out.softmax(dim=1)
+
+    def loss(self, out: "Tensor", target: "Tensor") -> "Tensor":
+        """Cross-entropy against class numbers or probabilities."""
+        from torch.nn import functional
+
+        return functional.cross_entropy(out, target)
+
+    def stacked_loss(self, out: "Tensor", target: "Tensor") -> "tuple[Tensor, Tensor]":
+        """Cross-entropy, whose gradient is softmax - target (for targets that sum to one)."""
+        log = out.log_softmax(dim=2)
+        loss = -(target * log).sum(dim=2)
+        return loss, log.exp_().mul_(target.sum(dim=2, keepdim=True)).sub_(target)
+
+
+TASKS.add("classification")(Classification())

@@ -1,0 +1,107 @@
+"""What a task says of labels and predictions, so that agents, methods and reports need not ask which one it is."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from consilience.errors import ConsilienceError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Score:
+    """One way of measuring predictions against labels."""
+
+    name: str
+    """Of its columns: NAME_shared, NAME_target, NAME_own."""
+    title: str
+    measure: Callable[[Array, Array], float]
+    """Of predictions (samples, outputs) and labels; NaN where it is not defined."""
+    higher_is_better: bool = True
+
+
+class Task(Protocol):
+    """Classification, regression, multi-label classification, or another package's."""
+
+    name: str
+    scores: Sequence[Score]
+    """The first is the one that tables and progress show."""
+    trust: str
+    """The trust rule that is used unless another is asked for."""
+    sums_to_one: bool
+    """Whether a row of predictions is one distribution over the outputs."""
+    noisy: bool
+    """Whether agents measure the noise in their own labels, in the unit of the predictions, for trust."""
+    outputs_are: str
+    """What the outputs are called in messages, such as "classes"."""
+
+    def labels(self, y: Array) -> Array:
+        """Private labels in the form that the other functions take; a ConsilienceError if they cannot be such."""
+
+    def outputs(self, y: Array) -> int:
+        """The number of outputs that these labels show; there may be more."""
+
+    def counts(self, y: Array) -> list[int]:
+        """Samples of each class, for reports; empty where there are no classes."""
+
+    def problem(self, f: Array) -> tuple[NDArray[np.bool_], str]:
+        """Rows of `f` that are no predictions, and what is wrong with the first of them; all are finite."""
+
+    def targets(self, y: Array, outputs: int) -> Array:
+        """Labels as predictions that are certain (samples, outputs)."""
+
+    def distance(self, f: Array, psi: Array) -> float:
+        """dist(f, psi) of the local objective (label `step-local-update`): mean over samples."""
+
+    def probabilities(self, f: Array) -> Array | None:
+        """Predictions of all agents as distributions (agents, rows, classes), for trust; None for other values."""
+
+    def questions(self, targets: Array) -> list[Array]:
+        """For estimators: soft targets (samples, classes) of each question that one estimator answers, or values."""
+
+    def join(self, answers: list[Array]) -> Array:
+        """Predictions from the estimators' answers to those questions."""
+
+    def predictions(self, out: "Tensor") -> "Tensor":
+        """For networks: predictions from what the network returns."""
+
+    def loss(self, out: "Tensor", target: "Tensor") -> "Tensor":
+        """For networks: the mean loss of their output against labels, or against pseudo-labels."""
+
+    def stacked_loss(self, out: "Tensor", target: "Tensor") -> "tuple[Tensor, Tensor]":
+        """For networks trained in batches: the loss of each row (models, samples), and its gradient by `out`.
+
+        `target` are `targets` or pseudo-labels (models, samples, outputs); `out` may be overwritten.
+        """
+
+
+def checked_predictions(name: str, f: Array, samples: int, outputs: int, task: Task) -> Array:
+    """`f` in float32 if it is what an agent may publish; otherwise an error that says what is wrong with it."""
+    f = np.asarray(f)
+    if f.ndim != 2 or len(f) != samples:
+        raise ConsilienceError(
+            f"agent {name!r}: predictions have shape {f.shape}, but there are {samples} samples. "
+            "Predict every sample once, in order."
+        )
+    if f.shape[1] != outputs:
+        raise ConsilienceError(
+            f"agent {name!r}: predictions have {f.shape[1]} columns, the others have {outputs} {task.outputs_are}. "
+            f"All agents must predict the same {task.outputs_are}."
+        )
+    bad = ~np.isfinite(f).all(axis=1)
+    if bad.any():
+        raise ConsilienceError(
+            f"agent {name!r}: {bad.sum()} of {samples} rows are not finite (first: row {bad.argmax()}). "
+            "Did its training diverge, or do its inputs hold missing values?"
+        )
+    bad, what = task.problem(f)
+    if bad.any():
+        raise ConsilienceError(f"agent {name!r}: {bad.sum()} of {samples} rows are {what}")
+    return f.astype(np.float32, copy=False)

@@ -1,0 +1,83 @@
+"""TOML, read and written here alone."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from consilience.errors import ConsilienceError
+
+
+def parse(text: str, where: str) -> dict[str, Any]:
+    """The tables in a text; an error that names `where` if it is not TOML."""
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # numbers too long for int() are ValueErrors, too
+        raise ConsilienceError(f"{where} is not valid TOML: {error}.") from error
+
+
+def read(path: Path, advice: str = "", largest: int = 1_000_000) -> dict[str, Any]:
+    """The tables in a file. `advice` ends the error if there is none."""
+    try:
+        if path.stat().st_size > largest:
+            raise ConsilienceError(f"{path} is too large ({path.stat().st_size} bytes; at most {largest} are read).")
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ConsilienceError(f"{path} is not valid TOML: it is no text ({error}).") from error
+    except OSError as error:
+        raise ConsilienceError(f"{path} cannot be read ({error.strerror}). {advice}".rstrip()) from error
+    return parse(text, str(path))
+
+
+def dump(tables: dict[str, Any], meanings: dict[str, str] | None = None) -> str:
+    """Tables as TOML text; behind a value stands its meaning, if its dotted key has one.
+
+    >>> print(dump({"name": "a", "run": {"seed": 0}}, {"run.seed": "of everything random"}))
+    name = "a"
+    <BLANKLINE>
+    [run]
+    seed = 0  # of everything random
+    <BLANKLINE>
+    """
+    return "\n".join(_lines(tables, meanings or {}, "")) + "\n"
+
+
+def _lines(table: dict[str, Any], meanings: dict[str, str], path: str) -> list[str]:
+    """Values first, then tables, then lists of tables."""
+    lines, later = [], []
+    for key, value in table.items():
+        name = f"{path}{key}"
+        rows = value if isinstance(value, list) and value and isinstance(value[0], dict) else []
+        if isinstance(value, dict):
+            later += ["", f"[{_header(name)}]", *_lines(value, meanings, f"{name}.")]
+        elif rows:
+            later += [line for row in rows for line in ["", f"[[{_header(name)}]]", *_lines(row, meanings, f"{name}.")]]
+        else:
+            meaning = f"  # {meanings[name]}" if name in meanings else ""
+            lines.append(f"{_header(key)} = {_text(value)}{meaning}")
+    return [*lines, *(later if lines or path else later[1:])]
+
+
+def _header(path: str) -> str:
+    return ".".join(tomli_w.dumps({part: 0}).rpartition(" = ")[0] for part in path.split("."))
+
+
+def _text(value: Any) -> str:
+    """One value; lists stay on their line."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_text(item) for item in value)}]"
+    return tomli_w.dumps({"x": value}).removeprefix("x = ").rstrip("\n")
+
+
+def value(text: str) -> Any:
+    """One TOML value; a bare word is a string.
+
+    >>> value("5"), value("naive"), value("[1]")
+    (5, 'naive', [1])
+    """
+    try:
+        found: Any = tomllib.loads(f"value = {text}")["value"]
+    except ValueError:
+        return text.strip()
+    return found

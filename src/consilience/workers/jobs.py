@@ -1,0 +1,48 @@
+"""Runs jobs with whatever there is: here, on worker processes of this machine, or on those that torchrun started."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from consilience.runtime.run import Run, is_finished, load_run
+from consilience.workers.balance import team_sizes
+from consilience.workers.job import Job, OnEvent
+
+
+def run_jobs(jobs: Sequence[Job], workers: int = 0, on_event: OnEvent = lambda job, event: None) -> list[Run]:
+    """Runs the jobs that are not finished yet; returns all of them, in order. Numbers do not depend on `workers`.
+
+    `workers` 0 means as many as pay off, at most one for each core, or for each GPU if there are runs that use them.
+    Under torchrun its processes are the workers.
+    """
+    todo = [job for job in jobs if not is_finished(job.folder)]
+    at_once = workers or _most_workers(todo)
+    sizes = team_sizes([job.settings for job in todo], at_once, asked=workers > 0)
+    if under_torchrun():
+        from consilience.workers.torchrun import lead
+
+        lead(todo, on_event)
+    elif min(at_once, sum(sizes)) > 1:
+        from consilience.workers.pool import run_side_by_side
+
+        run_side_by_side([replace(job, workers=size) for job, size in zip(todo, sizes, strict=True)], at_once, on_event)
+    else:
+        from consilience.workers.work import work
+
+        for job in todo:
+            work(job.settings, job.folder, partial(on_event, job))
+    return [load_run(job.folder) for job in jobs]
+
+
+def under_torchrun() -> bool:
+    """Whether torchrun, or something like it, started this process as one of several."""
+    return os.environ.keys() >= {"RANK", "WORLD_SIZE", "MASTER_ADDR"} and os.environ["WORLD_SIZE"] != "1"
+
+
+def _most_workers(jobs: Sequence[Job]) -> int:
+    if any(job.settings.run.device == "cuda" for job in jobs):
+        import torch
+
+        return max(1, torch.cuda.device_count())
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,151 @@
+"""Jobs on worker processes of this machine, as many at once as there is room for."""
+
+import os
+import signal
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing import connection, get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from consilience import toml
+from consilience.errors import ConsilienceError
+from consilience.runtime.events import Event, Started
+from consilience.settings.settings import settings_from
+from consilience.workers.group import WorkerLost, end_with_parent, join
+from consilience.workers.job import Job, OnEvent
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import ForkServerProcess
+
+_PRELOAD = ["consilience.workers.preload"]
+"""Imported once by the server from which all workers are forked."""
+
+
+@dataclass
+class _Worker:
+    """A process that trains some agents of a job."""
+
+    job: Job
+    number: int
+    place: int
+    """Among all that run at the same time."""
+    process: "ForkServerProcess"
+    agents: tuple[str, ...] = ()
+    """Known once it has started."""
+
+    def __str__(self) -> str:
+        what = f"{self.job.method} (seed {self.job.settings.run.seed})"
+        if self.job.workers == 1:
+            return f"the worker that ran {what}"
+        return f"worker {self.number} of {what}, which trained agents {', '.join(self.agents) or 'not known yet'},"
+
+
+def run_side_by_side(todo: Sequence[Job], at_once: int, on_event: OnEvent) -> None:
+    """Runs all jobs, each with as many workers as it says, at most `at_once` workers at the same time."""
+    context = get_context("forkserver")
+    context.set_forkserver_preload(_PRELOAD)
+    waiting = list(todo)
+    running: dict[Connection, _Worker] = {}
+    with TemporaryDirectory(prefix="consilience-") as folder:
+        try:
+            while waiting or running:
+                while waiting and len(running) + waiting[0].workers <= at_once:
+                    job = waiting.pop(0)
+                    for number in range(job.workers):
+                        place = min(set(range(at_once)) - {worker.place for worker in running.values()})
+                        pipe, worker = _start(job, number, place, f"file://{folder}/{len(waiting)}")
+                        running[pipe] = worker
+                for ready in connection.wait(list(running)):
+                    _hear(ready, running, on_event)  # type: ignore[arg-type]
+        finally:
+            for worker in running.values():
+                worker.process.kill()
+                worker.process.join()
+
+
+def _start(job: Job, number: int, place: int, meeting: str) -> "tuple[Connection, _Worker]":
+    """Starts worker `number` of a job, and returns where it is heard.
+
+    Settings travel as TOML, so that the worker loads their plugins before anything that these bring is needed.
+    """
+    context = get_context("forkserver")
+    here, there = context.Pipe(duplex=False)
+    environment = {**os.environ, "LOCAL_RANK": str(place)}
+    given = (job.settings.to_toml(), job.folder, job.workers, number, meeting, environment, there)
+    process = context.Process(target=_work, args=given, daemon=True)
+    process.start()
+    there.close()
+    return here, _Worker(job, number, place, process)
+
+
+def _hear(pipe: "Connection", running: "dict[Connection, _Worker]", on_event: OnEvent) -> None:
+    """Takes one message of a worker: its agents, an event, its end, or what went wrong."""
+    worker = running[pipe]
+    try:
+        kind, content = pipe.recv()
+    except EOFError:
+        worker.process.join()
+        raise ConsilienceError(
+            f"{worker} died with exit code {worker.process.exitcode}. Finished rounds are saved; resume the run."
+        ) from None
+    if kind == "agents":
+        worker.agents = content
+    elif kind == "event":
+        on_event(worker.job, content)
+    elif kind in ("done", "lost"):
+        worker.process.join()
+        del running[pipe]
+        if kind == "lost" and not any(other.job.folder == worker.job.folder for other in running.values()):
+            raise ConsilienceError(content)
+    elif kind == "refused":
+        raise ConsilienceError(content)
+    else:
+        raise RuntimeError(f"{worker} failed:\n{content}")
+
+
+def _work(
+    settings: str,
+    folder: Path,
+    workers: int,
+    number: int,
+    meeting: str,
+    environment: dict[str, str],
+    pipe: "Connection",
+) -> None:
+    """A worker process: its part of one job, and word of its rounds. Its server may have another environment.
+
+    A worker that has lost another says so and ends: the other's end has the reason.
+    """
+    from consilience.workers.work import work
+
+    os.environ.update(environment)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_parent()
+
+    def send(kind: str, content: object = None) -> None:
+        try:
+            pipe.send((kind, content))
+        except BrokenPipeError:
+            os._exit(1)
+
+    def emit(event: Event) -> None:
+        if isinstance(event, Started):
+            send("agents", event.agents_by_worker[number])
+        if number == 0 or not isinstance(event, Started):
+            send("event", event)
+
+    try:
+        if workers > 1:
+            join(number, workers, meeting)
+        work(settings_from(toml.parse(settings, "the job"), ""), folder, emit, worker=number, workers=workers)
+        send("done")
+    except WorkerLost as error:
+        send("lost", str(error))
+    except ConsilienceError as error:
+        send("refused", str(error))
+    except Exception:
+        send("failed", traceback.format_exc())

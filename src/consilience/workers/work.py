@@ -1,0 +1,73 @@
+"""One job in this process: agents are built, trained and recorded in a folder."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from consilience.errors import ConsilienceError
+from consilience.runtime.driver import run_rounds
+from consilience.runtime.events import Event, Finished, Started, Trained
+from consilience.runtime.exchange import InMemory
+from consilience.runtime.history import Evaluation
+from consilience.settings.presets import write_config
+from consilience.settings.settings import Settings
+from consilience.settings.wiring import build_agents, build_scenario, summarise
+from consilience.workers.balance import balance, expected_costs
+from consilience.workers.group import WorkerExchange, WorkerGroup, keep_memory
+
+
+def work(
+    settings: Settings,
+    folder: Path,
+    emit: Callable[[Event], None] = lambda event: None,
+    *,
+    worker: int = 0,
+    workers: int = 1,
+) -> None:
+    """Runs the method of `settings` into `folder`, going on from the last checkpoint there.
+
+    With several `workers`, which have joined before, this one trains its part of the agents and tells of them; the
+    first one writes, and tells of rounds.
+    """
+    keep_memory()
+    if worker == 0:
+        write_config(settings, folder)
+    scenario = build_scenario(settings)
+    roster = tuple(scenario.shares)
+    samples = {name: len(share.y) for name, share in scenario.shares.items()}
+    agents_by_worker = balance(expected_costs(settings, samples, scenario.shared[0].size), workers)
+    group = WorkerGroup(agents_by_worker, worker, roster)
+    if worker >= group.size:
+        return
+    emit(Started(tuple(tuple(names) for names in agents_by_worker)))
+    agents = build_agents(settings, scenario, agents_by_worker[worker])
+    summary = summarise(settings, scenario, agents)
+    _check_same_data(summary.data, group)
+    own = {name: (share.test_x, share.test_y) for name, share in scenario.shares.items()}
+    run_rounds(
+        agents,
+        scenario.shared,
+        WorkerExchange(InMemory(roster, settings.method.wire), group),
+        settings.method,
+        summary,
+        Evaluation(scenario.shared_y, (scenario.target_x, scenario.target_y), own),
+        folder=folder,
+        threads=settings.run.threads,
+        on_round=lambda number, means: emit(Finished(number, means)),
+        on_trained=lambda name: emit(Trained(name, worker)),
+        group=group,
+        recorded=roster,
+    )
+
+
+def _check_same_data(fingerprint: str, group: WorkerGroup) -> None:
+    """Refuses workers that read other data than the first one did."""
+    if group.size == 1:
+        return
+    firsts = group.from_first({"data": np.frombuffer(fingerprint.encode(), dtype=np.uint8)})["data"].tobytes().decode()
+    if fingerprint != firsts:
+        raise ConsilienceError(
+            f"worker {group.number} read other data (fingerprint {fingerprint[:12]}) than the first ({firsts[:12]}). "
+            "Put the same data on every machine, and name their folder in the environment variable CONSILIENCE_DATA."
+        )

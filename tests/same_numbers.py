@@ -1,0 +1,138 @@
+"""Do two checkouts give the same numbers, to the bit? Run by hand, before and after a change that must not move any.
+
+    python tests/same_numbers.py OLD_CHECKOUT NEW_CHECKOUT --data-dir DATA
+
+Both run with the interpreter that runs this script: every preset with every method that fits it, options away from
+their defaults, and `reproduce` at smoke scale. Of every run each column of metrics.parquet that both have and every
+array of trust.npz is compared, and of the reproduction every CSV file. With one checkout its hashes are only kept:
+`--keep FOLDER` keeps runs and hashes, and what is finished there is not run again.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+CONSENSUS = "dynamic,static,every-2,naive,alone"
+SERVER = "fedavg,fedprox,scaffold,feddyn"
+SHORT = ["--set", "rounds=6", "--set", "warmup=2"]
+NAIVE = ["--set", 'references=["naive"]']
+TABLES = [f"table1-{name}" for name in ("cifar10", "cifar100", "fed-isic2019")]
+FIGURES = ["fig1", "fig2", "fig3", "fig4", "fig5", "fig6-epochs", "fig6-rounds", "figA1"]
+ARTEFACTS = [*TABLES, *FIGURES, "lambda", "communication", "theory"]
+
+CASES: dict[str, list[list[str]]] = {
+    **{f"run-{name}": [["run", name]] for name in ("digits", "digits-mlp", "breast-cancer", "hospitals", "polynomial")},
+    "digits": [["compare", "digits", "--methods", CONSENSUS, "--seeds", "0"]],
+    "digits-mlp": [["compare", "digits-mlp", "--methods", f"{CONSENSUS},{SERVER}", "--seeds", "0"]],
+    "breast-cancer": [["compare", "breast-cancer", "--methods", CONSENSUS, "--seeds", "0"]],
+    "hospitals": [["compare", "hospitals", "--methods", CONSENSUS, "--seeds", "0"]],
+    "polynomial": [["compare", "polynomial", "--methods", CONSENSUS, "--seeds", "0"]],
+    "cosine": [["run", *SHORT, "--set", "method.trust=cosine"], ["run", *SHORT, "--set", "similarity=cosine"]],
+    "offset": [
+        ["run", *SHORT, "--set", "method.trust.offset=0", "--set", "method.trust.floor=0.1"],
+        ["run", *SHORT, "--set", "entropy_offset=0", "--set", "entropy_floor=0.1"],
+    ],
+    "majority": [["run", *SHORT, "--set", "labels=majority"]],
+    "float16-naive": [
+        ["run", *SHORT, *NAIVE, "--set", "method.wire.form=float16"],
+        ["run", *SHORT, *NAIVE, "--set", "wire=float16"],
+    ],
+    "top-2-naive": [
+        ["run", *SHORT, *NAIVE, "--set", "method.wire.form=top-k", "--set", "method.wire.top=2"],
+        ["run", *SHORT, *NAIVE, "--set", "wire=top-k", "--set", "wire_top=2"],
+    ],
+    "unbatched": [["run", "digits-mlp", *SHORT, "--set", "batched=false"]],
+    "two-workers": [["run", "digits", *SHORT, "--set", "references=[]", "--workers", "2"]],
+    **{f"reproduce-{name}": [["reproduce", name, "--scale", "smoke", "--seeds", "0"]] for name in ARTEFACTS},
+}
+"""Command lines; the second spelling is that of checkouts before settings had tables."""
+
+
+RENAMED = {"spread": "disagreement_all"}
+"""Columns that once had another name."""
+
+
+def numbers(checkout: Path, folder: Path, data_dir: Path | None) -> dict[str, str]:
+    """Runs every case that is not finished, and returns the hash of every column and array."""
+    folder.mkdir(parents=True, exist_ok=True)
+    found: dict[str, str] = {}
+    for name, spellings in CASES.items():
+        out = folder / ("reproduce" if name.startswith("reproduce-") else name)
+        stamp = folder / f"{name}.done"
+        if not stamp.exists():
+            print(f"{checkout}: {name}", flush=True)
+            stamp.write_text(run(checkout, spellings, out, data_dir))
+        if stamp.read_text() != "done":
+            print(f"  left out: {stamp.read_text()}")
+    for path in sorted(folder.rglob("metrics.parquet")):
+        where = str(path.parent.relative_to(folder))
+        for column, values in pd.read_parquet(path).items():
+            found[f"{where}: {RENAMED.get(str(column), column)}"] = digest(values.to_numpy())
+    for path in sorted(folder.rglob("trust.npz")):
+        with np.load(path) as arrays:
+            found |= {f"{path.relative_to(folder)}: {key}": digest(arrays[key]) for key in arrays}
+    for path in sorted((folder / "reproduce").rglob("*.csv")):
+        found[str(path.relative_to(folder))] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return found
+
+
+def run(checkout: Path, spellings: list[list[str]], out: Path, data_dir: Path | None) -> str:
+    """Runs the first spelling that this checkout understands; "done", or why it could not be run."""
+    environment = os.environ | {"PYTHONPATH": str(checkout / "src"), "COLUMNS": "200"}
+    for spelling in spellings:
+        command = [sys.executable, "-m", "consilience", *spelling, "--out", str(out)]
+        if data_dir is not None:
+            command += ["--data-dir", str(data_dir)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=checkout)
+        if done.returncode == 0:
+            return "done"
+    return done.stderr.strip()[-300:]
+
+
+def digest(values: np.ndarray) -> str:
+    """A hash of the values, whatever the order in memory; words as text."""
+    if values.dtype.kind not in "iufb":
+        values = np.array([str(value) for value in values.ravel()])
+    return hashlib.sha256(values.dtype.str.encode() + np.ascontiguousarray(values).tobytes()).hexdigest()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Do two checkouts give the same numbers, to the bit?")
+    parser.add_argument("checkouts", nargs="+", type=Path)
+    parser.add_argument("--data-dir", type=Path)
+    parser.add_argument("--keep", type=Path)
+    given = parser.parse_args()
+    kept = given.keep or Path(tempfile.mkdtemp(prefix="same-numbers-"))
+    data_dir = given.data_dir.resolve() if given.data_dir else None
+    hashes = []
+    for checkout in given.checkouts:
+        name = str(checkout.resolve()).strip("/").replace("/", "-")
+        hashes.append(numbers(checkout.resolve(), kept.resolve() / name, data_dir))
+        (kept / f"{name}.json").write_text(json.dumps(hashes[-1], indent=1, sort_keys=True))
+    if len(hashes) == 1:
+        print(f"{len(hashes[0])} hashes in {kept}")
+        return
+    old, new = hashes
+    differing = sorted(key for key in old.keys() & new.keys() if old[key] != new[key])
+    gone = sorted(old.keys() - new.keys())
+    for key in differing:
+        print(f"differs: {key}")
+    for key in gone:
+        print(f"gone: {key}")
+    print(
+        f"{len(old.keys() & new.keys()) - len(differing)} the same, {len(differing)} differ, {len(gone)} gone, ", end=""
+    )
+    print(f"{len(new.keys() - old.keys())} new")
+    sys.exit(bool(differing or gone))
+
+
+if __name__ == "__main__":
+    main()
