@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from difflib import get_close_matches
 from math import isfinite
-from types import UnionType
+from re import fullmatch
 from typing import Any, TypeVar, get_args, get_origin
 
 from consilience.errors import ConsilienceError
@@ -23,25 +23,40 @@ def option(
     above: float | None = None,
     below: float | None = None,
     one_of: tuple[str, ...] = (),
+    like: str = "",
     local: bool = False,
-    parse: Callable[[Any, str], Any] | None = None,
-    show: Callable[[Any], Any] | None = None,
+    named: Callable[[str], Any] | None = None,
 ) -> Any:
-    """A field of an options dataclass. `check_options` holds its value to the type and the range given here.
+    """A field of an `Options` dataclass, whose value is held to the type and the range given here.
 
-    A `local` option is each machine's own, and not for a federation to agree on. `parse` makes the value from what a
-    TOML file holds, and `show` the other way round, where it is neither a number, a word, a list nor an options
-    dataclass.
+    A word is one of those given, or matches the regular expression `like`; a list is not shorter than `at_least`. A
+    `local` option is each machine's own, and not for a federation to agree on. Where the value is one of several
+    kinds of things, a TOML file has its name, or a table with its `name` and its options; `named` finds it.
     """
-    facts: dict[str, Any] = {"meaning": meaning, "at_least": at_least, "above": above, "below": below, "one_of": one_of}
-    facts |= {"local": local, "parse": parse, "show": show}
+    facts: dict[str, Any] = {
+        "meaning": meaning,
+        "at_least": at_least,
+        "above": above,
+        "below": below,
+        "one_of": one_of,
+        "like": like,
+    }
+    facts |= {"one_of": one_of, "like": like, "local": local, "named": named}
     if is_dataclass(default) and not isinstance(default, type):
         return field(default_factory=lambda: default, metadata=facts)
     return field(default=default, metadata=facts)
 
 
+@dataclass(frozen=True)
+class Options:
+    """A dataclass of options: whoever makes one with a value of a wrong type or out of its range gets an error."""
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
 def check_options(options: Any) -> None:
-    """For `__post_init__`: refuses values of a wrong type or outside their range; whole numbers become floats."""
+    """Refuses values of a wrong type or outside their range; whole numbers become floats."""
     for one in fields(options):
         value = getattr(options, one.name)
         if one.type is float and type(value) is int:
@@ -63,8 +78,11 @@ def _problem(one: "Field[Any]", value: Any) -> str:
         kind = get_args(one.type)[0]
         if not isinstance(value, tuple) or not all(type(item) is kind for item in value):
             return f"be a list of {_NAMES[kind].split()[-1]}s"
+        return "" if len(value) >= (facts["at_least"] or 0) else f"hold at least {facts['at_least']:g}"
     if facts["one_of"] and value not in facts["one_of"]:
         return f"be one of {', '.join(facts['one_of'])}"
+    if facts["like"] and not fullmatch(facts["like"], value):
+        return f"be like {facts['like']}"
     if isinstance(value, bool) or not isinstance(value, int | float):
         return ""
     if not isfinite(value):
@@ -89,7 +107,8 @@ def from_table(kind: type[T], table: Any, where: str) -> T:
     values = {}
     for key, value in table.items():
         if key not in known:
-            raise ConsilienceError(f"{where}: unknown setting {key!r}. {hint(key, known)}Known: {', '.join(known)}.")
+            there_are = f"{hint(key, known)}Known: {', '.join(known)}." if known else "There are none here."
+            raise ConsilienceError(f"{where}: unknown setting {key!r}. {there_are}")
         values[key] = _value(known[key], value, f"{where}.{key}" if where else key)
     missing = [name for name, one in known.items() if name not in values and not _has_default(one)]
     if missing:
@@ -109,6 +128,18 @@ def hint(key: str, known: Any) -> str:
     """ "Did you mean ...? " where a known name is near."""
     near = get_close_matches(key, list(known), n=1, cutoff=0.4)
     return f"Did you mean {near[0]!r}? " if near else ""
+
+
+def meanings(options: Any, before: str = "") -> dict[str, str]:
+    """What every option means, by dotted key, tables within it included."""
+    found: dict[str, str] = {}
+    for one in fields(options):
+        value = getattr(options, one.name)
+        if is_dataclass(value) and not isinstance(value, type):
+            found |= meanings(value, f"{before}{one.name}.")
+        else:
+            found[f"{before}{one.name}"] = one.metadata.get("meaning", "")
+    return found
 
 
 @dataclass(frozen=True)
@@ -151,21 +182,38 @@ def _has_default(one: "Field[Any]") -> bool:
 
 
 def _value(one: "Field[Any]", value: Any, where: str) -> Any:
-    parse = one.metadata.get("parse")
-    if parse is not None:
-        return parse(value, where)
+    named = one.metadata.get("named")
+    if named is not None:
+        return _named(named, value, where)
     if isinstance(one.type, type) and is_dataclass(one.type):
         return from_table(one.type, value, where)
     if get_origin(one.type) is tuple:
         return tuple(value) if isinstance(value, list | tuple) else (value,)
-    assert not isinstance(one.type, UnionType), f"{where} needs a parse function"
     return value
 
 
+def _named(named: Callable[[str], Any], value: Any, where: str) -> Any:
+    """A thing from its name, or from a table with its name and options; without a name, the default with options."""
+    if isinstance(value, str):
+        return named(value)
+    if not isinstance(value, dict):
+        raise ConsilienceError(f"{where} is {value!r}; it must be a name, or a table with a name and options.")
+    options = dict(value)
+    thing = named(str(options.pop("name", "")))
+    return changed(thing, options, where) if options else thing
+
+
+def changed(options: T, values: dict[str, Any], where: str) -> T:
+    """`options` with some values in place of its own, from a TOML table."""
+    if not is_dataclass(options):
+        raise ConsilienceError(f"{where}: unknown setting {next(iter(values))!r}. There are none.")
+    return from_table(type(options), to_table(options) | values, where)
+
+
 def _shown(one: "Field[Any]", value: Any) -> Any:
-    show = one.metadata.get("show")
-    if show is not None:
-        return show(value)
+    if one.metadata.get("named") is not None:
+        name = getattr(type(value), "name", getattr(value, "__name__", type(value).__name__))
+        return {"name": name} | (to_table(value) if is_dataclass(value) else {})
     if is_dataclass(value) and not isinstance(value, type):
         return to_table(value)
     return list(value) if isinstance(value, tuple) else value

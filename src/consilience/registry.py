@@ -34,10 +34,12 @@ class Registry:
         self._complete = False
 
     def add(self, name: str) -> Callable[[T], T]:
-        """A decorator that registers a class or a function under `name`."""
+        """A decorator that registers a class or a function under `name`. A class has it as its `name` from now on."""
 
         def register(thing: T) -> T:
             self._found[name] = thing
+            if isinstance(thing, type):
+                thing.name = name  # type: ignore[attr-defined]
             return thing
 
         return register
@@ -46,6 +48,10 @@ class Registry:
         """All names, in alphabetical order."""
         return sorted(self._all())
 
+    def all(self) -> list[Any]:
+        """All that is registered, in the order of the names."""
+        return [thing for _, thing in sorted(self._all().items())]
+
     def find(self, name: str) -> Any:
         """What is registered under `name`; an error that names the known ones if there is nothing."""
         if name not in self._found and name not in self._all():
@@ -53,11 +59,6 @@ class Registry:
             hint = f"Did you mean {near[0]!r}? " if near else ""
             raise ConsilienceError(f"unknown {self.kind} {name!r}. {hint}Known: {', '.join(self.names())}.")
         return self._found[name]
-
-    def name_of(self, thing: Any) -> str:
-        """The name under which `thing` is registered; its own in small letters if it is not."""
-        own: str = getattr(thing, "__name__", type(thing).__name__).lower()
-        return next((name for name, other in self._all().items() if other is thing), own)
 
     def _all(self) -> dict[str, Any]:
         if not self._complete:

@@ -4,9 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
-import numpy as np
-
-from consilience.errors import ConsilienceError
 from consilience.tasks.protocol import Array, Task
 
 Weights = dict[str, Array]
@@ -108,17 +105,3 @@ def can(thing: object, capability: type) -> bool:
 def published(agent: Agent, shared: Array) -> Array:
     """What an agent says of the shared data: by default what it predicts."""
     return cast(Publishes, agent).publish(shared) if can(agent, Publishes) else agent.predict(shared)
-
-
-def checked_data(name: str, task: Task, x: Array, y: Array) -> tuple[Array, Array]:
-    """Private data as arrays, with labels as the task has them."""
-    x, y = np.asarray(x), np.asarray(y)
-    who = f"agent {name!r}" if name else "an agent"
-    if len(x) == 0:
-        raise ConsilienceError(f"{who} has no training data. Leave it out, or give it samples.")
-    if len(x) != len(y):
-        raise ConsilienceError(f"{who}: {len(x)} samples but {len(y)} labels. Give one label per sample.")
-    try:
-        return x, task.labels(y)
-    except ConsilienceError as error:
-        raise ConsilienceError(f"{who}: {error}") from None

@@ -8,12 +8,12 @@ from sklearn.base import clone, is_regressor
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
-from consilience.agents.protocol import Losses, checked_data
+from consilience.agents.protocol import Losses
 from consilience.core.metrics import rmse
 from consilience.core.streams import stream
 from consilience.errors import ConsilienceError
 from consilience.tasks import task_named
-from consilience.tasks.protocol import Array, Task
+from consilience.tasks.protocol import Array, Task, labelled
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,10 @@ class SklearnAgent:
         kind: str = "",
         seed: int = 0,
     ) -> None:
-        self.task = task_named(task or _task_of(estimator, y))
-        x, self._y = checked_data(name, self.task, x, y)
-        self._x = _flat(x)
+        self._estimator = estimator
         self._values = is_regressor(estimator)
+        self._weight_name = _weight_name(estimator)
+        self.task = task_named(task or _task_of(estimator, y)) if not task or isinstance(task, str) else task
         if not self._values and not hasattr(estimator, "predict_proba"):
             raise ConsilienceError(
                 f"agent {name!r}: {type(estimator).__name__} has no predict_proba, and consensus needs probabilities. "
@@ -72,13 +72,13 @@ class SklearnAgent:
         last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
         self.name, self.seed = name, seed
         self.kind = kind or type(last).__name__
+        data = labelled(name, self.task, _flat(np.asarray(x)), y)
+        self._x, self._y = data.x, data.y
         self.samples = len(self._y)
-        self.class_counts = self.task.counts(self._y)
+        self.class_counts = data.counts
+        self.outputs = max(data.outputs, classes)
         self.parameters: int | None = None
         self.noise = 1.0
-        self.outputs = max(self.task.outputs(self._y), classes)
-        self._estimator = estimator
-        self._weight_name = _weight_name(estimator)
         self._answers: list[_Answer] = []
         self._round = 0
         self._last: tuple[Array, Array, float] | None = None

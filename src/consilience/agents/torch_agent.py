@@ -11,12 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from consilience.agents.adam import Adam
-from consilience.agents.protocol import Correction, Losses, Weights, checked_data
+from consilience.agents.protocol import Correction, Losses, Weights
 from consilience.agents.training import DEFAULT
 from consilience.core.streams import stream
 from consilience.errors import ConsilienceError
 from consilience.tasks import task_named
-from consilience.tasks.protocol import Array, Task
+from consilience.tasks.protocol import Array, Task, labelled
 
 
 class Optimizer(Protocol):
@@ -73,22 +73,23 @@ class TorchAgent:
         device: str = "cpu",
         batched: bool = DEFAULT.batched,
     ) -> None:
-        self.name, self.task, self.seed, self.batched = name, task_named(task), seed, batched
-        x, y = checked_data(name, self.task, x, y)
+        self.name, self.seed, self.batched = name, seed, batched
+        self.task = task if not isinstance(task, str) else task_named(task)
+        data = labelled(name, self.task, x, y)
         self.kind = kind or type(model).__name__
-        self.samples = len(y)
-        self.class_counts = self.task.counts(y)
+        self.samples = len(data.y)
+        self.class_counts = data.counts
         self.epochs, self.batch, self.shared_batch = epochs, batch, shared_batch
         self.device = torch.device(device)
         self.model = model.to(self.device)
         self.noise = 1.0
-        self.x, self.y = self._tensor(x), self._tensor(y)
+        self.x, self.y = self._tensor(data.x), self._tensor(data.y)
         self._shared: tuple[Array, Tensor] | None = None
         self._round = 0
         self.outputs = self._probe()
-        if self.task.outputs(y) > self.outputs:
+        if data.outputs > self.outputs:
             raise ConsilienceError(
-                f"agent {name!r}: the labels need {self.task.outputs(y)} outputs but the model has {self.outputs}. "
+                f"agent {name!r}: the labels need {data.outputs} outputs but the model has {self.outputs}. "
                 f"Give the model one output for each of the {self.task.outputs_are}."
             )
         self._make_optimizer = optimizer or (lambda parameters: Adam(parameters, lr))

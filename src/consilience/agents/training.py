@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from consilience.options import check_options, option
+from consilience.options import Options, option
 
 
 @dataclass(frozen=True)
-class Training:
+class Training(Options):
     """Local training of torch models. Estimators of scikit-learn are refitted in every round."""
 
     epochs: int = option(5, "passes over the private data per round", at_least=1)
@@ -14,9 +14,6 @@ class Training:
     shared_batch: int = option(256, "shared samples per step", at_least=1)
     lr: float = option(0.005, "learning rate of Adam", above=0)
     batched: bool = option(True, "train small models of one architecture together: faster, equal up to rounding")
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 DEFAULT = Training()

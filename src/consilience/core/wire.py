@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consilience.errors import ConsilienceError
-from consilience.options import check_options, option
+from consilience.options import Options, option
 
 Array = NDArray[Any]
 FORMS = ("float32", "float16", "top-k")
 
 
 @dataclass(frozen=True)
-class Wire:
+class Wire(Options):
     """How an agent's predictions (samples, outputs) look when they are published.
 
     - float32: as they are, 4 bytes a number.
@@ -36,9 +36,6 @@ class Wire:
 
     form: str = option("float32", "float32 | float16 | top-k (the largest and their classes)", one_of=FORMS)
     top: int = option(3, "top-k: how many of the largest probabilities are published, at most all but one", at_least=1)
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def size(self, samples: int, outputs: int) -> int:
         """Bytes of an agent's predictions."""

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from consilience.options import check_options, option
+from consilience.options import Options, option
 
 
 @dataclass(frozen=True)
-class Data:
+class Data(Options):
     """What the agents hold, and what is shared."""
 
     dataset: str = option(
@@ -23,6 +23,3 @@ class Data:
     test_fraction: float = option(0.2, "of each agent's data, held out to measure on its own domain", above=0, below=1)
     shared_per_agent: int = option(30, "samples each agent contributes to the shared data", at_least=1)
     shared_balanced: bool = option(False, "choose them so that the classes of the shared data are even")
-
-    def __post_init__(self) -> None:
-        check_options(self)

@@ -21,7 +21,7 @@ from consilience.federation.peers.audit import AuditLog
 from consilience.federation.peers.federation import Federation, fingerprint, read_federation
 from consilience.federation.peers.link import Tls
 from consilience.federation.peers.mesh import Mesh, Say
-from consilience.options import check_options, from_table, option
+from consilience.options import Options, from_table, option
 from consilience.plugins import load_plugin
 from consilience.runtime import checkpoint
 from consilience.runtime.checkpoint import write_atomically
@@ -36,7 +36,7 @@ from consilience.tasks.protocol import Array
 
 
 @dataclass(frozen=True)
-class Site:
+class Site(Options):
     """The content of site.toml. Paths are relative to that file."""
 
     agent: str = option(meaning="the name in the roster")
@@ -56,9 +56,6 @@ class Site:
     target: str = option("", "labelled data of the target domain, if the site has some, to measure on")
     standardise: bool = option(False, "scale features by mean and deviation of the shared data")
     device: str = option("cpu", "where a built-in torch model trains", one_of=("cpu", "cuda"))
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 @dataclass(frozen=True)
@@ -215,7 +212,7 @@ def build_site_agent(prepared: Prepared) -> tuple[Agent, Evaluation]:
             f"a sample of {site.data} has the shape {x.shape[1:]}, one of the shared data {prepared.shared.shape[1:]}. "
             "Both need the same features in the same order."
         )
-    agent = agent_for(prepared.settings, site.agent, site.model, x, y, len(classes))
+    agent = agent_for(prepared.settings, site.agent, site.model, x, y, len(classes), "classification")
     return agent, Evaluation(target=target, own={site.agent: test})
 
 

@@ -8,13 +8,14 @@ from consilience.agents.team import Team
 from consilience.core.wire import Wire
 from consilience.methods import METHODS
 from consilience.methods.protocol import Exchange, Record, Round, Start
+from consilience.options import Options
 from consilience.tasks.protocol import Array
 
 
 @METHODS.add("alone")
 @final
 @dataclass(frozen=True)
-class Alone:
+class Alone(Options):
     """No exchange, no shared pass."""
 
     label = title = "alone"

@@ -14,19 +14,21 @@ from consilience.core.wire import Wire
 from consilience.errors import ConsilienceError
 from consilience.methods import METHODS
 from consilience.methods.protocol import Exchange, Memory, Record, Round, Start
-from consilience.methods.trust import TRUST, trust_from, trust_table
+from consilience.methods.trust import trust_named
+from consilience.methods.trust.default import Default
 from consilience.methods.trust.protocol import Context, Trust, opinion
 from consilience.methods.trust.uniform import Uniform
-from consilience.options import check_options, option
+from consilience.options import Options, option
 from consilience.tasks.protocol import Array, Task
 
 LABELS = ("soft", "majority")
+SCHEDULES = r"dynamic|static|every-[1-9]\d*"
 
 
 @METHODS.add("consensus")
 @final
 @dataclass(frozen=True)
-class Consensus:
+class Consensus(Options):
     """Collaborative learning via prediction consensus.
 
     Rounds include the warm-up, in which agents train alone (lambda 0). Everyone uses what was published, the agent
@@ -35,19 +37,19 @@ class Consensus:
 
     warmup: int = option(5, "rounds of training alone before the first exchange", at_least=0)
     lam: float = option(0.5, "weight of the disagreement with the pseudo-labels", at_least=0)
-    schedule: str = option("dynamic", "trust is made dynamic (every round) | every-K (rounds) | static (once)")
+    schedule: str = option(
+        "dynamic", "trust is made dynamic (every round) | every-K (rounds) | static (once)", like=SCHEDULES
+    )
     labels: str = option("soft", "soft | majority (one hard vote per agent, no trust)", one_of=LABELS)
     warmup_shared: bool = option(False, "show batch norm the shared data in the warm-up as well; three times slower")
-    trust: Trust | Callable[..., Any] | None = option(
-        None, "whom to believe, from predictions", parse=trust_from, show=trust_table
+    trust: Trust | Callable[..., Any] = option(
+        Default(),
+        "whom to believe, from predictions: default | entropy | gaussian | cosine | uniform",
+        named=trust_named,
     )
     wire: Wire = option(Wire(), "predictions as they are published")
 
     uses_shared = True
-
-    def __post_init__(self) -> None:
-        check_options(self)
-        _period(self.schedule)
 
     @property
     def label(self) -> str:
@@ -64,7 +66,7 @@ class Consensus:
         if name == "naive":
             return replace(self, trust=Uniform(), schedule="dynamic")
         if name in ("dynamic", "static") or name.startswith("every-"):
-            return replace(self, schedule=name, trust=None if isinstance(self.trust, Uniform) else self.trust)
+            return replace(self, schedule=name, trust=Default() if isinstance(self.trust, Uniform) else self.trust)
         return None
 
     def rounds(self, agents: Team, shared: Array, exchange: Exchange, start: Start) -> Iterator[Round]:
@@ -120,7 +122,7 @@ class Consensus:
         labels: Array | None = None
         names = [name for name in agents.names if name in heard]
         if np.isnan(known).any() or (period > 0 and (t - self.warmup - 1) % period == 0):
-            rule = Uniform() if self.labels == "majority" else self._rule(agents.first.task)
+            rule = Uniform() if self.labels == "majority" else self.trust
             rows = np.array([heard.index(name) for name in names], dtype=np.intp)
             noise = {agent.name: agent.noise for agent in agents}
             noises = np.array([noise.get(name, np.nan) for name in heard])
@@ -144,9 +146,6 @@ class Consensus:
             mixed = pseudo_labels(w, f, out=f)
             psi = {name: mixed[heard.index(name)] for name in names}
         return w, psi, memory
-
-    def _rule(self, task: Task) -> Any:
-        return TRUST.find(task.trust)() if self.trust is None else self.trust
 
     def _check(self, task: Task) -> None:
         """Refuses what makes no sense for the task."""
@@ -180,10 +179,4 @@ def _own_rows(w: Array, here: NDArray[np.intp], present: NDArray[np.bool_]) -> A
 
 def _period(schedule: str) -> int:
     """How often trust is made: 1 for dynamic, K for every-K, 0 for once."""
-    periods = {"dynamic": 1, "static": 0}
-    if schedule in periods:
-        return periods[schedule]
-    head, _, number = schedule.partition("-")
-    if head == "every" and number.isdecimal() and int(number) > 0:
-        return int(number)
-    raise ConsilienceError(f"unknown schedule {schedule!r}. Known: dynamic, static, every-K (such as every-5).")
+    return {"dynamic": 1, "static": 0}[schedule] if "-" not in schedule else int(schedule.partition("-")[2])

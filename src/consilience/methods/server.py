@@ -17,7 +17,7 @@ from consilience.core.federated import average, shares
 from consilience.core.wire import Wire
 from consilience.errors import ConsilienceError
 from consilience.methods.protocol import Exchange, Memory, Record, Round, SharesArrays, Start
-from consilience.options import check_options, option
+from consilience.options import Options, option
 from consilience.tasks.protocol import Array
 
 _ADVICE = (
@@ -64,7 +64,7 @@ class RoundEnd:
 
 
 @dataclass(frozen=True)
-class ServerMethod:
+class ServerMethod(Options):
     """A server sends its model, everyone trains it on private data, and the server averages.
 
     All agents start from the first one's weights, and hold the server's model after every round. The order of the
@@ -79,9 +79,6 @@ class ServerMethod:
     """Whether server and agents keep a tensor for every parameter from round to round, at first zeros."""
     sends_memory = False
     """Whether what the server keeps travels to the agents, and their changes back."""
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     @property
     def label(self) -> str:

@@ -1,5 +1,6 @@
 """Ready-made experiments that come with the package, and settings read from files."""
 
+from dataclasses import fields
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from consilience.runtime.checkpoint import write_atomically
 from consilience.settings.settings import Settings, changed, moved, settings_from
 
 DEFAULT = "digits"
+_TABLES = [one.name for one in fields(Settings)]
 
 
 def preset_names() -> list[str]:
@@ -35,11 +37,11 @@ def read_settings(source: str, changes: dict[str, Any] | None = None) -> Setting
             f"{source!r} is neither a preset nor a file. Presets: {', '.join(preset_names())}. "
             "A file is TOML with the settings to change."
         )
-    known = to_table(Settings())
     for key, value in tables.items():
-        if key not in known or (key != "method" and not isinstance(value, dict)):
+        if key not in _TABLES or (key != "method" and not isinstance(value, dict)):
+            hint = moved(key, to_table(Settings()))
             raise ConsilienceError(
-                f"{source}: unknown setting {key!r}. {moved(key, known)}Settings are in the tables {', '.join(known)}."
+                f"{source}: unknown setting {key!r}. {hint}Settings are in the tables {', '.join(_TABLES)}."
             )
     return changed(settings_from(tables, source), changes or {})
 

@@ -1,34 +1,29 @@
 """The settings of an experiment: five tables, each one dataclass. TOML, `--set` and help follow from their fields."""
 
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from consilience import toml
 from consilience.agents.training import Training
 from consilience.data.options import Data
 from consilience.errors import ConsilienceError
-from consilience.methods import method_from, method_named, method_table
+from consilience.methods import method_named
 from consilience.methods.consensus import Consensus
 from consilience.methods.protocol import Method
-from consilience.options import check_options, flat, from_table, hint, option, to_table
+from consilience.options import Options, flat, from_table, hint, meanings, option, to_table
 from consilience.plugins import load_plugin
 
 
 @dataclass(frozen=True)
-class Agents:
+class Agents(Options):
     """Who learns."""
 
     count: int = option(10, "how many", at_least=2)
-    models: tuple[str, ...] = option(("forest", "boosting", "cnn", "logistic", "mlp"), "dealt out in turn")
-
-    def __post_init__(self) -> None:
-        check_options(self)
-        if not self.models:
-            raise ConsilienceError("models is empty. Name at least one model.")
+    models: tuple[str, ...] = option(("forest", "boosting", "cnn", "logistic", "mlp"), "dealt out in turn", at_least=1)
 
 
 @dataclass(frozen=True)
-class RunOptions:
+class RunOptions(Options):
     """How long, how often, and where."""
 
     rounds: int = option(15, "with the warm-up", at_least=1)
@@ -45,18 +40,15 @@ class RunOptions:
     )
     plugins: tuple[str, ...] = option((), "Python files that bring datasets, models, methods, rules, tasks", local=True)
 
-    def __post_init__(self) -> None:
-        check_options(self)
-
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Options):
     """Every setting there is."""
 
     data: Data = option(Data(), "what the agents hold, and what is shared")
     agents: Agents = option(Agents(), "who learns")
     training: Training = option(Training(), "local training of torch models")
-    method: Method = option(Consensus(), "how they learn together", parse=method_from, show=method_table)
+    method: Method = option(Consensus(), "how they learn together", named=method_named)
     run: RunOptions = option(RunOptions(), "how long, how often, and where")
 
     def __post_init__(self) -> None:
@@ -115,18 +107,6 @@ def parse_change(text: str) -> tuple[str, Any]:
     if not equals or not key:
         raise ConsilienceError(f"--set {text}: write it as key=value, such as --set rounds=5.")
     return key.strip(), toml.value(value)
-
-
-def meanings(options: Any, before: str = "") -> dict[str, str]:
-    """What every option means, by dotted key."""
-    found: dict[str, str] = {}
-    for one in fields(options):
-        value = getattr(options, one.name)
-        if is_dataclass(value) and not isinstance(value, type):
-            found |= meanings(value, f"{before}{one.name}.")
-        else:
-            found[f"{before}{one.name}"] = one.metadata.get("meaning", "")
-    return found
 
 
 def agreed(settings: Settings) -> dict[str, Any]:
@@ -194,7 +174,8 @@ def _put(tables: dict[str, Any], key: str, value: Any, where: str) -> None:
         known = "" if paths else ", ".join(flat(tables))
         raise ConsilienceError(f"{where}: the setting {key!r} is {problem}{known}.")
     if paths[0] == "method" and isinstance(value, str):
-        tables["method"] = method_table(method_named(value, method_from(tables["method"], "method")))
+        before = from_table(Settings, {"method": tables["method"]}, where)
+        tables["method"] = to_table(before.with_method(value))["method"]
         return
     *parents, last = paths[0].split(".")
     table = tables

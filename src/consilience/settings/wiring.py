@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Collection
+from itertools import cycle
 
-from consilience.agents.models import Order, build_agent
+from consilience.agents.models import Order, model_named
 from consilience.agents.protocol import Agent
 from consilience.data.datasets import Dataset, Request, load
 from consilience.data.scenario import Scenario, split
@@ -28,21 +29,22 @@ def build_scenario(settings: Settings) -> Scenario:
 def build_agents(settings: Settings, scenario: Scenario, names: Collection[str] | None = None) -> list[Agent]:
     """Agents as they are before the first round, the same for every method; all, or those called `names`."""
     models, outputs = settings.agents.models, len(scenario.classes) or scenario.shared_y.shape[1]
+    builders = {model: model_named(model) for model in models}
+    dealt = zip(scenario.shares.items(), cycle(models))
+    task, device = task_named(scenario.task), _device(settings)
     return [
-        agent_for(settings, name, models[number % len(models)], share.x, share.y, outputs, scenario.task)
-        for number, (name, share) in enumerate(scenario.shares.items())
+        builders[model](
+            Order(name, model, share.x, share.y, outputs, task, settings.training, settings.run.seed, device)
+        )
+        for (name, share), model in dealt
         if names is None or name in names
     ]
 
 
-def agent_for(
-    settings: Settings, name: str, model: str, x: Array, y: Array, outputs: int, task: str = "classification"
-) -> Agent:
+def agent_for(settings: Settings, name: str, model: str, x: Array, y: Array, outputs: int, task: str) -> Agent:
     """One agent with a built-in model and private data (x, y)."""
-    device = settings.run.device if settings.run.device == "cpu" else _gpu()
-    return build_agent(
-        Order(name, model, x, y, outputs, task_named(task), settings.training, settings.run.seed, device)
-    )
+    order = Order(name, model, x, y, outputs, task_named(task), settings.training, settings.run.seed, _device(settings))
+    return model_named(model)(order)
 
 
 def summarise(settings: Settings, scenario: Scenario, agents: list[Agent]) -> Summary:
@@ -62,8 +64,10 @@ def summarise(settings: Settings, scenario: Scenario, agents: list[Agent]) -> Su
     )
 
 
-def _gpu() -> str:
-    """The GPU of this process. Workers of one machine, which LOCAL_RANK numbers, take its GPUs in turn."""
+def _device(settings: Settings) -> str:
+    """The device of this process. Workers of one machine, which LOCAL_RANK numbers, take its GPUs in turn."""
+    if settings.run.device == "cpu":
+        return "cpu"
     import torch
 
     if not torch.cuda.is_available():

@@ -105,3 +105,31 @@ def checked_predictions(name: str, f: Array, samples: int, outputs: int, task: T
     if bad.any():
         raise ConsilienceError(f"agent {name!r}: {bad.sum()} of {samples} rows are {what}")
     return f.astype(np.float32, copy=False)
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Private data, checked."""
+
+    x: Array
+    y: Array
+    """Labels as the task has them."""
+    outputs: int
+    """That the labels show."""
+    counts: list[int]
+    """Samples of each class, where there are classes."""
+
+
+def labelled(name: str, task: Task, x: Array, y: Array) -> Labelled:
+    """Private data of the agent `name` as arrays, with labels as the task has them."""
+    x, y = np.asarray(x), np.asarray(y)
+    who = f"agent {name!r}" if name else "an agent"
+    if len(x) == 0:
+        raise ConsilienceError(f"{who} has no training data. Leave it out, or give it samples.")
+    if len(x) != len(y):
+        raise ConsilienceError(f"{who}: {len(x)} samples but {len(y)} labels. Give one label per sample.")
+    try:
+        y = task.labels(y)
+    except ConsilienceError as error:
+        raise ConsilienceError(f"{who}: {error}") from None
+    return Labelled(x, y, task.outputs(y), task.counts(y))

@@ -18,7 +18,9 @@ def run_jobs(jobs: Sequence[Job], workers: int = 0, on_event: OnEvent = lambda j
     """
     todo = [job for job in jobs if not is_finished(job.folder)]
     at_once = workers or _most_workers(todo)
-    sizes = team_sizes([job.settings for job in todo], at_once, asked=workers > 0)
+    sizes = [1] * len(todo)
+    if at_once > 1:
+        sizes = team_sizes([job.settings for job in todo], at_once, asked=workers > 0)
     if under_torchrun():
         from consilience.workers.torchrun import lead
 

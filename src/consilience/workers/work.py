@@ -35,8 +35,10 @@ def work(
         write_config(settings, folder)
     scenario = build_scenario(settings)
     roster = tuple(scenario.shares)
-    samples = {name: len(share.y) for name, share in scenario.shares.items()}
-    agents_by_worker = balance(expected_costs(settings, samples, scenario.shared[0].size), workers)
+    agents_by_worker = [list(roster)]
+    if workers > 1:
+        samples = {name: len(share.y) for name, share in scenario.shares.items()}
+        agents_by_worker = balance(expected_costs(settings, samples, scenario.shared[0].size), workers)
     group = WorkerGroup(agents_by_worker, worker, roster)
     if worker >= group.size:
         return

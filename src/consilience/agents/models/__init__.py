@@ -7,6 +7,8 @@ from an `Order`, for agents of another kind.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from consilience.agents.protocol import Agent
@@ -58,14 +60,18 @@ def network(name: str, cost: Cost = UNKNOWN_COST) -> Callable[[F], F]:
     """Registers a function (shape of a sample, outputs) -> torch module that returns logits or values."""
 
     def register(make: F) -> F:
-        def build(order: Order) -> Agent:
-            return network_agent(make, order)
-
-        MODELS.add(name)(build)
+        MODELS.add(name)(partial(_network_agent, make))
         COSTS[name] = cost
         return make
 
     return register
+
+
+def network_in(module: str, costs: dict[str, Cost]) -> None:
+    """Registers the functions of a module that is imported when one of them is needed, with - for _ in their names."""
+    for name, cost in costs.items():
+        MODELS.add(name)(partial(_network_agent, (module, name.replace("-", "_"))))
+        COSTS[name] = cost
 
 
 def estimator(name: str, cost: Cost = UNKNOWN_COST) -> Callable[[F], F]:
@@ -76,7 +82,11 @@ def estimator(name: str, cost: Cost = UNKNOWN_COST) -> Callable[[F], F]:
             from consilience.agents.sklearn_agent import SklearnAgent
 
             number = order.model.removeprefix(name).removeprefix("-")
-            made = make(int(number)) if number else make()
+            try:
+                made = make(int(number)) if number else make()
+            except TypeError:
+                form = f"{name}-4" if not number else name
+                raise ConsilienceError(f"the model {order.model!r} is not known. Write it as {form}.") from None
             return SklearnAgent(
                 made,
                 order.x,
@@ -95,15 +105,16 @@ def estimator(name: str, cost: Cost = UNKNOWN_COST) -> Callable[[F], F]:
     return register
 
 
-def network_agent(make: "Callable[[tuple[int, ...], int], nn.Module]", order: Order) -> Agent:
+def _network_agent(make: "Callable[..., nn.Module] | tuple[str, str]", order: Order) -> Agent:
     """An agent around a torch module; its first weights depend on the seed and its name alone."""
     import torch
 
     from consilience.agents.torch_agent import TorchAgent
 
+    function = getattr(import_module(make[0]), make[1]) if isinstance(make, tuple) else make
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(stream(order.seed, "initial weights", order.name).integers(2**63)))
-        module = make(order.x.shape[1:], order.outputs)
+        module = function(order.x.shape[1:], order.outputs)
     training = order.training
     return TorchAgent(
         module,
@@ -122,17 +133,12 @@ def network_agent(make: "Callable[[tuple[int, ...], int], nn.Module]", order: Or
     )
 
 
-def build_agent(order: Order) -> Agent:
-    """The agent that an order asks for."""
-    head, _, number = order.model.rpartition("-")
-    name = head if number.isdecimal() and head in MODELS.names() else order.model
-    try:
-        agent: Agent = MODELS.find(name)(order)
-    except TypeError:
-        if name == order.model or name not in COSTS:
-            raise
-        raise ConsilienceError(f"the model {name!r} takes no number; {order.model!r} is not known.") from None
-    return agent
+def model_named(model: str) -> Callable[[Order], Agent]:
+    """The function that builds an agent with this model; NAME-4 is the model NAME with the number 4."""
+    head, _, number = model.rpartition("-")
+    numbered = number.isdecimal() and head in MODELS.names()
+    build: Callable[[Order], Agent] = MODELS.find(head if numbered else model)
+    return build
 
 
 def cost_of(model: str) -> Cost:

@@ -1,31 +1,16 @@
 """Trust: whom an agent believes. A rule makes it from predictions; how often it is made is a choice of the method."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from consilience.options import from_table, to_table
 from consilience.registry import Registry
 
 if TYPE_CHECKING:
     from consilience.methods.trust.protocol import Trust
 
 TRUST = Registry("trust rule", "consilience.methods.trust", "consilience.trust")
-DEFAULT = "default"
-"""The rule of the task: entropy for probabilities, gaussian for values."""
 
 
-def trust_from(value: Any, where: str) -> "Trust | None":
-    """A rule from what a TOML file holds: its name, or a table with its `name` and options; None for the default."""
-    table = dict(value) if isinstance(value, dict) else {"name": value}
-    name = str(table.pop("name", DEFAULT))
-    if name == DEFAULT and not table:
-        return None
-    rule: Trust = from_table(TRUST.find("entropy" if name == DEFAULT else name), table, where)
+def trust_named(name: str) -> "Trust":
+    """A rule by its name; without a name the default."""
+    rule: Trust = TRUST.find(name or "default")()
     return rule
-
-
-def trust_table(rule: "Trust | None") -> Any:
-    """The other way round."""
-    if rule is None:
-        return {"name": DEFAULT}
-    options = to_table(rule) if hasattr(rule, "__dataclass_fields__") else {}
-    return {"name": TRUST.name_of(type(rule))} | options

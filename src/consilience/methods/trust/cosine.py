@@ -6,13 +6,14 @@ from typing import final
 from consilience.core.trust import cosine_trust
 from consilience.methods.trust import TRUST
 from consilience.methods.trust.protocol import Context, needed_probabilities
+from consilience.options import Options
 from consilience.tasks.protocol import Array
 
 
 @TRUST.add("cosine")
 @final
 @dataclass(frozen=True)
-class Cosine:
+class Cosine(Options):
     """Every sample counts the same."""
 
     def __call__(self, f: Array, context: Context) -> Array:

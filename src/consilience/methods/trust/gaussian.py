@@ -6,13 +6,14 @@ from typing import final
 from consilience.core.trust import gaussian_trust
 from consilience.methods.trust import TRUST
 from consilience.methods.trust.protocol import Context
+from consilience.options import Options
 from consilience.tasks.protocol import Array
 
 
 @TRUST.add("gaussian")
 @final
 @dataclass(frozen=True)
-class Gaussian:
+class Gaussian(Options):
     """A Gaussian kernel on the distance between predicted values."""
 
     def __call__(self, f: Array, context: Context) -> Array:

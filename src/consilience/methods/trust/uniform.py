@@ -6,13 +6,14 @@ from typing import final
 from consilience.core.trust import uniform_trust
 from consilience.methods.trust import TRUST
 from consilience.methods.trust.protocol import Context
+from consilience.options import Options
 from consilience.tasks.protocol import Array
 
 
 @TRUST.add("uniform")
 @final
 @dataclass(frozen=True)
-class Uniform:
+class Uniform(Options):
     """w_ij = 1/N."""
 
     def __call__(self, f: Array, context: Context) -> Array:
