@@ -12,6 +12,8 @@ from torch import nn
 import consilience as cs
 from tests.conftest import CLASSES, FEATURES, blobs
 
+SHORT = cs.Consensus(warmup=1)
+
 
 def three_agents(sizes=(30, 40, 50)) -> list[cs.Agent]:
     torch.manual_seed(0)
@@ -24,7 +26,7 @@ def three_agents(sizes=(30, 40, 50)) -> list[cs.Agent]:
 
 def test_agents_of_any_kind_improve_together(tmp_path, shared):
     target = blobs(500, seed=7)
-    result = cs.collaborate(three_agents(), shared=shared, rounds=8, warmup=2, lam=0.5, target=target)
+    result = cs.collaborate(three_agents(), shared=shared, rounds=8, method=cs.Consensus(warmup=2), target=target)
     history = result.history
     assert isinstance(history, pd.DataFrame)
     assert len(history) == 8 * 3
@@ -43,17 +45,70 @@ def test_agents_of_any_kind_improve_together(tmp_path, shared):
 
 
 def test_a_collaboration_without_any_labels_to_measure_on_works(tmp_path, shared):
-    result = cs.collaborate(three_agents(), shared, rounds=3, warmup=1)
+    result = cs.collaborate(three_agents(), shared, rounds=3, method=SHORT)
     assert result.history["accuracy_target"].isna().all()
     result.report(tmp_path / "report.html")
 
 
 def test_it_resumes_in_python_too(tmp_path, shared):
-    whole = cs.collaborate(three_agents(), shared, rounds=5, warmup=1)
-    cs.collaborate(three_agents(), shared, rounds=3, warmup=1, out=tmp_path / "run")
-    resumed = cs.collaborate(three_agents(), shared, rounds=5, warmup=1, out=tmp_path / "run", resume=True)
+    whole = cs.collaborate(three_agents(), shared, rounds=5, method=SHORT)
+    cs.collaborate(three_agents(), shared, rounds=3, method=SHORT, out=tmp_path / "run")
+    resumed = cs.collaborate(three_agents(), shared, rounds=5, method=SHORT, out=tmp_path / "run", resume=True)
     pd.testing.assert_frame_equal(whole.history, resumed.history)
     np.testing.assert_array_equal(whole.trust, resumed.trust)
+
+
+def test_every_method_by_its_name_or_as_an_object(shared):
+    target = blobs(300, seed=7)
+
+    def networks() -> list[cs.Agent]:
+        torch.manual_seed(0)
+        return [cs.TorchAgent(nn.Linear(FEATURES, CLASSES), *blobs(30, seed), f"net {seed}") for seed in range(3)]
+
+    def scores(method) -> pd.DataFrame:
+        return cs.collaborate(networks(), shared, rounds=3, method=method, target=target).history
+
+    for name, method in {
+        "alone": cs.Alone(),
+        "naive": cs.Consensus(trust=cs.Uniform()),
+        "static": cs.Consensus(schedule="static"),
+        "consensus(warmup=1)": cs.Consensus(warmup=1),
+        "fedprox(mu=0.5)": cs.FedProx(mu=0.5),
+        "scaffold": cs.Scaffold(),
+    }.items():
+        pd.testing.assert_frame_equal(scores(name), scores(method))
+    assert not scores("naive")["loss_local"].equals(scores("consensus(warmup=1)")["loss_local"])
+
+
+def test_any_function_is_a_trust_rule(shared):
+    def only_the_first(f: np.ndarray) -> np.ndarray:
+        return np.eye(len(f))[[0] * len(f)]
+
+    method = cs.Consensus(warmup=1, trust=only_the_first)
+    result = cs.collaborate(three_agents(), shared, rounds=3, method=method)
+    np.testing.assert_array_equal(result.trust[-1], [[1, 0, 0]] * 3)
+    assert result.influence == {"net": 1, "forest": 0, "neighbours": 0}
+
+
+def test_multi_label_agents_of_both_kinds_learn_together(tmp_path):
+    draw = np.random.default_rng(0)
+    x = draw.normal(0, 1, (400, 5)).astype(np.float32)
+    y = (x @ draw.normal(0, 1, (5, 3)) + draw.normal(0, 0.5, (400, 3)) > 0).astype(int)
+    torch.manual_seed(0)
+    agents = [
+        cs.TorchAgent(nn.Linear(5, 3), x[:12], y[:12], "net", task="multilabel", epochs=20),
+        cs.SklearnAgent(LogisticRegression(), x[12:24], y[12:24], "logistic"),
+        cs.SklearnAgent(KNeighborsClassifier(3), x[24:40], y[24:40], "neighbours"),
+    ]
+    names = ["red", "green", "blue"]
+    method = cs.Consensus(warmup=1, lam=1.0)
+    target = (x[150:], y[150:])
+    result = cs.collaborate(agents, x[50:150], rounds=6, method=method, target=target, class_names=names)
+    mean = result.history.groupby("round")[["accuracy_target", "auc_target", "subset_accuracy_target"]].mean()
+    assert (mean.loc[6] > mean.loc[1]).all()
+    page = result.report(tmp_path / "report.html").read_text()
+    assert "all labels right" in page
+    assert "green" in page
 
 
 def test_regression(shared):
@@ -69,7 +124,8 @@ def test_regression(shared):
         cs.SklearnAgent(RandomForestRegressor(20), x[20:], y[20:], "forest"),
     ]
     star = np.linspace(-3, 3, 50, dtype=np.float32)[:, None]
-    result = cs.collaborate(agents, star, rounds=6, warmup=1, lam=1.0, target=(star, star[:, 0] ** 2))
+    method = cs.Consensus(warmup=1, lam=1.0)
+    result = cs.collaborate(agents, star, rounds=6, method=method, target=(star, star[:, 0] ** 2))
     error = result.history.pivot(index="round", columns="agent", values="rmse_target")
     assert (error.loc[6] < error.loc[1]).all()
 
@@ -79,7 +135,7 @@ def test_nameless_agents_get_numbers_and_missing_classes_are_filled(shared):
         cs.SklearnAgent(LogisticRegression(), *blobs(30, 1, classes=2)),
         cs.SklearnAgent(LogisticRegression(), *blobs(30, 2)),
     ]
-    result = cs.collaborate(agents, shared, rounds=3, warmup=1)
+    result = cs.collaborate(agents, shared, rounds=3, method=SHORT)
     assert [agent.name for agent in result.agents] == ["0", "1"]
     assert agents[0].predict(shared).shape == (len(shared), 3)
 
@@ -89,13 +145,15 @@ def test_nameless_agents_get_numbers_and_missing_classes_are_filled(shared):
     [
         ({"agents": three_agents()[:1]}, "at least two agents, got 1"),
         ({"shared": np.zeros((0, FEATURES), np.float32)}, "shared data are empty"),
-        ({"lam": -1.0}, "lam is -1"),
-        ({"trust": "blind"}, "unknown trust 'blind'"),
+        ({"rounds": 0}, "rounds is 0"),
+        ({"method": "blind"}, "unknown method 'blind'"),
+        ({"method": "fedavg"}, "has no weights that can be averaged"),
+        ({"agents": [*three_agents(), "x"]}, r"agent 3 \(str\) is none: it lacks name"),
         ({"shared_labels": np.zeros(3, int)}, "3 shared labels for 40 shared samples"),
     ],
 )
 def test_bad_input_is_refused(change, says, shared):
-    arguments = {"agents": three_agents(), "shared": shared, "rounds": 2, "warmup": 1} | change
+    arguments = {"agents": three_agents(), "shared": shared, "rounds": 2, "method": SHORT} | change
     with pytest.raises(cs.ConsilienceError, match=says):
         cs.collaborate(**arguments)
 
@@ -115,7 +173,7 @@ def test_every_public_name_is_there_and_nothing_heavy_is_imported_early():
 
     for name in cs.__all__:
         assert getattr(cs, name) is not None
-    assert 15 <= len(cs.__all__) <= 30
+    assert 15 <= len(cs.__all__) <= 60
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         cs.nothing  # noqa: B018
     code = "import sys, consilience; print('torch' in sys.modules, 'numpy' in sys.modules)"

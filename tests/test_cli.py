@@ -4,10 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from consilience.cli import app
+from consilience.cli.main import app
 from consilience.errors import ConsilienceError
 
 QUICK = [
@@ -18,7 +19,7 @@ QUICK = [
     "--set",
     "models=logistic",
     "--set",
-    "agents=3",
+    "agents.count=3",
     "--set",
     "low_quality=[]",
 ]
@@ -55,7 +56,7 @@ def test_resume_without_a_folder_takes_the_newest():
 def test_an_existing_folder_is_not_overwritten_without_being_asked():
     call("run", *QUICK, "--out", "mine")
     before = Path("mine/metrics.parquet").read_bytes()
-    with pytest.raises(ConsilienceError, match="--overwrite to replace it"):
+    with pytest.raises(ConsilienceError, match="Resume it, overwrite it, or choose another folder"):
         call("run", *QUICK, "--seed", "1", "--out", "mine")
     assert Path("mine/metrics.parquet").read_bytes() == before
     call("run", *QUICK, "--seed", "1", "--out", "mine", "--overwrite")
@@ -118,9 +119,18 @@ def test_compare_writes_markdown_latex_and_csv():
     assert "naive" in more
 
 
+def test_compare_takes_methods_with_options():
+    quick = [word for word in QUICK if word != "models=logistic"]
+    quick = [*quick[:4], "--set", "models=linear", *quick[5:]]
+    methods = "fedprox(mu=0.0), fedprox(mu=100.0),fedavg"
+    call("compare", *quick, "--methods", methods, "--seeds", "0", "--out", "c")
+    table = pd.read_csv("c/compare.csv").groupby("method")["accuracy_target"].mean()
+    assert table["fedprox(mu=0.0)"] == table["fedavg"] != table["fedprox(mu=100.0)"]
+
+
 def test_presets_and_settings_are_listed():
     assert "handwritten digits" in call("presets")
-    assert "entropy_offset = 1.0  # added to the entropy" in call("presets", "--settings")
+    assert "lam = 0.5  # weight of the disagreement" in call("presets", "--settings")
 
 
 def test_a_preset_for_every_kind_of_task_runs():
@@ -138,7 +148,7 @@ def test_errors_are_one_sentence_on_stderr_without_a_traceback():
     done = process("run", "--set", "lambda=1")
     assert done.returncode == 2
     assert "error:" in done.stderr
-    assert "Did you mean 'lam'?" in done.stderr
+    assert "Did you mean 'method.lam'?" in done.stderr
     assert "Traceback" not in done.stderr
     assert not Path("runs").exists()
 

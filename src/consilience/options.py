@@ -126,8 +126,9 @@ def to_table(options: Any) -> dict[str, Any]:
 
 def hint(key: str, known: Any) -> str:
     """ "Did you mean ...? " where a known name is near."""
-    near = get_close_matches(key, list(known), n=1, cutoff=0.4)
-    return f"Did you mean {near[0]!r}? " if near else ""
+    last_parts = {name.rpartition(".")[2]: name for name in known}
+    near = get_close_matches(key.rpartition(".")[2], last_parts, n=1, cutoff=0.4)
+    return f"Did you mean {last_parts[near[0]]!r}? " if near else ""
 
 
 def meanings(options: Any, before: str = "") -> dict[str, str]:

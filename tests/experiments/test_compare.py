@@ -3,14 +3,15 @@
 import numpy as np
 import pandas as pd
 import pytest
-from consilience.experiments.news import Finished
-from consilience.experiments.settings import read_settings
 from scipy import stats
 
 from consilience import ConsilienceError
-from consilience.experiments.compare import compare, estimate, parse_seeds, summarise
+from consilience.experiments.compare import Comparison, compare, estimate, parse_seeds, summarise
+from consilience.runtime.events import Finished
+from consilience.settings.presets import read_settings
+from consilience.tasks import task_named
 
-SMALL = {"rounds": 3, "warmup": 1, "models": ["logistic"], "agents": 3, "low_quality": []}
+SMALL = {"rounds": 3, "warmup": 1, "models": ["logistic"], "agents.count": 3, "low_quality": []}
 
 
 def test_the_interval_is_that_of_a_paired_t_test():
@@ -24,22 +25,23 @@ def test_one_seed_has_no_interval():
     assert np.isnan(estimate([0.5]).half_width)
 
 
-def table(scores: dict[str, list[list[float]]], column: str = "accuracy_target") -> pd.DataFrame:
+def comparison(
+    scores: dict[str, list[list[float]]], column: str = "accuracy_target", task: str = "classification"
+) -> Comparison:
     rows = [
         {"method": method, "seed": seed, "agent": str(i), column: value, "low_quality": i == 2}
         for method, seeds in scores.items()
         for seed, agents in enumerate(seeds)
         for i, value in enumerate(agents)
     ]
-    return pd.DataFrame(rows)
+    return Comparison(pd.DataFrame(rows), task_named(task).scores, {name: name.upper() for name in scores})
 
 
 def test_summary_leaves_out_low_quality_agents_and_pairs_by_seed():
     lines = summarise(
-        table({"dynamic": [[0.9, 0.7, 0.0], [0.8, 0.6, 0.0]], "alone": [[0.6, 0.4, 0], [0.7, 0.5, 0]]}),
-        "accuracy_target",
+        comparison({"dynamic": [[0.9, 0.7, 0.0], [0.8, 0.6, 0.0]], "alone": [[0.6, 0.4, 0], [0.7, 0.5, 0]]})
     )
-    assert [line.method for line in lines] == ["dynamic", "alone"]
+    assert [(line.method, line.title) for line in lines] == [("dynamic", "DYNAMIC"), ("alone", "ALONE")]
     assert lines[0].score.mean == pytest.approx(0.75)
     assert lines[0].worst == pytest.approx(0.65)
     assert lines[0].gain.mean == pytest.approx(0.2)
@@ -48,42 +50,42 @@ def test_summary_leaves_out_low_quality_agents_and_pairs_by_seed():
 
 
 def test_for_errors_less_is_better():
-    lines = summarise(table({"dynamic": [[1.0, 2.0, 9]], "alone": [[3.0, 4.0, 9]]}, "rmse_target"), "rmse_target")
+    lines = summarise(comparison({"dynamic": [[1.0, 2.0, 9]], "alone": [[3.0, 4.0, 9]]}, "rmse_target", "regression"))
     assert lines[0].gain.mean == pytest.approx(2.0)
     assert lines[0].worst == pytest.approx(2.0)
 
 
 def test_methods_run_on_identical_splits_and_only_once(tmp_path):
     settings = read_settings("digits", SMALL)
-    told: list[tuple[str, int, int]] = []
+    noted: list[tuple[str, int, int]] = []
     methods = ["naive", "alone"]
 
-    def note(job, news):
-        if isinstance(news, Finished):
-            told.append((job.method, job.settings.seed, news.number))
+    def note(job, event):
+        if isinstance(event, Finished):
+            noted.append((job.method, job.settings.run.seed, event.number))
 
     first = compare(settings, methods, [0, 1], tmp_path, 1, note)
-    assert told == [(m, s, t) for s in (0, 1) for m in methods for t in (1, 2, 3)]
+    assert noted == [(m, s, t) for s in (0, 1) for m in methods for t in (1, 2, 3)]
     again = compare(settings, methods, [0, 1], tmp_path, 2, lambda *_: pytest.fail("ran again"))
-    pd.testing.assert_frame_equal(first, again)
+    pd.testing.assert_frame_equal(first.table, again.table)
     more = compare(settings, [*methods, "static"], [0, 1], tmp_path)
-    assert set(more["method"]) == {"naive", "alone", "static"}
+    assert set(more.table["method"]) == {"naive", "alone", "static"}
 
 
 def test_other_settings_in_the_same_folder_are_refused(tmp_path):
     compare(read_settings("digits", SMALL), ["alone"], [0], tmp_path)
-    other = read_settings("digits", SMALL | {"lam": 0.9})
+    other = read_settings("digits", SMALL | {"lr": 0.9})
     (tmp_path / "seed-0" / "alone" / "summary.json").unlink()
-    with pytest.raises(ConsilienceError, match=r"other settings: lam was 0.5, now 0.9"):
+    with pytest.raises(ConsilienceError, match=r"other settings: training.lr was 0.005, now 0.9"):
         compare(other, ["alone"], [0], tmp_path)
 
 
 def test_unknown_score_names_the_known():
-    with pytest.raises(ConsilienceError, match="Known here: accuracy_target"):
-        summarise(table({"dynamic": [[1, 1, 1]]}), "f1")
+    with pytest.raises(ConsilienceError, match="Known here: accuracy_shared, accuracy_target, accuracy_own, balanced"):
+        summarise(comparison({"dynamic": [[1, 1, 1]]}), "f1")
 
 
 @pytest.mark.parametrize("text", ["", "a", "3-", "-3"])
 def test_wrong_seeds_are_refused(text):
-    with pytest.raises(ConsilienceError, match="--seeds"):
+    with pytest.raises(ConsilienceError, match="seeds"):
         parse_seeds(text)

@@ -4,11 +4,12 @@ import importlib.util
 
 import numpy as np
 import pytest
-from consilience.experiments.build import build_agents, build_scenario
-from consilience.experiments.settings import read_settings
 
 from consilience import ConsilienceError
+from consilience.agents.networks import efficientnet_pretrained
 from consilience.experiments.run import run_experiment
+from consilience.settings.presets import read_settings
+from consilience.settings.wiring import build_agents, build_scenario
 
 HOSPITALS = ["cleveland", "hungarian", "switzerland", "va"]
 
@@ -24,7 +25,7 @@ def test_hospitals_learn_from_each_other(real_data, tmp_path):
     run = run_experiment(settings, tmp_path / "run", workers=1)
     together, alone = run.last_round(), run.references["alone"].last_round()
     assert together["agent"].tolist() == HOSPITALS
-    assert len({agent["model"] for agent in run.summary["agents"]}) == 4
+    assert len({agent.model for agent in run.summary.agents}) == 4
     assert run.trust.shape == (6, 4, 4)
     assert together["accuracy_target"].mean() > alone["accuracy_target"].mean() + 0.03
     assert "shared/data" not in (tmp_path / "run" / "config.toml").read_text()
@@ -39,7 +40,7 @@ def test_a_run_goes_on_where_the_data_have_moved(real_data, tmp_path, data_dir, 
     monkeypatch.setenv("CONSILIENCE_DATA", str(moved))
     (tmp_path / "run" / "summary.json").unlink()
     again = run_experiment(settings, tmp_path / "run", workers=1)
-    assert again.summary["data"] == first.summary["data"]
+    assert again.summary.data == first.summary.data
 
 
 def test_a_hospital_whose_patients_are_all_ill_takes_part(real_data):
@@ -65,7 +66,7 @@ def test_without_data_the_preset_says_where_to_get_them(monkeypatch):
 def test_six_centres_with_strong_and_weak_models_share_even_classes(real_data, tmp_path):
     changes = {
         "dataset": "fed-isic2019",
-        "agents": 6,
+        "agents.count": 6,
         "partition": "natural",
         "models": ["linear", "cnn"],
         "limit": 8,
@@ -95,9 +96,7 @@ def test_six_centres_with_strong_and_weak_models_share_even_classes(real_data, t
 
 @pytest.mark.skipif(importlib.util.find_spec("transformers") is None, reason="transformers is not installed")
 def test_pretrained_weights_are_looked_for_in_the_folder_of_data(tmp_path, monkeypatch):
-    from consilience.experiments.build import TORCH_MODELS
-
     monkeypatch.setenv("CONSILIENCE_DATA", str(tmp_path))
     (tmp_path / "efficientnet-b0").mkdir()
     with pytest.raises(ConsilienceError, match=r"no weights from the folder .*efficientnet-b0"):
-        TORCH_MODELS["efficientnet-pretrained"]((3, 64, 64), 8)
+        efficientnet_pretrained((3, 64, 64), 8)

@@ -3,16 +3,17 @@
 import json
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from consilience.experiments.settings import Settings, read_settings
 
-from consilience import load_run
+from consilience import load_run, toml
 from consilience.core.consensus import trust_received
+from consilience.options import flat, to_table
+from consilience.settings.presets import read_settings
+from consilience.settings.settings import Settings
 
 LOW_QUALITY = [2, 9]
 
@@ -58,13 +59,13 @@ def test_wrong_labels_are_trusted_least_at_first_and_then_pulled_in(default):
 
 def test_the_folder_holds_all_that_is_promised(default):
     folder = default[0]
-    config = tomllib.loads((folder / "config.toml").read_text())
-    assert set(config) == set(Settings.__dataclass_fields__)
+    assert flat(toml.read(folder / "config.toml")).keys() == flat(to_table(Settings())).keys()
     metrics = pd.read_parquet(folder / "metrics.parquet")
     assert len(metrics) == 15 * 10
     places = ("shared", "target", "own")
-    scores = [f"{kind}_{place}" for kind in ("accuracy", "balanced_accuracy") for place in places]
-    assert metrics[[*scores, "loss_local", "disagreement", "spread"]].notna().all().all()
+    kinds = ("accuracy", "balanced_accuracy", "auc", "log_loss", "calibration_error")
+    scores = [f"{kind}_{place}" for kind in kinds for place in places]
+    assert metrics[[*scores, "loss_local", "disagreement", "disagreement_all"]].notna().all().all()
     assert metrics["loss_disagreement"].notna().groupby(metrics["round"]).all().tolist() == [False] * 5 + [True] * 10
     sent = metrics.groupby("round")["bytes_sent"].sum()
     assert sent.tolist() == [0] * 5 + [10 * 9 * 300 * 10 * 4] * 10
@@ -97,7 +98,7 @@ def test_the_screen_answers_the_questions(default):
 
 def test_methods_share_data_and_initial_models(default):
     run = load_run(default[0])
-    assert {one.summary["data"] for one in (run, *run.references.values())} == {run.summary["data"]}
+    assert {one.summary.data for one in (run, *run.references.values())} == {run.summary.data}
     warmup = [one.metrics[one.metrics["round"] <= 5] for one in (run, *run.references.values())]
     pd.testing.assert_frame_equal(warmup[0], warmup[1])
     pd.testing.assert_frame_equal(warmup[0], warmup[2])

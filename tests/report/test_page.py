@@ -15,9 +15,11 @@ import pytest
 
 from consilience.core.consensus import contraction_bound, influence, stationary, trust_received
 from consilience.errors import ConsilienceError
+from consilience.methods import method_named
 from consilience.report import page
 from consilience.report.page import page_data, write_page
 from consilience.runtime.run import Run
+from consilience.runtime.summary import AgentSummary, Summary
 
 HOSTILE = "</script><b>x"
 COLUMNS = [f"{score}_{place}" for place in ("shared", "target", "own") for score in ("accuracy", "balanced_accuracy")]
@@ -43,17 +45,20 @@ def make_run(
 ) -> Run:
     """A run in which agent i has score (round + i) / 20 everywhere and sends 100 bytes in each exchange."""
     rows = [
-        {"round": t, "agent": name, "spread": 1 / t, "bytes_sent": 100 if collaborates and t > warmup else 0}
+        {"round": t, "agent": name, "disagreement_all": 1 / t, "bytes_sent": 100 if collaborates and t > warmup else 0}
         | dict.fromkeys(columns, (t + number) / 20)
         for t in range(1, rounds + 1)
         for number, name in enumerate(names)
     ]
     active = np.arange(warmup + 1, rounds + 1) if collaborates else np.zeros(0, dtype=np.int64)
     trust = make_trust(len(active), len(names)) if collaborates else np.zeros((0, 0, 0))
-    person = {"model": "mlp", "samples": 30, "parameters": 1000, "class_counts": [10, 20]}
-    people = [person | {"name": name, "low_quality": number == 1} for number, name in enumerate(names)]
-    summary = {"method": "dynamic" if collaborates else "alone", "dataset": "toy", "classes": ["no", "yes"]}
-    return Run(pd.DataFrame(rows), trust, active, summary | {"agents": people, "seconds": 4.2} | facts)
+    people = [AgentSummary(name, "mlp", 30, number == 1, 1000, [10, 20]) for number, name in enumerate(names)]
+    method = method_named(facts.pop("method", "dynamic" if collaborates else "alone"))
+    known = {"task": "classification", "classes": ["no", "yes"], "dataset": "toy", "seconds": 4.2} | facts
+    summary = Summary(
+        method.label, method.title, rounds=rounds, warmup=warmup, shared_samples=40, **({"agents": people} | known)
+    )
+    return Run(pd.DataFrame(rows), trust, active, summary)
 
 
 def without_scores(run: Run) -> Run:
@@ -62,10 +67,10 @@ def without_scores(run: Run) -> Run:
 
 def one_site(run: Run, name: str) -> Run:
     """What one organisation has: its own metrics and trust row, and of its peers only the names."""
-    people = [a if a["name"] == name else {"name": a["name"]} for a in run.summary["agents"]]
+    people = [a if a.name == name else AgentSummary(a.name) for a in run.summary.agents]
     own = run.names.index(name)
     metrics = run.metrics[run.metrics["agent"] == name]
-    return replace(run, metrics=metrics, trust=run.trust[:, [own]], summary=run.summary | {"agents": people})
+    return replace(run, metrics=metrics, trust=run.trust[:, [own]], summary=replace(run.summary, agents=people))
 
 
 def measure(run: Run, column: str) -> Any:
@@ -139,7 +144,7 @@ def test_the_cost_of_sharing_weights_is_two_ways_four_bytes_a_parameter() -> Non
 
 def test_the_page_says_whose_models_cannot_share_weights() -> None:
     run = make_run()
-    run.summary["agents"][2] |= {"model": "forest", "parameters": None}
+    run.summary.agents[2] = replace(run.summary.agents[2], model="forest", parameters=None)
     sent = page_data(run)["sent"]
     assert sent["weights"] == []
     assert "agent c: forest, whose weights cannot be averaged" in sent["obstacle"]

@@ -1,15 +1,19 @@
 """Tables say the same on screen, in Markdown and in LaTeX."""
 
+from dataclasses import replace
+
 import numpy as np
 from rich.console import Console
 
 from consilience.experiments.compare import Estimate, Line
 from consilience.report.tables import compare_grid, size
+from consilience.runtime.summary import Summary
 
+SUMMARY = Summary("dynamic", "consensus (dynamic)", "classification", 2, 0, 10)
 NOTHING = Estimate(np.nan, np.nan)
 LINES = [
-    Line("dynamic", Estimate(0.8, 0.01), 0.7, Estimate(0.2, 0.05), NOTHING),
-    Line("alone", Estimate(0.6, 0.02), 0.5, NOTHING, Estimate(-0.2, 0.05)),
+    Line("dynamic", "consensus (dynamic)", Estimate(0.8, 0.01), 0.7, Estimate(0.2, 0.05), NOTHING),
+    Line("alone", "alone", Estimate(0.6, 0.02), 0.5, NOTHING, Estimate(-0.2, 0.05)),
 ]
 
 
@@ -31,13 +35,16 @@ def test_what_was_sent_is_told_for_every_kind_of_method():
 
     from consilience import Run
     from consilience.report.tables import weights_sentence
+    from consilience.runtime.summary import AgentSummary
 
     def run(sent: int, trust_rounds: int, model: str = "mlp", parameters: int | None = 1000) -> Run:
-        agents = [{"name": name, "model": model, "parameters": parameters} for name in "ab"]
+        agents = [AgentSummary(name, model, parameters=parameters) for name in "ab"]
         metrics = pd.DataFrame(
             [(t, name, sent) for t in (1, 2) for name in "ab"], columns=["round", "agent", "bytes_sent"]
         )
-        return Run(metrics, np.full((trust_rounds, 2, 2), 0.5), np.arange(trust_rounds), {"agents": agents})
+        return Run(
+            metrics, np.full((trust_rounds, 2, 2), 0.5), np.arange(trust_rounds), replace(SUMMARY, agents=agents)
+        )
 
     assert weights_sentence(run(0, 0)) == "Nothing was sent."
     consensus = weights_sentence(run(500, 2))

@@ -18,9 +18,8 @@ TRUSTS_B = np.array([[0.5, 0.4, 0.1], [0.2, 0.6, 0.2], [0.2, 0.3, 0.5]])
 def with_trust(*ws: np.ndarray, low: tuple[int, ...] = ()) -> Run:
     agents = ws[0].shape[1]
     run = make_run([str(number) for number in range(agents)], rounds=len(ws), warmup=0)
-    for number, agent in enumerate(run.summary["agents"]):
-        agent["low_quality"] = number in low
-    return replace(run, trust=np.stack(ws))
+    people = [replace(agent, low_quality=number in low) for number, agent in enumerate(run.summary.agents)]
+    return replace(run, trust=np.stack(ws), summary=replace(run.summary, agents=people))
 
 
 def test_assumption_holds() -> None:

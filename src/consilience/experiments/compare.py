@@ -32,6 +32,8 @@ class Line:
     """One method in a comparison. Differences are paired: taken seed by seed on the same split and initial models."""
 
     method: str
+    title: str
+    """How it is called in text."""
     score: Estimate
     """Mean over the agents with good labels."""
     worst: float
@@ -124,7 +126,7 @@ def summarise(compared: "Comparison", score: str = "") -> list[Line]:
         own = per_seed[method]
         gain = estimate(sign * (own - per_seed["alone"])) if "alone" in per_seed and method != "alone" else nothing
         lead = estimate(sign * (own - per_seed[methods[0]])) if method != methods[0] else nothing
-        lines.append(Line(compared.titles[method], estimate(own), float(worst[method]), gain, lead))
+        lines.append(Line(method, compared.titles[method], estimate(own), float(worst[method]), gain, lead))
     return lines
 
 

@@ -35,7 +35,11 @@ class Grid:
         table = Table(title=self.title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
         table.padding = (0, 1, 0, 0)
         for number, heading in enumerate(self.headings):
-            table.add_column(heading, justify="left" if number < self.words else "right", no_wrap=True)
+            widest = max((len(row[number]) for row in self.rows), default=0)
+            if number < self.words:
+                table.add_column(heading, no_wrap=True)
+            else:  # on a narrow screen words and headings are cut, never a number
+                table.add_column(heading, justify="right", no_wrap=True, min_width=widest)
         for row in self.rows:
             table.add_row(*row)
         return table
@@ -148,7 +152,7 @@ def compare_grid(lines: Sequence["Line"], score: str, seeds: int) -> Grid:
     rows = []
     for line in lines:
         cells = (_number(line.score.mean), _number(line.worst), _interval(line.gain), _interval(line.lead))
-        rows.append((line.method, *cells))
+        rows.append((line.title, *cells))
     title = f"{score}, mean over agents with good labels and {seeds} seed{'s' if seeds > 1 else ''}; ± 95 % interval"
     against = f"against {lines[0].method}"
     return Grid(title, ("method", "mean", "worst agent", "gain over alone", against), rows)

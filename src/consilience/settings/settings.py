@@ -155,7 +155,7 @@ _MOVED = {
 def moved(key: str, tables: dict[str, Any]) -> str:
     """A sentence that says where a setting is, if the key alone does not lead there."""
     found = where_it_is(key, tables)
-    if key in _MOVED:
+    if key in _MOVED and not (found and found[0] == f"method.{key}"):
         return f"It is {_MOVED[key]} now. "
     if not found:
         return hint(key, flat(tables))
@@ -164,23 +164,32 @@ def moved(key: str, tables: dict[str, Any]) -> str:
 
 
 def _put(tables: dict[str, Any], key: str, value: Any, where: str) -> None:
-    """Sets one value in the tables."""
-    paths = [key] if "." in key and key.split(".")[0] in tables else where_it_is(key, tables)
-    paths = [path for path in paths if path.endswith(key) and path.count(".") == paths[0].count(".")]
-    if key in _MOVED and (not paths or isinstance(tables.get(key), dict)):
-        raise ConsilienceError(f"{where}: unknown setting {key!r}. {moved(key, tables)}")
-    if len(paths) != 1:
-        problem = f"ambiguous; write {' or '.join(paths)}" if paths else f"unknown. {hint(key, flat(tables))}Known: "
-        known = "" if paths else ", ".join(flat(tables))
-        raise ConsilienceError(f"{where}: the setting {key!r} is {problem}{known}.")
-    if paths[0] == "method" and isinstance(value, str):
-        before = from_table(Settings, {"method": tables["method"]}, where)
-        tables["method"] = to_table(before.with_method(value))["method"]
-        return
-    *parents, last = paths[0].split(".")
+    """Sets one value in the tables. Where a thing of some kind stands, its name alone stands for it with defaults."""
+    path = _path(tables, key, where)
+    *parents, last = path.split(".")
     table = tables
     for parent in parents:
-        if not isinstance(table.get(parent), dict):
-            raise ConsilienceError(f"{where}: unknown setting {key!r}. {hint(key, flat(tables))}")
-        table = table[parent]
-    table[last] = value
+        table = table.get(parent, {})
+        if not isinstance(table, dict):
+            raise ConsilienceError(f"{where}: unknown setting {key!r}. {parent} holds no settings.")
+    before = table.get(last)
+    if path == "method" and isinstance(value, str):
+        table[last] = to_table(from_table(Settings, {"method": before}, where).with_method(value))["method"]
+    elif isinstance(before, dict) and isinstance(value, str):
+        table[last] = {"name": value}
+    else:
+        table[last] = value
+
+
+def _path(tables: dict[str, Any], key: str, where: str) -> str:
+    """The whole dotted key of which `key` is the whole or a unique last part."""
+    if key.split(".")[0] in tables and key not in _MOVED:
+        return key
+    found = where_it_is(key, tables)
+    nearest = [path for path in found if path.count(".") == found[0].count(".")]
+    if len(nearest) > 1:
+        raise ConsilienceError(f"{where}: the setting {key!r} is ambiguous; write {' or '.join(nearest)}.")
+    if not nearest or (key in _MOVED and nearest[0] != f"method.{key}"):
+        advice = moved(key, tables) or f"Known: {', '.join(flat(tables))}."
+        raise ConsilienceError(f"{where}: unknown setting {key!r}. {advice.strip()}")
+    return nearest[0]
