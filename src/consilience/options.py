@@ -59,6 +59,8 @@ def _problem(one: "Field[Any]", value: Any) -> str:
     wanted = one.type if isinstance(one.type, type) and get_origin(one.type) is None else None
     if wanted in (int, float, str, bool) and type(value) is not wanted:
         return f"be {_NAMES[wanted]}"
+    if wanted is not None and is_dataclass(wanted) and not isinstance(value, wanted):
+        return f"be a {wanted.__name__}"
     if get_origin(one.type) is tuple:
         kind = get_args(one.type)[0]
         if not isinstance(value, tuple) or not all(type(item) is kind for item in value):
