@@ -1,7 +1,10 @@
 """Trust: whom an agent believes. A rule makes it from predictions; how often it is made is a choice of the method."""
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import is_dataclass
+from inspect import isfunction
+from typing import TYPE_CHECKING, Any, cast
 
+from consilience.errors import ConsilienceError
 from consilience.options import from_table, to_table
 from consilience.registry import Registry
 
@@ -19,13 +22,18 @@ def trust_from(value: Any, where: str) -> "Trust | None":
     name = str(table.pop("name", DEFAULT))
     if name == DEFAULT and not table:
         return None
-    rule: Trust = from_table(TRUST.find("entropy" if name == DEFAULT else name), table, where)
-    return rule
+    found = TRUST.find("entropy" if name == DEFAULT else name)
+    if is_dataclass(found):
+        return cast("Trust", from_table(cast(type, found), table, where))
+    if table:
+        raise ConsilienceError(f"{where}: the trust rule {name!r} has no options, such as {next(iter(table))!r}.")
+    return cast("Trust", found() if isinstance(found, type) else found)
 
 
 def trust_table(rule: "Trust | None") -> Any:
     """The other way round."""
     if rule is None:
         return {"name": DEFAULT}
-    options = to_table(rule) if hasattr(rule, "__dataclass_fields__") else {}
-    return {"name": TRUST.name_of(type(rule))} | options
+    if is_dataclass(rule):
+        return {"name": TRUST.name_of(type(rule))} | to_table(rule)
+    return {"name": TRUST.name_of(rule if isfunction(rule) else type(rule))}
