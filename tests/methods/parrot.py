@@ -31,7 +31,7 @@ class Parrot:
         self.says = said().astype(np.float32)
         self.trained: list[tuple[float, bool]] = []
         """Lambda and whether there were pseudo-labels, round by round."""
-        self.predicted = 0
+        self.predicted = self.rounds = 0
 
     def predict(self, x: np.ndarray) -> np.ndarray:
         self.predicted += 1
@@ -39,15 +39,16 @@ class Parrot:
 
     def train(self, shared: np.ndarray, labels: np.ndarray | None, lam: float) -> Losses:
         self.trained.append((lam, labels is not None))
+        self.rounds += 1
         if labels is not None:
             self.says = np.array(labels)
-        return Losses(len(self.trained) + NAMES.index(self.name) / 10, lam)
+        return Losses(self.rounds + NAMES.index(self.name) / 10, lam)
 
     def state(self) -> dict[str, np.ndarray]:
-        return {"says": self.says}
+        return {"says": self.says, "rounds": np.array(self.rounds)}
 
     def restore(self, state: dict[str, np.ndarray], shared: np.ndarray) -> None:
-        self.says = state["says"]
+        self.says, self.rounds = state["says"], int(state["rounds"])
 
 
 def parrots(task: str = "classification") -> list[Parrot]:
