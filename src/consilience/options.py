@@ -74,6 +74,8 @@ def _problem(one: "Field[Any]", value: Any) -> str:
     wanted = one.type if isinstance(one.type, type) and get_origin(one.type) is None else None
     if wanted in (int, float, str, bool) and type(value) is not wanted:
         return f"be {_NAMES[wanted]}"
+    if wanted is not None and is_dataclass(wanted) and not isinstance(value, wanted):
+        return f"be a {wanted.__name__}"
     if get_origin(one.type) is tuple:
         kind = get_args(one.type)[0]
         if not isinstance(value, tuple) or not all(type(item) is kind for item in value):
@@ -213,7 +215,7 @@ def changed(options: T, values: dict[str, Any], where: str) -> T:
 
 def _shown(one: "Field[Any]", value: Any) -> Any:
     if one.metadata.get("named") is not None:
-        name = getattr(type(value), "name", getattr(value, "__name__", type(value).__name__))
+        name = getattr(value, "name", getattr(value, "__name__", type(value).__name__))
         return {"name": name} | (to_table(value) if is_dataclass(value) else {})
     if is_dataclass(value) and not isinstance(value, type):
         return to_table(value)

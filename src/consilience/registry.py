@@ -7,6 +7,7 @@ through the entry-point group of the same name, and a plugin (a Python file of t
 import importlib
 import pkgutil
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.metadata import entry_points
@@ -34,11 +35,11 @@ class Registry:
         self._complete = False
 
     def add(self, name: str) -> Callable[[T], T]:
-        """A decorator that registers a class or a function under `name`. A class has it as its `name` from now on."""
+        """A decorator that registers a class or a function under `name`. It has it as its `name` from now on."""
 
         def register(thing: T) -> T:
             self._found[name] = thing
-            if isinstance(thing, type):
+            with suppress(AttributeError, TypeError):
                 thing.name = name  # type: ignore[attr-defined]
             return thing
 

@@ -16,7 +16,7 @@ from consilience.methods import METHODS
 from consilience.methods.protocol import Exchange, Memory, Record, Round, Start
 from consilience.methods.trust import trust_named
 from consilience.methods.trust.default import Default
-from consilience.methods.trust.protocol import Context, Trust, opinion
+from consilience.methods.trust.protocol import Context, Trust, check_rule, opinion
 from consilience.methods.trust.uniform import Uniform
 from consilience.options import Options, option
 from consilience.tasks.protocol import Array, Task
@@ -51,6 +51,10 @@ class Consensus(Options):
 
     uses_shared = True
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_rule(self.trust)
+
     @property
     def label(self) -> str:
         """naive where trust is uniform, otherwise the schedule."""
@@ -72,7 +76,7 @@ class Consensus(Options):
     def rounds(self, agents: Team, shared: Array, exchange: Exchange, start: Start) -> Iterator[Round]:
         """Algorithm 1. `agents` are those that live in this process; the exchange makes up the difference."""
         self._check(agents.first.task)
-        roster, memory, t = exchange.roster, start.memory, start.done
+        roster, memory, t = exchange.roster, self._memory(start, agents.names), start.done
         here = np.array([roster.index(name) for name in agents.names])
         own: dict[str, Array] = {}
         while t < start.rounds:
@@ -97,6 +101,15 @@ class Consensus(Options):
             losses = agents.train(shared, psi, self.lam if together else 0.0)
             own = self._published(agents, shared)
             yield Round(t, Record(own, losses, sent, heard, received, w), memory)
+
+    def _memory(self, start: Start, names: tuple[str, ...]) -> Memory:
+        """What `start` holds, if it is this method's."""
+        if any(start.memory.own.get(name, {"trust": ()}).keys() != {"trust"} for name in names):
+            raise ConsilienceError(
+                f"the checkpoint of round {start.done} does not hold what {self.title} keeps for these agents. "
+                "Was it made by another method? Resume with the same one, or start again in another folder."
+            )
+        return start.memory
 
     def _published(self, agents: Team, shared: Array) -> dict[str, Array]:
         """Predictions on the shared data as everyone will read them."""

@@ -108,9 +108,6 @@ class ServerMethod(Options):
         members = [_averageable(agent) for agent in agents]
         roster = exchange.roster
         here = {agent.name: agent for agent in members}
-        x = share({name: agent.weights() for name, agent in here.items() if name == roster[0]})[roster[0]]
-        for agent in members:
-            _check_architecture(agent, roster[0], x)
         samples = share({agent.name: {"samples": np.array(agent.samples)} for agent in members})
         missing = [name for name in roster if name not in samples]
         if missing:
@@ -118,6 +115,9 @@ class ServerMethod(Options):
                 f"agents {', '.join(missing)} live in another process, but {self.title} averages all models in one. "
                 "Put all agents into one process, or use consensus."
             )
+        x = share({name: agent.weights() for name, agent in here.items() if name == roster[0]})[roster[0]]
+        for agent in members:
+            _check_architecture(agent, roster[0], x)
         p = shares([int(samples[name]["samples"]) for name in roster])
         common, own = self._memory(x, members[0].trained_names, roster, start)
         for agent in members:
@@ -165,7 +165,7 @@ class ServerMethod(Options):
 
     def _correction(self, local: Local) -> Correction | None:
         """The method's change to the gradient; under Adam, before it is normalised."""
-        if type(self).gradient is ServerMethod.gradient:
+        if type(self).gradient is ServerMethod.gradient and not self.remembers:
             return None
         beside: dict[str, tuple[Any, Any, Any]] = {}
 

@@ -11,6 +11,7 @@ TRUST = Registry("trust rule", "consilience.methods.trust", "consilience.trust")
 
 
 def trust_named(name: str) -> "Trust":
-    """A rule by its name; without a name the default."""
-    rule: Trust = TRUST.find(name or "default")()
+    """A rule by its name; without a name the default. A class is made with its default options."""
+    found = TRUST.find(name or "default")
+    rule: Trust = found() if isinstance(found, type) else found
     return rule

@@ -54,7 +54,7 @@ class Trust(Protocol):
 def opinion(rule: Callable[..., Any], f: Array, context: Context) -> Opinion:
     """What `rule` says, checked: rows that sum to one, and nothing negative."""
     found = rule(f, context) if _wants_context(rule) else rule(f)
-    said = found if isinstance(found, Opinion) else Opinion(np.asarray(found, dtype=np.float64))
+    said = _as_arrays(rule, found if isinstance(found, Opinion) else Opinion(found))
     agents = len(f)
     if said.trust.shape != (agents, agents):
         raise ConsilienceError(
@@ -67,7 +67,23 @@ def opinion(rule: Callable[..., Any], f: Array, context: Context) -> Opinion:
             f"the trust rule {_name(rule)} returned rows that are not weights (a row sums to "
             f"{own.sum(axis=1)[np.abs(own.sum(axis=1) - 1).argmax()]:.4g}). Rows must be at least 0 and sum to one."
         )
+    wanted = (len(context.rows), *f.shape[1:])
+    if said.labels is not None and not (said.labels.shape == wanted and np.isfinite(said.labels).all()):
+        raise ConsilienceError(
+            f"the trust rule {_name(rule)} returned pseudo-labels of shape {said.labels.shape}, or some that are not "
+            f"finite. Return {wanted}: one table for each of context.rows."
+        )
     return said
+
+
+def check_rule(rule: object) -> None:
+    """Refuses what cannot be a rule."""
+    if isinstance(rule, type):
+        raise ConsilienceError(f"trust is the class {rule.__name__}; make a rule of it: {rule.__name__}().")
+    if rule is not None and not callable(rule):
+        raise ConsilienceError(
+            f"trust is {rule!r}; it must be a rule such as Entropy(), or a function (predictions) -> matrix."
+        )
 
 
 def needed_probabilities(rule: object, f: Array, context: Context) -> Array:
@@ -79,6 +95,18 @@ def needed_probabilities(rule: object, f: Array, context: Context) -> Array:
             f"Use the rule {context.task.trust}."
         )
     return probabilities
+
+
+def _as_arrays(rule: object, said: Opinion) -> Opinion:
+    """The same in arrays, which is what the memory is after a checkpoint, too."""
+    try:
+        trust = np.asarray(said.trust, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ConsilienceError(
+            f"the trust rule {_name(rule)} returned {said.trust!r}. Return a matrix whose rows sum to one."
+        ) from None
+    labels = None if said.labels is None else np.asarray(said.labels, dtype=np.float32)
+    return Opinion(trust, labels, {key: np.asarray(value) for key, value in said.memory.items()})
 
 
 def _wants_context(rule: Callable[..., Any]) -> bool:
