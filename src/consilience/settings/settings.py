@@ -202,4 +202,7 @@ def _put(tables: dict[str, Any], key: str, value: Any, where: str) -> None:
         if not isinstance(table.get(parent), dict):
             raise ConsilienceError(f"{where}: unknown setting {key!r}. {hint(key, flat(tables))}")
         table = table[parent]
+    named = isinstance(value, str) and isinstance(table.get(last), dict)
     table[last] = value
+    if named and parents[:1] == ["method"]:  # a name stands for a table, whose options later changes may name
+        tables["method"] = method_table(method_from(tables["method"], "method"))
