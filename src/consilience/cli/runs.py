@@ -145,7 +145,9 @@ def report(
         from consilience.report.page import write_page
         from consilience.report.theory import findings
         from consilience.runtime.run import load_run
+        from consilience.settings.presets import load_plugins_of
 
+        load_plugins_of(folder)
         finished = load_run(folder)
         page = write_page(finished, folder / "report.html")
     _print_run(finished)

@@ -8,7 +8,7 @@ from consilience import toml
 from consilience.errors import ConsilienceError
 from consilience.options import differences, to_table
 from consilience.runtime.checkpoint import write_atomically
-from consilience.settings.settings import Settings, changed, moved, settings_from
+from consilience.settings.settings import Settings, changed, load_plugins, moved, settings_from
 
 DEFAULT = "digits"
 
@@ -50,6 +50,13 @@ def settings_of(folder: Path) -> Settings:
     if not path.is_file():
         raise ConsilienceError(f"{folder} holds no run (no config.toml). Give the folder of a run.")
     return settings_from(toml.read(path), str(path))
+
+
+def load_plugins_of(folder: Path) -> None:
+    """Loads the plugins of a run folder, if it names some: its task may come from one."""
+    path = folder / "config.toml"
+    if path.is_file():
+        load_plugins(toml.read(path))
 
 
 def write_config(settings: Settings, folder: Path) -> None:

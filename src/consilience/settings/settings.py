@@ -81,14 +81,16 @@ class Settings:
 
 def settings_from(tables: dict[str, Any], where: str) -> Settings:
     """Settings from TOML tables. Plugins come first: they may bring what other settings name."""
-    for plugin in _plugins(tables):
-        load_plugin(plugin)
+    load_plugins(tables)
     return from_table(Settings, tables, where)
 
 
-def _plugins(tables: dict[str, Any]) -> tuple[str, ...]:
-    run = tables.get("run", {})
-    return from_table(RunOptions, run, "run").plugins if isinstance(run, dict) and run.get("plugins") else ()
+def load_plugins(tables: dict[str, Any]) -> None:
+    """Loads the plugins that TOML tables name."""
+    run = tables.get("run")
+    if isinstance(run, dict) and run.get("plugins"):
+        for plugin in from_table(RunOptions, run, "run").plugins:
+            load_plugin(plugin)
 
 
 def changed(settings: Settings, changes: dict[str, Any], where: str = "--set") -> Settings:
