@@ -7,8 +7,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from consilience.agents.base import BaseAgent
     from consilience.agents.check import check_agent
-    from consilience.agents.models import estimator, network
+    from consilience.agents.models import MODELS, estimator, network
     from consilience.agents.protocol import Agent, Losses
     from consilience.agents.sklearn_agent import SklearnAgent
     from consilience.agents.torch_agent import TorchAgent
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "api": ("Result", "collaborate"),
+    "agents.base": ("BaseAgent",),
     "agents.check": ("check_agent",),
     "agents.protocol": ("Agent", "Losses"),
     "agents.sklearn_agent": ("SklearnAgent",),
@@ -57,7 +59,7 @@ _HOMES = {
     "agents.wrapper": ("Wrapper",),
     "core.wire": ("Wire",),
     "data.datasets": ("Dataset", "dataset"),
-    "agents.models": ("estimator", "network"),
+    "agents.models": ("MODELS", "estimator", "network"),
     "methods": ("METHODS",),
     "methods.alone": ("Alone",),
     "methods.consensus": ("Consensus",),
@@ -95,10 +97,12 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __version__ = "0.1.0"
 __all__ = [
     "METHODS",
+    "MODELS",
     "TASKS",
     "TRUST",
     "Agent",
     "Alone",
+    "BaseAgent",
     "Consensus",
     "ConsilienceError",
     "Context",

@@ -58,7 +58,10 @@ class Registry:
         if name not in self._found and name not in self._all():
             near = get_close_matches(name, self._found, n=1)
             hint = f"Did you mean {near[0]!r}? " if near else ""
-            raise ConsilienceError(f"unknown {self.kind} {name!r}. {hint}Known: {', '.join(self.names())}.")
+            raise ConsilienceError(
+                f"unknown {self.kind} {name!r}. {hint}Known: {', '.join(self.names())}. "
+                "If it comes from a plugin, name the file with plugins=FILE.py."
+            )
         return self._found[name]
 
     def _all(self) -> dict[str, Any]:

@@ -55,13 +55,15 @@ def run(
         from consilience.experiments.run import run_experiment
         from consilience.runtime.folders import claim_folder, last_folder, next_folder
         from consilience.settings.presets import DEFAULT, settings_of
-        from consilience.settings.settings import changed
+        from consilience.settings.settings import changed, load_plugins
 
     set_data_dir(data_dir)
     name = Path(source or DEFAULT).stem
     folder = out or (last_folder(RUNS, name) if resume else next_folder(RUNS, name))
     if resume and source is None and folder.is_dir():
-        settings = changed(settings_of(folder), parsed_changes(changes, seed))
+        asked = parsed_changes(changes, seed)
+        load_plugins(asked)
+        settings = changed(settings_of(folder), asked)
     else:
         settings = chosen_settings(source, changes, seed)
     claim_folder(folder, resume, overwrite)
@@ -139,13 +141,19 @@ def compare(
 
 def report(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.")],
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="plugins=FILE.py", help="A plugin, for a run whose task comes from one."),
+    ] = None,
 ) -> None:
     """Print the tables of a finished run and write its report.html again."""
     with console.status("Loading ..."):
         from consilience.report.page import write_page
         from consilience.report.theory import findings
         from consilience.runtime.run import load_run
+        from consilience.settings.settings import load_plugins
 
+        load_plugins(parsed_changes(changes, None))
         finished = load_run(folder)
         page = write_page(finished, folder / "report.html")
     _print_run(finished)

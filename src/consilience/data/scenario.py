@@ -10,6 +10,7 @@ from consilience.data.datasets import Array, Dataset
 from consilience.data.options import Data
 from consilience.data.partition import Indices, balanced_quotas, dirichlet, iid, natural, place_in_class
 from consilience.errors import ConsilienceError
+from consilience.tasks import task_named
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def split(data: Dataset, options: Data, agents: int, seed: int) -> Scenario:
 
 def _check_task(data: Dataset, options: Data) -> None:
     """Refuses what is defined by classes where there are none."""
-    if data.task == "classification":
+    if task_named(data.task).sums_to_one:
         return
     by_class = {
         "partition=dirichlet": options.partition == "dirichlet",

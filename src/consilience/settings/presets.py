@@ -9,7 +9,7 @@ from consilience import toml
 from consilience.errors import ConsilienceError
 from consilience.options import differences, to_table
 from consilience.runtime.checkpoint import write_atomically
-from consilience.settings.settings import Settings, changed, moved, settings_from
+from consilience.settings.settings import Settings, changed, load_plugins, moved, settings_from
 
 DEFAULT = "digits"
 _TABLES = [one.name for one in fields(Settings)]
@@ -43,11 +43,12 @@ def read_settings(source: str, changes: dict[str, Any] | None = None) -> Setting
             raise ConsilienceError(
                 f"{source}: unknown setting {key!r}. {hint}Settings are in the tables {', '.join(_TABLES)}."
             )
+    load_plugins(tables)
     return changed(settings_from(tables, source), changes or {})
 
 
 def settings_of(folder: Path) -> Settings:
-    """The settings a run folder was made with."""
+    """The settings a run folder was made with. Plugins that it names must have been loaded before."""
     path = folder / "config.toml"
     if not path.is_file():
         raise ConsilienceError(f"{folder} holds no run (no config.toml). Give the folder of a run.")

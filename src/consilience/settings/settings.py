@@ -72,15 +72,19 @@ class Settings(Options):
 
 
 def settings_from(tables: dict[str, Any], where: str) -> Settings:
-    """Settings from TOML tables. Plugins come first: they may bring what other settings name."""
-    for plugin in _plugins(tables):
-        load_plugin(plugin)
+    """Settings from TOML tables. Plugins that they name are not loaded."""
     return from_table(Settings, tables, where)
 
 
-def _plugins(tables: dict[str, Any]) -> tuple[str, ...]:
-    run = tables.get("run", {})
-    return from_table(RunOptions, run, "run").plugins if isinstance(run, dict) and run.get("plugins") else ()
+def load_plugins(tables: dict[str, Any]) -> None:
+    """Loads the plugins that tables or changes name, before anything that these bring is looked for.
+
+    Only what the user asks to run may do so: never what is found in a folder of a run, or comes from a peer.
+    """
+    for key, value in flat(tables).items():
+        if key.rpartition(".")[2] == "plugins":
+            for plugin in [value] if isinstance(value, str) else value:
+                load_plugin(plugin)
 
 
 def changed(settings: Settings, changes: dict[str, Any], where: str = "--set") -> Settings:
@@ -88,10 +92,7 @@ def changed(settings: Settings, changes: dict[str, Any], where: str = "--set") -
     if not changes:
         return settings
     tables = to_table(settings)
-    plugins = [key for key in changes if key.rpartition(".")[2] == "plugins"]
-    for key in plugins:
-        for plugin in [changes[key]] if isinstance(changes[key], str) else changes[key]:
-            load_plugin(plugin)
+    load_plugins(changes)
     for key, value in changes.items():
         _put(tables, key, value, where)
     return settings_from(tables, where)

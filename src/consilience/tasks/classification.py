@@ -1,6 +1,6 @@
 """One class of several: labels are class numbers, predictions are probabilities of all classes."""
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-@final
 class Classification:
-    """dist(f, psi) = - sum_c psi_c log f_c, the cross-entropy."""
+    """dist(f, psi) = - sum_c psi_c log f_c, the cross-entropy. Other tasks may be this one with other scores."""
 
     name = "classification"
     trust = "entropy"

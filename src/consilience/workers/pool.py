@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from consilience import toml
 from consilience.errors import ConsilienceError
 from consilience.runtime.events import Event, Started
-from consilience.settings.settings import settings_from
+from consilience.settings.settings import load_plugins, settings_from
 from consilience.workers.group import WorkerLost, end_with_parent, join
 from consilience.workers.job import Job, OnEvent
 
@@ -141,7 +141,9 @@ def _work(
     try:
         if workers > 1:
             join(number, workers, meeting)
-        work(settings_from(toml.parse(settings, "the job"), ""), folder, emit, worker=number, workers=workers)
+        tables = toml.parse(settings, "the job")
+        load_plugins(tables)
+        work(settings_from(tables, ""), folder, emit, worker=number, workers=workers)
         send("done")
     except WorkerLost as error:
         send("lost", str(error))

@@ -14,7 +14,7 @@ from consilience import toml
 from consilience.errors import ConsilienceError
 from consilience.places import DATA_VARIABLE
 from consilience.runtime.summary import versions
-from consilience.settings.settings import settings_from
+from consilience.settings.settings import load_plugins, settings_from
 from consilience.workers.group import WorkerGroup, end_with_parent, join, leave
 from consilience.workers.job import Job, OnEvent
 from consilience.workers.work import work
@@ -47,8 +47,9 @@ def follow() -> None:
         _same_versions(order["versions"], number)
         if order["data"]:
             os.environ.setdefault(DATA_VARIABLE, order["data"])
-        settings = settings_from(toml.parse(order["settings"], "the first worker's job"), "")
-        work(settings, Path(order["folder"]), worker=number, workers=world.size)
+        tables = toml.parse(order["settings"], "the first worker's job")
+        load_plugins(tables)
+        work(settings_from(tables, ""), Path(order["folder"]), worker=number, workers=world.size)
     leave()
 
 

@@ -1,0 +1,58 @@
+"""A start for agents of a new kind."""
+
+import numpy as np
+
+from consilience.agents.protocol import Losses
+from consilience.tasks import task_named
+from consilience.tasks.protocol import Array, Task, labelled
+
+
+class BaseAgent:
+    """Private data, checked, and the attributes of an agent that follow from them. Nobody needs it: `Agent` is enough.
+
+    A subclass defines `predict` and `train`, sets in `begin` what it knows before the first round, and names in `keeps`
+    the attributes, arrays or numbers, that a checkpoint holds.
+
+    >>> class Counts(BaseAgent):
+    ...     def predict(self, x):
+    ...         return np.tile(self.targets.mean(axis=0), (len(x), 1))
+    >>> Counts(np.zeros((4, 2)), np.array([0, 0, 0, 1]), "a").predict(np.zeros((1, 2))).tolist()
+    [[0.75, 0.25]]
+    """
+
+    keeps: tuple[str, ...] = ()
+    parameters: int | None = None
+    noise: float = 1.0
+
+    def __init__(
+        self, x: Array, y: Array, name: str = "", *, task: str | Task = "classification", outputs: int = 0
+    ) -> None:
+        self.name, self.task = name, task_named(task)
+        data = labelled(name, self.task, x, y)
+        self.x, self.y = data.x, data.y
+        self.kind = type(self).__name__.lower()
+        self.samples, self.class_counts = len(data.y), data.counts
+        self.outputs = max(data.outputs, outputs)
+        self.targets = self.task.targets(self.y, self.outputs)
+        """The private labels as predictions that are certain (samples, outputs)."""
+        self.begin()
+
+    def begin(self) -> None:
+        """Called once, when the data are there."""
+
+    def predict(self, x: Array) -> Array:
+        """Predictions (samples, outputs)."""
+        raise NotImplementedError
+
+    def train(self, shared: Array, labels: Array | None, lam: float) -> Losses:
+        """One round of local training."""
+        raise NotImplementedError
+
+    def state(self) -> dict[str, Array]:
+        """Copies of what `keeps` names."""
+        return {name: np.array(getattr(self, name)) for name in self.keeps}
+
+    def restore(self, state: dict[str, Array], shared: Array) -> None:
+        """Takes up such copies."""
+        for name in self.keeps:
+            setattr(self, name, state[name])
