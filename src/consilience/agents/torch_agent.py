@@ -86,9 +86,10 @@ class TorchAgent:
         self._shared: tuple[Array, Tensor] | None = None
         self._round = 0
         self.outputs = self._probe()
-        if self.task.outputs(y) > self.outputs:
+        needed = self.task.outputs(y)
+        if needed > self.outputs or (needed < self.outputs and not self.task.sums_to_one):
             raise ConsilienceError(
-                f"agent {name!r}: the labels need {self.task.outputs(y)} outputs but the model has {self.outputs}. "
+                f"agent {name!r}: the labels need {needed} outputs but the model has {self.outputs}. "
                 f"Give the model one output for each of the {self.task.outputs_are}."
             )
         self._make_optimizer = optimizer or (lambda parameters: Adam(parameters, lr))
