@@ -18,7 +18,7 @@ from consilience.core.consensus import (
     stationary,
 )
 from consilience.core.labels import pseudo_labels
-from consilience.core.metrics import spread
+from consilience.core.metrics import disagreement
 from consilience.core.trust import cosine_trust, entropy_trust, ideal_trust, metropolis, uniform_trust
 
 ROUNDING = 1e-12
@@ -76,12 +76,12 @@ def distrusting_matrices(draw, rounds=5, max_agents=7, max_low=3):
 
 def ideal_dynamics(f, offset=1.0, rounds=30):
     """Psi(t) = W(t) Psi(t-1), with W(t) from the predictions of round t - 1 (label `eq-MK-update`)."""
-    ws, spreads = [], [spread(f)]
+    ws, disagreements = [], [disagreement(f)]
     for _ in range(rounds):
         ws.append(entropy_trust(f, offset=offset))
         f = pseudo_labels(ws[-1], f)
-        spreads.append(spread(f))
-    return np.array(ws), np.array(spreads)
+        disagreements.append(disagreement(f))
+    return np.array(ws), np.array(disagreements)
 
 
 @examples
@@ -109,10 +109,10 @@ def test_long_products_have_identical_rows(ws):
 @examples
 @given(trust_matrices(rounds=1), SEEDS)
 def test_positive_trust_contracts_disagreement_by_lambda(ws, seed):
-    """Definition `def-scrambling-matrix`: spread(W f) <= lambda(W) spread(f), and lambda(W) < 1 if W > 0."""
+    """Definition `def-scrambling-matrix`: disagreement(W f) <= lambda(W) disagreement(f); lambda(W) < 1 if W > 0."""
     f = np.random.default_rng(seed).normal(size=(ws.shape[1], 5, 3))
     assert scrambling(ws[0]) < 1
-    assert spread(pseudo_labels(ws[0], f)) <= scrambling(ws[0]) * spread(f) + ROUNDING
+    assert disagreement(pseudo_labels(ws[0], f)) <= scrambling(ws[0]) * disagreement(f) + ROUNDING
 
 
 @examples
@@ -127,9 +127,9 @@ def test_row_differences_of_products_stay_below_the_contraction_bound(ws):
 @given(predictions(), OFFSETS)
 def test_agents_reach_consensus_under_the_ideal_dynamics(f, offset):
     """Theorem `Theorem-consensus-on-preds`, and the speed that the lemma promises."""
-    ws, spreads = ideal_dynamics(f, offset, rounds=100)
-    assert spreads[-1] < 1e-8
-    assert (spreads[1:] <= spreads[0] * contraction_bound(ws) + ROUNDING).all()
+    ws, disagreements = ideal_dynamics(f, offset, rounds=100)
+    assert disagreements[-1] < 1e-8
+    assert (disagreements[1:] <= disagreements[0] * contraction_bound(ws) + ROUNDING).all()
 
 
 @examples

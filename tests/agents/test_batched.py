@@ -39,10 +39,10 @@ def soft_labels(samples: int) -> dict[str, np.ndarray]:
     return {name: draw.dirichlet(np.ones(CLASSES), samples).astype(np.float32) for name in SAMPLES}
 
 
-def train(agents, shared, rounds, together=True, only=tuple(SAMPLES)):
+def train(agents, shared, rounds, only=tuple(SAMPLES)):
     """Two rounds alone, then with pseudo-labels for those in `only`."""
     labels = {name: psi for name, psi in soft_labels(len(shared)).items() if name in only}
-    return [train_all(agents, shared, {} if number < 2 else labels, 0.7, together) for number in rounds]
+    return [train_all(agents, shared, {} if number < 2 else labels, 0.7) for number in rounds]
 
 
 def close(one: TorchAgent, two: TorchAgent, atol: float) -> None:
@@ -55,9 +55,10 @@ def close(one: TorchAgent, two: TorchAgent, atol: float) -> None:
 @pytest.mark.parametrize("only", [tuple(SAMPLES), ("a", "e")])
 def test_a_batch_equals_the_agents_one_by_one(shared, only):
     """Weights, Adam's moments and losses over rounds with and without pseudo-labels, for different sample counts."""
-    together, alone = classifiers(), classifiers()
+    together, alone = classifiers(), classifiers(batched=False)
     assert units(together) == [list(SAMPLES)]
-    losses, expected = train(together, shared, range(4), only=only), train(alone, shared, range(4), False, only)
+    assert units(alone) == [[name] for name in SAMPLES]
+    losses, expected = train(together, shared, range(4), only), train(alone, shared, range(4), only)
     for one, two in zip(together, alone, strict=True):
         close(one, two, atol=2e-4)
         np.testing.assert_allclose(one.predict(shared), two.predict(shared), atol=1e-3)
@@ -68,10 +69,10 @@ def test_a_batch_equals_the_agents_one_by_one(shared, only):
 
 
 def test_labels_with_lambda_0_draw_the_same_samples_in_a_batch(shared):
-    together, alone = classifiers(), classifiers()
+    together, alone = classifiers(), classifiers(batched=False)
     for _ in range(2):
         losses = train_all(together, shared, soft_labels(len(shared)), 0.0)
-        train_all(alone, shared, soft_labels(len(shared)), 0.0, batched=False)
+        train_all(alone, shared, soft_labels(len(shared)), 0.0)
     assert all(np.isnan(loss.disagreement) for loss in losses.values())
     for one, two in zip(together, alone, strict=True):
         close(one, two, atol=2e-4)
@@ -112,17 +113,17 @@ def test_a_restored_batch_goes_on_bit_for_bit(shared):
 
 
 def test_regression_in_a_batch(shared):
-    def agents():
+    def agents(batched):
         return [
-            TorchAgent(network(seed), x, x[:, :CLASSES] * 2, name, task="regression", epochs=2)
+            TorchAgent(network(seed), x, x[:, :CLASSES] * 2, name, task="regression", epochs=2, batched=batched)
             for seed, name in enumerate("ab")
             for x in [blobs(40 + seed, seed)[0]]
         ]
 
-    together, alone = agents(), agents()
+    together, alone = agents(True), agents(False)
     labels = {name: np.ones((len(shared), CLASSES), np.float32) for name in "ab"}
     for _ in range(2):
-        mine, theirs = train_all(together, shared, labels, 1.0), train_all(alone, shared, labels, 1.0, False)
+        mine, theirs = train_all(together, shared, labels, 1.0), train_all(alone, shared, labels, 1.0)
     for one, two in zip(together, alone, strict=True):
         close(one, two, atol=1e-4)
         assert mine[one.name].disagreement == pytest.approx(theirs[one.name].disagreement, rel=1e-4)
@@ -141,6 +142,8 @@ def test_only_plain_small_networks_with_our_adam_train_together():
         agent("one", linear()),
         agent("flat", nn.Sequential(nn.Flatten(), linear())),
         agent("other batch", linear(), batch=10),
+        agent("other shared batch", linear(), shared_batch=10),
+        agent("by itself", linear(), batched=False),
         agent("norm", nn.Sequential(linear(), nn.BatchNorm1d(CLASSES))),
         agent("dropout", nn.Sequential(nn.Dropout(0.5), linear())),
         agent("no bias", nn.Linear(FEATURES, CLASSES, bias=False)),
@@ -149,7 +152,6 @@ def test_only_plain_small_networks_with_our_adam_train_together():
         SklearnAgent(DummyClassifier(), x, y, "estimator"),
     ]
     assert units(agents) == [["one", "flat"], *([a.name] for a in agents[2:])]
-    assert units(agents, batched=False) == [[a.name] for a in agents]
 
 
 def test_divergence_in_a_batch_is_reported_with_the_agent(shared):

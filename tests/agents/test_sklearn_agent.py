@@ -136,7 +136,7 @@ def test_regressors_learn_values(estimator):
     agent.train(shared, None, 0.0)
     before = agent.predict(shared)
     agent.train(shared, np.full((20, 1), -5.0, np.float32), 1.0)
-    assert agent.task == "regression"
+    assert agent.task.name == "regression"
     assert before.shape == (20, 1)
     assert agent.predict(shared).mean() < before.mean() - 0.5
 

@@ -160,7 +160,12 @@ def test_a_single_class_is_enough_to_train(shared):
     [
         (nn.Linear(6, 3), np.zeros((0, 6), np.float32), np.zeros(0, int), "no training data"),
         (nn.Linear(6, 3), np.zeros((4, 6), np.float32), np.zeros(3, int), "4 samples but 3 labels"),
-        (nn.Linear(6, 3), np.zeros((2, 6), np.float32), np.array([0, 3]), "one output per class"),
+        (
+            nn.Linear(6, 3),
+            np.zeros((2, 6), np.float32),
+            np.array([0, 3]),
+            "need 4 outputs but the model has 3. Give the",
+        ),
         (nn.Linear(6, 3), np.zeros((2, 6), np.float32), np.array(["a", "b"]), "LabelEncoder"),
         (nn.Linear(6, 3), np.zeros((2, 6), np.float32), np.array([0.5, 1.0]), "class numbers"),
         (nn.Flatten(0), np.zeros((2, 6), np.float32), np.array([0, 1]), "one row per sample"),

@@ -1,10 +1,10 @@
-"""Metrics against plain loops, and balanced accuracy against scikit-learn."""
+"""Metrics against plain loops, and scores against scikit-learn."""
 
 import math
 
 import numpy as np
 import pytest
-from sklearn.metrics import balanced_accuracy_score, log_loss
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, log_loss, roc_auc_score
 
 from consilience.core import metrics
 
@@ -15,6 +15,42 @@ def predictions(*shape, classes=4, seed=0):
 
 def labels(samples, classes=4):
     return np.random.default_rng(1).integers(classes, size=samples)
+
+
+def coarse(samples, classes, seed=0):
+    """Probabilities in steps of one eighth, so that many are equal."""
+    counts = np.random.default_rng(seed).multinomial(8, np.ones(classes) / classes, size=samples)
+    return counts / 8
+
+
+def likely(f):
+    """Labels drawn with the probabilities `f`: some bins are then too sure, others not sure enough."""
+    draw = np.random.default_rng(2)
+    return np.array([draw.choice(len(row), p=row) for row in f])
+
+
+def slow_area(values, positive):
+    """How often a positive sample has the higher value, over all pairs; equal values count half."""
+    pairs = [
+        (a, b)
+        for a, yes in zip(values, positive, strict=True)
+        if yes
+        for b, other in zip(values, positive, strict=True)
+        if not other
+    ]
+    return sum(1.0 if a > b else 0.5 if a == b else 0.0 for a, b in pairs) / len(pairs)
+
+
+def slow_calibration(f, y, bins):
+    total = 0.0
+    for number in range(bins):
+        low, high = number / bins, (number + 1) / bins
+        rows = [i for i in range(len(y)) if low < max(f[i]) <= high]
+        if rows:
+            sure = sum(max(f[i]) for i in rows) / len(rows)
+            right = sum(f[i].tolist().index(max(f[i])) == y[i] for i in rows) / len(rows)
+            total += len(rows) / len(y) * abs(right - sure)
+    return total
 
 
 def test_accuracy_is_the_share_of_right_classes():
@@ -41,6 +77,105 @@ def test_balanced_accuracy_is_that_of_sklearn_even_when_a_class_is_missing(missi
     keep = y != missing
     f, y = f[keep], y[keep]
     assert metrics.balanced_accuracy(f, y) == pytest.approx(balanced_accuracy_score(y, f.argmax(axis=1)))
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_accuracy_is_that_of_sklearn(classes):
+    f, y = coarse(80, classes), labels(80, classes)
+    assert metrics.accuracy(f, y) == accuracy_score(y, f.argmax(axis=1))
+
+
+@pytest.mark.parametrize("classes", [2, 3, 4])
+@pytest.mark.parametrize("values", [coarse, lambda n, classes: predictions(n, classes=classes)], ids=["ties", "none"])
+def test_auc_is_how_often_a_sample_of_a_class_has_the_higher_probability_for_it(values, classes):
+    """With two classes for the second, with more the mean over classes, each against the rest."""
+    f, y = values(60, classes), labels(60, classes)
+    slow = [slow_area(f[:, c], y == c) for c in ([1] if classes == 2 else range(classes))]
+    assert metrics.auc(f, y) == pytest.approx(sum(slow) / len(slow), rel=1e-12)
+    theirs = roc_auc_score(y, f[:, 1]) if classes == 2 else roc_auc_score(y, f, multi_class="ovr", average="macro")
+    assert metrics.auc(f, y) == pytest.approx(theirs, rel=1e-12)
+
+
+@pytest.mark.parametrize("missing", [0, 2, 3])
+def test_auc_leaves_out_a_class_that_no_sample_has(missing):
+    f, y = coarse(60, 4), labels(60)
+    f, y = f[y != missing], y[y != missing]
+    theirs = [roc_auc_score(y == c, f[:, c]) for c in range(4) if c != missing]
+    assert metrics.auc(f, y) == pytest.approx(sum(theirs) / 3, rel=1e-12)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("only", [0, 1])
+def test_auc_of_samples_of_one_class_is_not_defined(classes, only):
+    assert math.isnan(metrics.auc(predictions(10, classes=classes), np.full(10, only)))
+
+
+def test_auc_goes_from_nil_through_a_half_to_one():
+    y = np.array([0, 0, 1, 1])
+    for second, expected in (([0.1, 0.2, 0.7, 0.9], 1), ([0.9, 0.7, 0.2, 0.1], 0), ([0.4] * 4, 0.5)):
+        assert metrics.auc(np.array([[1 - p, p] for p in second]), y) == expected
+
+
+def test_auc_depends_on_the_order_of_values_alone():
+    f, y = predictions(50, classes=2), labels(50, 2)
+    assert metrics.auc(np.log(f), y) == metrics.auc(f, y)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_log_loss_is_the_mean_of_minus_log_of_the_true_class(classes):
+    f, y = predictions(60, classes=classes), labels(60, classes)
+    slow = [-math.log(row[label]) for row, label in zip(f, y, strict=True)]
+    assert metrics.log_loss(f, y) == pytest.approx(sum(slow) / len(slow), rel=1e-12)
+    assert metrics.log_loss(f, y) == pytest.approx(log_loss(y, f, labels=range(classes)), rel=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_log_loss_of_certainty_is_as_large_and_as_small_as_the_precision_allows(dtype):
+    """As in scikit-learn: a probability of 0 or 1 is one step of the precision away from it."""
+    certain, eps = np.array([[1, 0]], dtype), float(np.finfo(dtype).eps)
+    assert metrics.log_loss(certain, np.array([1])) == pytest.approx(-math.log(eps), rel=1e-6)
+    assert metrics.log_loss(certain, np.array([0])) == pytest.approx(eps, rel=1e-6)
+    both = np.array([[1, 0], [0.5, 0.5], [0, 1]], dtype)
+    assert metrics.log_loss(both, np.array([1, 0, 1])) == pytest.approx(log_loss([1, 0, 1], both), rel=1e-6)
+
+
+def test_log_loss_of_a_class_that_is_missing_from_the_labels_is_that_of_sklearn():
+    f, y = predictions(40), labels(40) % 2
+    assert metrics.log_loss(f, y) == pytest.approx(log_loss(y, f, labels=range(4)), rel=1e-12)
+
+
+@pytest.mark.parametrize(("classes", "bins"), [(2, 15), (4, 15), (4, 7), (3, 1)])
+def test_calibration_error_is_the_mean_gap_between_confidence_and_accuracy_over_bins(classes, bins):
+    f = predictions(200, classes=classes)
+    y = likely(f)
+    assert metrics.calibration_error(f, y, bins) == pytest.approx(slow_calibration(f, y, bins), rel=1e-12)
+
+
+def test_calibration_error_has_fifteen_bins_unless_told_otherwise():
+    f = predictions(200)
+    of = {bins: metrics.calibration_error(f, likely(f), bins) for bins in (14, 15, 16)}
+    assert len(set(of.values())) == 3
+    assert metrics.calibration_error(f, likely(f)) == of[15]
+
+
+def test_a_confidence_on_the_border_of_two_bins_belongs_to_the_lower():
+    """Of four bins: 0.5 is in the second with 0.375, and 1 is in the last."""
+    f = np.array([[0.5, 0.25, 0.25], [0.375, 0.3125, 0.3125], [1.0, 0.0, 0.0], [0.875, 0.125, 0.0]])
+    y = np.array([0, 1, 0, 1])
+    assert metrics.calibration_error(f, y, 4) == slow_calibration(f, y, 4) == (0.125 + 0.875) / 4
+
+
+def test_predictions_that_are_as_often_right_as_they_say_are_calibrated():
+    f = np.array([[0.75, 0.25]] * 4)
+    assert metrics.calibration_error(f, np.array([0, 0, 0, 1])) == 0
+    assert metrics.calibration_error(f, np.array([0, 0, 0, 0])) == 0.25
+    assert metrics.calibration_error(f, np.array([1, 1, 1, 1])) == 0.75
+
+
+@pytest.mark.parametrize("measure", [metrics.auc, metrics.log_loss, metrics.calibration_error])
+def test_scores_agree_in_single_and_double_precision(measure):
+    f, y = predictions(1000), labels(1000)
+    assert measure(f.astype(np.float32), y) == pytest.approx(measure(f, y), rel=1e-5)
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
@@ -79,12 +214,12 @@ def test_squared_distance_is_the_mean_of_the_squared_norm():
     assert metrics.squared_distance(f, psi) == pytest.approx(sum(slow) / len(slow))
 
 
-def test_spread_is_the_mean_of_the_largest_disagreement():
+def test_disagreement_of_all_is_the_mean_over_samples_of_the_largest_difference():
     f = predictions(5, 10)
     total = 0.0
     for x in range(10):
         total += max(abs(f[i, x, c] - f[j, x, c]) for i in range(5) for j in range(5) for c in range(4))
-    assert metrics.spread(f) == pytest.approx(total / 10)
+    assert metrics.disagreement(f) == pytest.approx(total / 10)
 
 
 def test_distance_to_mean_is_each_agents_largest_disagreement_with_the_collective():
@@ -97,13 +232,13 @@ def test_distance_to_mean_is_each_agents_largest_disagreement_with_the_collectiv
     np.testing.assert_allclose(metrics.distances_to_mean(f), slow, rtol=1e-12)
 
 
-def test_agents_that_agree_have_no_spread():
+def test_agents_that_agree_have_no_disagreement():
     f = np.repeat(predictions(1, 10), 4, axis=0)
-    assert metrics.spread(f) == 0
+    assert metrics.disagreement(f) == 0
     np.testing.assert_allclose(metrics.distances_to_mean(f), 0, atol=1e-15)
 
 
-@pytest.mark.parametrize("measure", [metrics.spread, metrics.distances_to_mean])
+@pytest.mark.parametrize("measure", [metrics.disagreement, metrics.distances_to_mean])
 def test_measures_of_disagreement_agree_in_single_and_double_precision(measure):
     f = predictions(5, 1000)
     np.testing.assert_allclose(measure(f.astype(np.float32)), measure(f), rtol=1e-5)

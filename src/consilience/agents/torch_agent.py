@@ -87,7 +87,7 @@ class TorchAgent:
         self._shared: tuple[Array, Tensor] | None = None
         self._round = 0
         self.outputs = self._probe()
-        if data.outputs > self.outputs:
+        if data.outputs > self.outputs or (data.outputs < self.outputs and not self.task.sums_to_one):
             raise ConsilienceError(
                 f"agent {name!r}: the labels need {data.outputs} outputs but the model has {self.outputs}. "
                 f"Give the model one output for each of the {self.task.outputs_are}."

@@ -32,8 +32,8 @@ class Classification:
 
     def labels(self, y: Array) -> Array:
         """Class numbers (samples,)."""
-        whole = np.issubdtype(y.dtype, np.number) and y.ndim == 1 and np.array_equal(y, np.floor(y)) and y.min() >= 0
-        if not whole:
+        numbers = np.issubdtype(y.dtype, np.number) and y.ndim == 1 and np.isfinite(y).all()
+        if not numbers or (y != np.floor(y)).any() or y.min() < 0:
             raise ConsilienceError(
                 f"labels must be class numbers 0, 1, 2, ... in one dimension (got {y.dtype}, shape {y.shape}). "
                 "Encode names with sklearn.preprocessing.LabelEncoder, with the same classes for all agents."

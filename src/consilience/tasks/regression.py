@@ -27,7 +27,10 @@ class Regression:
 
     def labels(self, y: Array) -> Array:
         """Values (samples, outputs) in float32."""
-        values = y.astype(np.float32).reshape(len(y), -1)
+        try:
+            values = y.astype(np.float32).reshape(len(y), -1)
+        except (TypeError, ValueError) as error:
+            raise ConsilienceError(f"labels must be numbers (got {y.dtype}): {error}.") from None
         if not np.isfinite(values).all():
             raise ConsilienceError("some training values are not finite. Remove those samples.")
         return values

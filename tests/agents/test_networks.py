@@ -1,4 +1,4 @@
-"""Models: the published sizes, logits for every image, and nothing read from a pickle."""
+"""Networks: the published sizes, logits for every image, and nothing read from a pickle."""
 
 import importlib.util
 import sys
@@ -9,16 +9,13 @@ import torch
 from torch import nn
 
 from consilience import ConsilienceError
-from consilience.agents import models
+from consilience.agents import networks
 from consilience.agents.torch_agent import TorchAgent
 
 CIFAR = (3, 32, 32)
 needs_transformers = pytest.mark.skipif(
     importlib.util.find_spec("transformers") is None, reason="transformers is not installed (consilience[vision])"
 )
-
-
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def parameters(model: nn.Module) -> int:
@@ -31,13 +28,13 @@ def images(samples: int, side: int = 32) -> torch.Tensor:
 
 def test_resnet20_has_the_size_that_was_published():
     """He et al., 2015, table 6: 0.27 million parameters and 20 layers with weights."""
-    model = models.resnet20(CIFAR, 10)
+    model = networks.resnet20(CIFAR, 10)
     assert parameters(model) == 269_722
     assert sum(isinstance(layer, nn.Conv2d | nn.Linear) for layer in model.modules()) == 20
 
 
 def test_the_shortcut_has_no_parameters_and_keeps_what_it_is_given():
-    block = models.ResidualBlock(16, 32, stride=2)
+    block = networks.ResidualBlock(16, 32, stride=2)
     assert parameters(block) == parameters(block.residual)
     x = torch.randn(2, 16, 8, 8)
     short = block.shortcut(x)
@@ -45,10 +42,10 @@ def test_the_shortcut_has_no_parameters_and_keeps_what_it_is_given():
     assert torch.equal(short[:, 8:24], x[:, :, ::2, ::2])
     assert not short[:, :8].any()
     assert not short[:, 24:].any()
-    assert torch.equal(models.ResidualBlock(16, 16, stride=1).shortcut(x), x)
+    assert torch.equal(networks.ResidualBlock(16, 16, stride=1).shortcut(x), x)
 
 
-@pytest.mark.parametrize("make", [models.resnet20, models.linear, models.cnn, models.mlp])
+@pytest.mark.parametrize("make", [networks.resnet20, networks.linear, networks.cnn, networks.mlp])
 @pytest.mark.parametrize("classes", [10, 100])
 def test_one_row_of_logits_per_image_and_the_same_every_time(make, classes):
     model = make(CIFAR, classes).eval()
@@ -60,10 +57,10 @@ def test_one_row_of_logits_per_image_and_the_same_every_time(make, classes):
 
 
 def test_the_linear_model_is_one_layer():
-    assert parameters(models.linear((3, 64, 64), 8)) == 3 * 64 * 64 * 8 + 8
+    assert parameters(networks.linear((3, 64, 64), 8)) == 3 * 64 * 64 * 8 + 8
 
 
-@pytest.mark.parametrize("make", [models.resnet20, models.cnn, models.efficientnet])
+@pytest.mark.parametrize("make", [networks.resnet20, networks.cnn, networks.efficientnet])
 def test_tables_are_no_images(make):
     with pytest.raises(ConsilienceError, match="takes images"):
         make((10,), 2)
@@ -76,7 +73,7 @@ def test_resnet20_learns_and_goes_on_from_its_state():
 
     def agent() -> TorchAgent:
         torch.manual_seed(0)
-        return TorchAgent(models.resnet20((3, 8, 8), 2), x, y, "a", epochs=3)
+        return TorchAgent(networks.resnet20((3, 8, 8), 2), x, y, "a", epochs=3)
 
     one, other = agent(), agent()
     first = one.train(x, None, 0.0)
@@ -89,7 +86,7 @@ def test_resnet20_learns_and_goes_on_from_its_state():
 def test_efficientnet_b0_has_the_size_that_was_published_and_its_input_reaches_the_output():
     """5.3 million parameters with 1000 classes (Tan and Le, 2019, table 2)."""
     torch.manual_seed(0)
-    model = models.efficientnet((3, 64, 64), 1000)
+    model = networks.efficientnet((3, 64, 64), 1000)
     assert parameters(model) == 5_288_548
     with torch.no_grad():
         out = model(images(4, 64))
@@ -123,22 +120,22 @@ def test_weights_from_a_folder_with_no_network(tiny_weights, monkeypatch):
     folder, saved = tiny_weights
     assert {path.suffix for path in folder.iterdir()} == {".json", ".safetensors"}
     monkeypatch.setattr("socket.socket.connect", lambda *_: pytest.fail("reached for the network"))
-    model = models.efficientnet(CIFAR, 5, folder)
+    model = networks.efficientnet(CIFAR, 5, folder)
     loaded = model.network.state_dict()
     assert all(torch.equal(value, loaded[key]) for key, value in saved.state_dict().items())
     model.eval()
     with torch.inference_mode():
         assert isinstance(model(images(3)), torch.Tensor)
         assert torch.equal(model(images(3)), model(images(3)))
-    assert models.efficientnet(CIFAR, 8, folder)(images(2)).shape == (2, 8)
+    assert networks.efficientnet(CIFAR, 8, folder)(images(2)).shape == (2, 8)
 
 
 @needs_transformers
 def test_the_grey_of_imagenet_comes_in_as_zero(tiny_weights):
-    model = models.efficientnet(CIFAR, 5, tiny_weights[0])
+    model = networks.efficientnet(CIFAR, 5, tiny_weights[0])
     seen: list[torch.Tensor] = []
     model.network.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
-    model(torch.tensor(models.IMAGENET_MEAN).reshape(1, 3, 1, 1).expand(2, 3, 32, 32) * 2 - 1)
+    model(torch.tensor(networks.IMAGENET_MEAN).reshape(1, 3, 1, 1).expand(2, 3, 32, 32) * 2 - 1)
     torch.testing.assert_close(seen[0], torch.zeros(2, 3, 32, 32), atol=1e-6, rtol=0)
 
 
@@ -148,15 +145,15 @@ def test_pickled_weights_are_not_read(tiny_weights):
     (folder / "model.safetensors").unlink()
     torch.save(saved.state_dict(), folder / "pytorch_model.bin")
     with pytest.raises(ConsilienceError, match=r"Copy config.json and model.safetensors"):
-        models.efficientnet(CIFAR, 5, folder)
+        networks.efficientnet(CIFAR, 5, folder)
 
 
 def test_efficientnet_without_its_packages(monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(ConsilienceError, match=r"pip install 'consilience\[vision\]'"):
-        models.efficientnet((3, 64, 64), 8)
+        networks.efficientnet((3, 64, 64), 8)
 
 
 def test_efficientnet_refuses_sides_it_cannot_halve_five_times():
     with pytest.raises(ConsilienceError, match="multiples of 32, not 3x84x84"):
-        models.efficientnet((3, 84, 84), 8)
+        networks.efficientnet((3, 84, 84), 8)
