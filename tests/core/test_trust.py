@@ -136,11 +136,11 @@ def test_uniform_trust_is_one_over_n():
 
 @pytest.mark.parametrize("chunk_samples", [1, 3, 7, 100])
 @pytest.mark.parametrize("function", [trust.entropy_trust, trust.cosine_trust])
-def test_chunks_do_not_change_trust(monkeypatch, function, chunk_samples):
+def testchunks_do_not_change_trust(monkeypatch, function, chunk_samples):
     f = predictions(samples=10)
     whole = function(f)
     monkeypatch.setattr(trust, "CHUNK_BYTES", chunk_samples * f[:, 0].nbytes)
-    assert len(list(trust._chunks(f))) == math.ceil(10 / chunk_samples)
+    assert len(list(trust.chunks(f))) == math.ceil(10 / chunk_samples)
     np.testing.assert_allclose(function(f), whole, rtol=1e-12)
 
 

@@ -47,18 +47,18 @@ def entropy_trust(f: Array, offset: float = OFFSET, floor: float = FLOOR) -> Arr
     [[0.45, 0.45, 0.1], [0.42, 0.43, 0.15], [0.14, 0.22, 0.64]]
     """
     gamma = np.zeros((len(f), len(f)))
-    for part in _chunks(f):
+    for part in chunks(f):
         direction = _directions(part)
         weighted = direction * confidence(part, offset, floor)[..., None]
-        gamma += _flat(weighted) @ _flat(direction).T
+        gamma += flat(weighted) @ flat(direction).T
     return _normalise(gamma)
 
 
 def cosine_trust(f: Array) -> Array:
     """Plain cosine trust, the matrix Phi: `entropy_trust` with beta = 1."""
     gamma = np.zeros((len(f), len(f)))
-    for part in _chunks(f):
-        direction = _flat(_directions(part))
+    for part in chunks(f):
+        direction = flat(_directions(part))
         gamma += direction @ direction.T
     return _normalise(gamma)
 
@@ -115,7 +115,7 @@ def restrict(w: Array, heard: NDArray[np.bool_]) -> Array:
     return np.asarray(np.divide(part, total, out=even, where=total > 0))
 
 
-def _chunks(f: Array) -> Iterator[Array]:
+def chunks(f: Array) -> Iterator[Array]:
     """Views of `f` along the samples."""
     per_sample = f.shape[0] * f.shape[2] * f.itemsize
     step = max(1, CHUNK_BYTES // per_sample)
@@ -129,7 +129,7 @@ def _directions(f: Array) -> Array:
     return np.asarray(f / norm[..., None])
 
 
-def _flat(f: Array) -> Array:
+def flat(f: Array) -> Array:
     return f.reshape(len(f), -1)
 
 

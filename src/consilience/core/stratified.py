@@ -1,0 +1,206 @@
+"""Trust per stratum: whom to believe depends on what a sample looks like to everyone together.
+
+One number per peer is coarse: a hospital that never saw a disease is trusted on it as much as elsewhere, and one that
+agrees where all are sure may lie where they are not. Here samples fall into strata by the class that a robust
+reference gives them and by whether it is sure, and a peer counts in a stratum as far as it is informative there.
+
+`f` is always (agents, samples, classes), a distribution over classes for each agent and sample.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from consilience.core.trust import CHUNK_BYTES, chunks, flat
+
+Array = NDArray[np.floating]
+Indices = NDArray[np.integer]
+
+FEW_CLASSES = 16
+"""Up to so many the medians of all are computed at once."""
+LEAST = 1e-3
+"""Added to every score: who knows nothing still counts a little."""
+
+
+def centred_trust(f: Array) -> Array:
+    """Correlation of predictions: w_ij proportional to max(0.001, <u_i, u_j> / (|u_i| |u_j|)) with
+
+    u_i(x) = f_i(x) - mean over x of f_i, summed over samples and classes; w_ii is that of the best peer. The cosine of
+    two probability vectors is high by chance; without the mean, what is left is whether they move together.
+
+    >>> f = np.array([[[0.9, 0.1], [0.2, 0.8]], [[0.8, 0.2], [0.4, 0.6]], [[0.1, 0.9], [0.7, 0.3]]])
+    >>> centred_trust(f).round(2).tolist()
+    [[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.33, 0.33, 0.33]]
+    """
+    agents = len(f)
+    mean = f.mean(axis=1, dtype=np.float64).astype(f.dtype)
+    products = np.zeros((agents, agents))
+    for part in chunks(f):
+        u = flat(part - mean[:, None])
+        products += u @ u.T
+    size = np.sqrt(np.diagonal(products))
+    scale = np.outer(size, size)
+    gamma = np.maximum(np.divide(products, scale, out=np.zeros_like(products), where=scale > 0), LEAST)
+    gamma[np.diag_indices(agents)] = 0
+    gamma[np.diag_indices(agents)] = gamma.max(axis=1) if agents > 1 else 1
+    return np.asarray(gamma / gamma.sum(axis=1, keepdims=True))
+
+
+def capped(w: Array) -> Array:
+    """`w` with no peer above the median of its row; self stays. Who is trusted most cannot rule alone.
+
+    >>> capped(np.array([[0.2, 0.6, 0.1, 0.1]]))[0].round(3).tolist()
+    [0.364, 0.273, 0.182, 0.182]
+    """
+    low = np.minimum(w, np.median(w, axis=1, keepdims=True))
+    diagonal = np.arange(len(w)), np.arange(len(w))
+    low[diagonal] = w[diagonal]
+    return np.asarray(low / low.sum(axis=1, keepdims=True))
+
+
+def weighted_median(w: Array, f: Array) -> Array:
+    """The w-weighted median of every coordinate: the least value v with sum_j w_j [f_j <= v] >= sum_j w_j / 2.
+
+    `w` is (agents,), `f` (agents, ...) and not negative; returned is (...).
+
+    >>> weighted_median(np.array([1.0, 1.0, 3.0]), np.array([[0.1], [0.2], [0.9]])).tolist()
+    [0.8999999761581421]
+    """
+    values = np.abs(np.asarray(f, dtype=np.float32).reshape(len(f), -1))  # of -0.0 the sign would count
+    median = np.empty(values.shape[1], dtype=np.float32)
+    numbers = np.arange(len(f), dtype=np.uint64)[:, None]
+    half = w.sum() / 2 * (1 - 1e-12)
+    step = max(1, CHUNK_BYTES // (64 * len(f)))
+    for start in range(0, len(median), step):
+        part = np.ascontiguousarray(values[:, start : start + step])
+        keys = (part.view(np.uint32).astype(np.uint64) << np.uint64(32)) | numbers
+        keys.sort(axis=0)  # by value, which the bits of floats that are not negative follow, then by agent
+        agents = (keys & np.uint64(0xFFFFFFFF)).astype(np.intp)
+        place, below = np.zeros(keys.shape[1], dtype=np.intp), np.zeros(keys.shape[1])
+        for row in agents[:-1]:
+            below += w[row]
+            place += below < half
+        chosen = keys[place, np.arange(keys.shape[1])]
+        median[start : start + step] = (chosen >> np.uint64(32)).astype(np.uint32).view(np.float32)
+    return median.reshape(f.shape[1:])
+
+
+def reference(w0: Array, f: Array, candidates: int = 3) -> tuple[Indices, Array]:
+    """c(x) and how sure: the largest of the medians r_c(x) of all predictions for each class c, (samples,) each.
+
+    The median is weighted by what agents receive: an agent's weight is the median over rows of the capped trust `w0`
+    in it, which a minority cannot move far. As r_c is at most twice the weighted mean, the largest is among the
+    `candidates` with the highest means unless the next mean is at least half of it; only then all are looked at.
+    """
+    w = np.median(w0, axis=0)
+    if f.shape[2] <= FEW_CLASSES:
+        r = weighted_median(w, f)
+        return r.argmax(axis=1), r.max(axis=1)
+    mean = np.tensordot((w / w.sum()).astype(f.dtype), f, axes=1)
+    samples = np.arange(f.shape[1])[:, None]
+    order = np.argpartition(-mean, candidates, axis=1)
+    chosen = np.sort(order[:, :candidates], axis=1)
+    r = weighted_median(w, f[:, samples, chosen])
+    classes, sure = chosen[samples[:, 0], r.argmax(axis=1)], r.max(axis=1)
+    next_mean = mean[samples[:, 0], order[:, candidates]]
+    open_ = np.flatnonzero(2.001 * next_mean >= sure)
+    if len(open_):
+        r = weighted_median(w, f[:, open_])
+        classes[open_], sure[open_] = r.argmax(axis=1), r.max(axis=1)
+    return classes, sure
+
+
+@dataclass(frozen=True)
+class Strata:
+    """Samples by what the reference says of them."""
+
+    classes: Indices
+    """c(x), (samples,)."""
+    numbers: Indices
+    """b(x), (samples,): 2 c(x), and one more where the reference is less sure than its median over the group."""
+    count: int
+
+
+def strata(classes: Indices, sure: Array, outputs: int, groups: Indices | None = None) -> Strata:
+    """The strata of samples: class x sure or unsure, within each of `groups`.
+
+    >>> strata(np.array([0, 0, 1]), np.array([0.9, 0.6, 0.7]), 2).numbers.tolist()
+    [0, 1, 2]
+    """
+    groups = np.zeros(len(sure), dtype=np.intp) if groups is None else groups
+    unsure = np.zeros(len(sure), dtype=np.intp)
+    for group in range(int(groups.max(initial=0)) + 1):
+        own = groups == group
+        unsure[own] = sure[own] < np.median(sure[own])
+    kinds = 2 * outputs
+    return Strata(classes, groups * kinds + 2 * classes + unsure, kinds * (int(groups.max(initial=0)) + 1))
+
+
+def informativeness(f: Array, found: Strata, k0: float, groups: Indices | None = None) -> Array:
+    """s_j[b]: how much more than usual agent j says the reference's class in stratum b, (agents, strata).
+
+    a_j(x) = max(0, f_j(x)[c(x)] - mean over x' of f_j(x')[c(x)]) + 0.001; s_j[b] is its mean over the stratum, shrunk
+    to its mean over all samples with the weight of `k0` samples. Somebody who always says the most frequent class says
+    it nowhere more than usual.
+    """
+    samples = np.arange(f.shape[1])
+    said = f[:, samples, found.classes].astype(np.float64)
+    groups = np.zeros(len(samples), dtype=np.intp) if groups is None else groups
+    usual = np.stack([f[:, groups == g].mean(axis=1, dtype=np.float64) for g in range(int(groups.max(initial=0)) + 1)])
+    a = np.maximum(0, said - usual[groups, :, found.classes].T) + LEAST
+    sizes = np.bincount(found.numbers, minlength=found.count)
+    sums = np.stack([np.bincount(found.numbers, row, minlength=found.count) for row in a])
+    return np.asarray((sums + k0 * a.mean(axis=1, keepdims=True)) / (sizes + k0))
+
+
+def stratified_weights(w0: Array, s: Array, p: float) -> Array:
+    """w_ij[b] proportional to w0_ij (s_j[b] / max_j s_j[b])^p, (strata, agents, agents)."""
+    factor = (s / s.max(axis=0)) ** p
+    w = w0[None] * factor.T[:, None, :]
+    return np.asarray(w / w.sum(axis=2, keepdims=True))
+
+
+def stratified_labels(w: Array, f: Array, numbers: Indices, rows: Indices) -> Array:
+    """psi_i(x) = sum_j w_ij[b(x)] f_j(x) for the agents `rows`, (rows, samples, classes).
+
+    `w` is (strata, agents, agents). Each stratum is one product for all agents, so that the bits of a row do not
+    depend on which rows are asked for.
+    """
+    psi = np.empty((len(rows), *f.shape[1:]), dtype=f.dtype)
+    order = np.argsort(numbers, kind="stable")
+    ends = np.cumsum(np.bincount(numbers, minlength=len(w)))
+    step = max(1, CHUNK_BYTES // (f.shape[0] * f.shape[2] * f.itemsize))
+    for stratum, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
+        for first in range(start, end, step):
+            members = order[first : min(first + step, end)]
+            said = np.ascontiguousarray(f[:, members]).reshape(len(f), -1)
+            mixed = w[stratum].astype(f.dtype) @ said
+            psi[:, members] = mixed[rows].reshape(len(rows), len(members), -1)
+    return psi
+
+
+def mean_weights(w: Array, numbers: Indices) -> Array:
+    """The mean of w_ij(x) over samples, for the record: (agents, agents)."""
+    share = np.bincount(numbers, minlength=len(w)) / len(numbers)
+    return np.asarray(np.tensordot(share, w, axes=1))
+
+
+def value_strata(r: Array, ranges: int) -> Indices:
+    """Ranges of the reference `r` (samples, outputs), by the mean over outputs, with equally many samples each."""
+    rank = np.argsort(np.argsort(r.mean(axis=1), kind="stable"), kind="stable")
+    return np.asarray(rank * min(ranges, len(r)) // len(r))
+
+
+def value_weights(w0: Array, f: Array, r: Array, numbers: Indices, scale: float, p: float, k0: float) -> Array:
+    """w_j[b] proportional to w0_j (s_j[b] / max_j s_j[b])^p for values, (strata, agents).
+
+    s_j[b] is the mean over the stratum of exp(-|f_j(x) - r(x)|^2 / (2 scale^2)) + 0.001, shrunk as for classes; `f` is
+    (agents, samples, outputs) and `r` the reference (samples, outputs).
+    """
+    a = np.exp(-np.square(f - r).sum(axis=2, dtype=np.float64) / (2 * scale * scale)) + LEAST
+    count = int(numbers.max()) + 1
+    sums = np.stack([np.bincount(numbers, row, minlength=count) for row in a])
+    s = (sums + k0 * a.mean(axis=1, keepdims=True)) / (np.bincount(numbers, minlength=count) + k0)
+    w = w0[:, None] * (s / s.max(axis=0)) ** p
+    return np.asarray((w / w.sum(axis=0)).T)

@@ -1,0 +1,21 @@
+"""Correlation of predictions: whether two agents move together, beyond what is usual for each."""
+
+from dataclasses import dataclass
+from typing import final
+
+from consilience.core.stratified import centred_trust
+from consilience.methods.trust import TRUST
+from consilience.methods.trust.protocol import Context, needed_probabilities
+from consilience.options import Options
+from consilience.tasks.protocol import Array
+
+
+@TRUST.add("centred")
+@final
+@dataclass(frozen=True)
+class Centred(Options):
+    """The cosine of what is left of predictions without their mean over samples."""
+
+    def __call__(self, f: Array, context: Context) -> Array:
+        """`core.stratified.centred_trust`."""
+        return centred_trust(needed_probabilities(self, f, context))

@@ -1,0 +1,93 @@
+"""Trust per stratum: a peer counts where it knows something."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from consilience.core.stratified import (
+    capped,
+    informativeness,
+    mean_weights,
+    reference,
+    strata,
+    stratified_labels,
+    stratified_weights,
+    value_strata,
+    value_weights,
+    weighted_median,
+)
+from consilience.errors import ConsilienceError
+from consilience.methods.trust import TRUST, trust_named
+from consilience.methods.trust.centred import Centred
+from consilience.methods.trust.protocol import Context, Opinion, Trust, opinion
+from consilience.options import Options, option
+from consilience.tasks.protocol import Array
+
+
+@TRUST.add("stratified")
+@final
+@dataclass(frozen=True)
+class Stratified(Options):
+    """Strata are class x sure/unsure of a robust reference; a peer's weight there follows how informative it is.
+
+    For values instead of probabilities, strata are ranges of the reference, and a peer is informative where it is
+    within the noise of the reference.
+    """
+
+    base: Trust | Callable[..., Any] = option(
+        Centred(), "the rule that strata refine: centred | entropy | cosine | uniform | gaussian", named=trust_named
+    )
+    p: float = option(2.0, "how sharply informativeness counts; 0 leaves the base as it is, capped", at_least=0)
+    k0: float = option(5.0, "samples' worth of shrinking to what a peer is worth everywhere", at_least=0)
+    cap: bool = option(True, "hold every peer at most at the median of its row before strata refine it")
+    ranges: int = option(4, "strata for values: ranges of the reference with equally many samples", at_least=1)
+
+    def __call__(self, f: Array, context: Context) -> Opinion:
+        """Pseudo-labels that weigh peers by stratum, with the mean matrix for the record."""
+        probabilities = context.task.probabilities(f)
+        if probabilities is None:
+            return self._values(f, context)
+        w0 = self._base(f, context)
+        groups = None
+        if not context.task.sums_to_one:  # a question for every sample and label
+            groups = np.tile(np.arange(f.shape[2]), f.shape[1])
+        found = strata(*reference(w0, probabilities), probabilities.shape[2], groups)
+        w = stratified_weights(w0, informativeness(probabilities, found, self.k0, groups), self.p)
+        psi = stratified_labels(w, probabilities, found.numbers, context.rows)
+        if groups is not None:
+            psi = psi[..., 1].reshape(len(context.rows), *f.shape[1:])
+        return Opinion(mean_weights(w, found.numbers), psi)
+
+    def _base(self, f: Array, context: Context) -> Array:
+        w = opinion(self.base, f, context)
+        if w.labels is not None:
+            raise ConsilienceError("the base of stratified trust must give one matrix, not weights for every sample.")
+        return capped(w.trust) if self.cap else w.trust
+
+    def _values(self, f: Array, context: Context) -> Opinion:
+        """As above for values: every agent has a reference of its own, as it knows only the noise of its own labels."""
+        base = trust_named(context.task.trust) if isinstance(self.base, Centred) else self.base
+        matrix = opinion(base, f, context).trust
+        trust, psi = np.eye(len(f)), np.empty((len(context.rows), *f.shape[1:]), dtype=f.dtype)
+        for place, i in enumerate(context.rows):
+            w0 = _capped_row(matrix[i], int(i)) if self.cap else matrix[i]
+            r = weighted_median_of_values(w0, f)
+            numbers = value_strata(r, self.ranges)
+            w = value_weights(w0, f, r, numbers, float(context.noise[i]), self.p, self.k0)
+            psi[place] = np.einsum("js,jsc->sc", w[numbers].T, f)
+            trust[i] = w[numbers].mean(axis=0)
+        return Opinion(trust, psi)
+
+
+def weighted_median_of_values(w: Array, f: Array) -> Array:
+    """The weighted median of values of any sign, (samples, outputs)."""
+    least = f.min()
+    return np.asarray(weighted_median(w, f - least) + least)
+
+
+def _capped_row(row: Array, own: int) -> Array:
+    low = np.minimum(row, np.median(row))
+    low[own] = row[own]
+    return np.asarray(low / low.sum())
