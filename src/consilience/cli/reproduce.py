@@ -1,7 +1,7 @@
 """The paper's tables and figures."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +16,10 @@ from consilience.cli.screen import (
     set_data_dir,
 )
 
+if TYPE_CHECKING:
+    from consilience.paper.artefact import Outcome, Runs
+    from consilience.workers.job import Job
+
 
 def reproduce(
     name: Annotated[str | None, typer.Argument(metavar="[ARTEFACT]", help="What to reproduce. Default: list.")] = None,
@@ -28,53 +32,63 @@ def reproduce(
     """Reproduce a table or figure of the paper, our number beside the printed one.
 
     Runs that are finished are not run again, and an interrupted reproduction goes on where it stopped: type the same
-    command. Artefacts that need the same runs share them.
+    command. Artefacts that need the same runs share them. Runs at smoke scale say nothing about the paper.
 
     Example:
 
       consilience reproduce table1-cifar10 --scale cpu --seeds 0-2 --data-dir DATA
     """
     with console.status("Loading ..."):
-        from consilience.experiments.compare import parse_seeds
-        from consilience.paper.artefacts import ARTEFACTS, TOYS, artefact
+        from consilience.paper.artefacts import ARTEFACTS, artefact
+        from consilience.paper.scales import check_scale
 
     if name is None:
-        print_list(
-            {"fig3": "Fig. 3: class distributions among agents"} | TOYS | {one.name: one.title for one in ARTEFACTS}
-        )
-        return
-    set_data_dir(data_dir)
-    folder, numbers = out / scale, parse_seeds(seeds)
-    with console.status("Loading ..."):
-        from consilience.cli.progress import Progress
-        from consilience.paper import drawing
-        from consilience.report.tables import frame_grid
-        from consilience.workers.jobs import run_jobs
-
-    if name == "fig3":
-        print_written(drawing.draw_class_distributions(scale, numbers[0], folder))
-        return
-    if name in TOYS:
-        with console.status(TOYS[name]):
-            claims, paths = drawing.draw_toy(name, numbers[0], folder)
-        for claim in claims:
-            verdict = "holds" if claim.holds else "[bold]does not hold[/bold]"
-            console.print(f"- {claim.expectation} {verdict}: {claim.measured}", highlight=False)
-        print_written(paths)
+        print_list({one.name: one.title for one in ARTEFACTS})
         return
     chosen = artefact(name)
-    jobs = chosen.jobs(scale, numbers, folder)
-    console.print(f"[bold]{chosen.title}[/bold], scale {scale}\nExpected: {chosen.expectation}", highlight=False)
+    check_scale(scale)
+    set_data_dir(data_dir)
+    with console.status("Loading ..."):
+        from consilience.experiments.compare import parse_seeds
+
+    folder, numbers = out / scale, parse_seeds(seeds)
+    console.print(f"[bold]{chosen.title}[/bold], scale {scale}", highlight=False)
+    if chosen.expectation:
+        console.print(f"Expected: {chosen.expectation}", highlight=False)
+    runs = _run(chosen.jobs(scale, numbers, folder), workers)
+    with console.status("Table and figure ..."):
+        outcome = chosen.finish(runs, scale, numbers, folder)
+    _print(outcome, chosen.title)
+
+
+def _run(jobs: "list[Job]", workers: int) -> "Runs":
+    """Every job with its finished run."""
+    from consilience.cli.progress import Progress
+    from consilience.paper.scales import experiment
+    from consilience.workers.jobs import run_jobs
+
+    if not jobs:
+        return []
     try:
-        rounds, label = max(job.settings.run.rounds for job in jobs), lambda job: f"{job.folder.parts[-3]} {job.method}"
-        with Progress(console, rounds, len(jobs), label) as progress:
-            done = run_jobs(jobs, workers, progress.show)
+        rounds = max(job.settings.run.rounds for job in jobs)
+        with Progress(console, rounds, len(jobs), lambda job: f"{experiment(job)} {job.method}") as progress:
+            return list(zip(jobs, run_jobs(jobs, workers, progress.show), strict=True))
     except KeyboardInterrupt:
         end_stopped("the same command")
-    runs = list(zip(jobs, done, strict=True))
-    table = chosen.tabulate(runs)
-    table.to_csv(folder / f"{name}.csv", index=False)
-    console.print(frame_grid(table, chosen.title).for_screen())
-    for sentence in chosen.check(table):
-        console.print(f"- {sentence}", highlight=False)
-    print_written([folder / f"{name}.csv", *drawing.draw(name, table, runs, folder)])
+
+
+def _print(outcome: "Outcome", title: str) -> None:
+    """The table, what holds, and the files."""
+    from rich.text import Text
+
+    from consilience.report.tables import frame_grid
+
+    if outcome.table is not None:
+        console.print(frame_grid(outcome.table, title).for_screen())
+    if outcome.caveat:
+        console.print(Text(outcome.caveat, style="bold"))
+    for sentence in outcome.sentences:
+        line = Text(f"- {sentence}")
+        line.highlight_words(["does not hold"], style="bold")
+        console.print(line)
+    print_written(outcome.written)

@@ -1,0 +1,92 @@
+"""Fig. 6: accuracy on CIFAR-100 against local epochs, and against rounds."""
+
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from consilience.paper.artefact import FromRuns, Runs, needs, verdict
+from consilience.paper.lines import draw_lines, score_against
+from consilience.paper.measures import score_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def tabulate_epochs(runs: Runs) -> "pd.DataFrame":
+    """Score after the last round against the number of local epochs."""
+    return score_against(runs, lambda settings: settings.training.epochs)
+
+
+def check_epochs(table: "pd.DataFrame") -> list[str]:
+    """Both statements for each step to more epochs."""
+    scores = table.pivot_table(index="x", columns="method", values="mean")
+    said = []
+    for fewer, more in pairwise(scores.index):
+        gain = scores.loc[more] - scores.loc[fewer]
+        kept = f"consensus keeps its accuracy: {verdict(gain['dynamic'] >= 0)} ({gain['dynamic']:+.3f})"
+        lost = f"FedAvg loses: {verdict(gain['fedavg'] < 0)} ({gain['fedavg']:+.3f})"
+        said.append(f"From {fewer:g} to {more:g} local epochs {kept}, {lost}.")
+    return said
+
+
+def draw_epochs(table: "pd.DataFrame", runs: Runs, stem: Path) -> tuple[Path, Path]:
+    """One line per method."""
+    return draw_lines(table, stem, "local epochs")
+
+
+def tabulate_rounds(runs: Runs) -> "pd.DataFrame":
+    """Score against rounds, mean over all agents."""
+    import pandas as pd
+
+    from consilience.experiments.compare import estimate
+
+    parts = []
+    for one, run in runs:
+        score = score_of(one.settings.data.dataset)
+        mean = run.metrics.groupby("round")[score].mean()
+        parts.append(pd.DataFrame({"x": mean.index, "method": one.method, "mean": mean.to_numpy()}))
+    table = pd.concat(parts).groupby(["x", "method"])["mean"]
+    half = table.apply(lambda values: estimate(values.to_numpy()).half_width)
+    return pd.DataFrame({"mean": table.mean(), "half_width": half}).reset_index()
+
+
+def check_rounds(table: "pd.DataFrame") -> list[str]:
+    """How far consensus rises from the warm-up, in which it is training alone, and whether it ends above FedAvg."""
+    scores = table.pivot_table(index="x", columns="method", values="mean")
+    differ = scores.index[scores["dynamic"] != scores["alone"]]
+    collaborating = scores.loc[differ[0] - 1 :] if len(differ) and differ[0] > scores.index[0] else scores
+    rise, last = collaborating.iloc[-1] - collaborating.iloc[0], scores.iloc[-1]
+    rises = f"rises more than training alone: {verdict(rise['dynamic'] > rise['alone'])}"
+    gap = last["dynamic"] - last["fedavg"]
+    return [
+        f"From round {collaborating.index[0]} to {scores.index[-1]} consensus {rises} "
+        f"({rise['dynamic']:+.3f} against {rise['alone']:+.3f}).",
+        f"Consensus ends above FedAvg: {verdict(gap > 0)} ({gap:+.3f}).",
+    ]
+
+
+def draw_rounds(table: "pd.DataFrame", runs: Runs, stem: Path) -> tuple[Path, Path]:
+    """One line per method."""
+    return draw_lines(table, stem, "round")
+
+
+ARTEFACTS = (
+    FromRuns(
+        "fig6-epochs",
+        "Fig. 6, left: accuracy against local epochs, CIFAR-100",
+        "Consensus keeps its accuracy with more local epochs, FedAvg loses.",
+        needs(["cifar100"], ["epochs-1", "epochs-3", "epochs-5"], ("fedavg", "dynamic")),
+        tabulate_epochs,
+        check_epochs,
+        draw_epochs,
+    ),
+    FromRuns(
+        "fig6-rounds",
+        "Fig. 6, right: accuracy against rounds, CIFAR-100",
+        "Consensus rises steeply when collaboration starts and ends above FedAvg.",
+        needs(["cifar100"], ["regular"], ("fedavg", "alone", "naive", "dynamic")),
+        tabulate_rounds,
+        check_rounds,
+        draw_rounds,
+    ),
+)
