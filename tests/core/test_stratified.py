@@ -1,0 +1,206 @@
+"""Trust per stratum, each equation against plain loops; and what must hold for any predictions."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from consilience.core import stratified
+from consilience.core.stratified import (
+    LEAST,
+    capped,
+    centred_trust,
+    informativeness,
+    mean_weights,
+    reference,
+    strata,
+    stratified_labels,
+    stratified_weights,
+    value_strata,
+    value_weights,
+    weighted_median,
+)
+from consilience.core.trust import entropy_trust
+
+
+def predictions(agents: int, samples: int, classes: int, seed: int = 0) -> np.ndarray:
+    draw = np.random.default_rng(seed)
+    return draw.dirichlet(np.full(classes, 0.5), (agents, samples)).astype(np.float32)
+
+
+def test_centred_trust_with_plain_loops():
+    f = predictions(4, 30, 3)
+    expected = np.zeros((4, 4))
+    u = [[[f[i, x, c] - f[i, :, c].mean() for c in range(3)] for x in range(30)] for i in range(4)]
+    for i in range(4):
+        for j in range(4):
+            dot = sum(u[i][x][c] * u[j][x][c] for x in range(30) for c in range(3))
+            size = [np.sqrt(sum(v * v for row in u[k] for v in row)) for k in (i, j)]
+            expected[i, j] = max(LEAST, dot / size[0] / size[1])
+        expected[i, i] = max(expected[i, j] for j in range(4) if j != i)
+        expected[i] /= expected[i].sum()
+    np.testing.assert_allclose(centred_trust(f), expected, rtol=1e-4)
+
+
+def test_somebody_who_always_says_the_same_is_correlated_with_nobody():
+    f = 0.5 * predictions(4, 50, 3) + 0.5 * np.eye(3, dtype=np.float32)[np.arange(50) % 3]
+    f[1] = [0.8, 0.1, 0.1]
+    w = centred_trust(f)
+    assert (w[[0, 2, 3], 1] < 0.01).all()
+    assert entropy_trust(f)[0, 1] > 0.2, "the cosine of probabilities is high by chance"
+
+
+def test_one_agent_believes_itself():
+    np.testing.assert_array_equal(centred_trust(predictions(1, 5, 3)), [[1.0]])
+
+
+def test_capped_with_plain_loops():
+    w = entropy_trust(predictions(5, 20, 3))
+    for i, row in enumerate(capped(w)):
+        expected = [w[i, j] if j == i else min(w[i, j], np.median(w[i])) for j in range(5)]
+        np.testing.assert_allclose(row, np.array(expected) / sum(expected))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 9), st.integers(1, 40), st.integers(0, 10**6))
+def test_the_weighted_median_is_the_least_value_with_half_of_the_weight(agents, values, seed):
+    draw = np.random.default_rng(seed)
+    f = draw.integers(0, 4, (agents, values)).astype(np.float32) / 4  # with ties
+    w = draw.uniform(0.1, 1, agents)
+    found = weighted_median(w, f)
+    for column, median in enumerate(found):
+        good = [v for v in f[:, column] if w[f[:, column] <= v].sum() >= w.sum() / 2 * (1 - 1e-9)]
+        assert median == min(good)
+
+
+def test_chunks_do_not_change_the_median(monkeypatch):
+    f, w = predictions(5, 40, 4), np.array([0.3, 0.1, 0.2, 0.2, 0.2])
+    whole = weighted_median(w, f)
+    monkeypatch.setattr(stratified, "CHUNK_BYTES", 64 * 5 * 7)
+    np.testing.assert_array_equal(weighted_median(w, f), whole)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_looking_at_few_candidates_gives_the_same_reference_as_looking_at_all(seed):
+    f = predictions(7, 60, 20, seed)
+    f[:3] = 0.6 * f[:3] + 0.4 * np.eye(20)[np.random.default_rng(seed).integers(0, 20, 60)]
+    w0 = capped(entropy_trust(f))
+    w = np.median(w0, axis=0)
+    medians = weighted_median(w, f)
+    classes, sure = reference(w0, f)
+    np.testing.assert_array_equal(classes, medians.argmax(axis=1))
+    np.testing.assert_array_equal(sure, medians.max(axis=1))
+
+
+def test_a_minority_of_colluding_agents_does_not_move_the_class_of_the_reference():
+    f = np.full((10, 20, 3), [0.8, 0.1, 0.1], np.float32)
+    f[7:] = [0.0, 1.0, 0.0]
+    classes, sure = reference(capped(entropy_trust(f)), f)
+    assert (classes == 0).all()
+    np.testing.assert_allclose(sure, 0.8)
+
+
+def test_strata_with_plain_loops():
+    draw = np.random.default_rng(0)
+    classes, sure, groups = draw.integers(0, 3, 24), draw.uniform(0, 1, 24), np.arange(24) % 2
+    found = strata(classes, sure, 3, groups)
+    assert found.count == 12
+    for x in range(24):
+        unsure = sure[x] < np.median(sure[groups == groups[x]])
+        assert found.numbers[x] == groups[x] * 6 + 2 * classes[x] + unsure
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_informativeness_with_plain_loops(grouped):
+    f = predictions(3, 24, 4)
+    groups = np.arange(24) % 2 if grouped else None
+    of = np.zeros(24, int) if groups is None else groups
+    classes, sure = reference(capped(entropy_trust(f)), f)
+    found = strata(classes, sure, 4, groups)
+    s = informativeness(f, found, 5.0, groups)
+    for j in range(3):
+        a = [max(0, f[j, x, classes[x]] - f[j, of == of[x], classes[x]].mean()) + LEAST for x in range(24)]
+        for b in range(found.count):
+            members = [a[x] for x in range(24) if found.numbers[x] == b]
+            expected = (sum(members) + 5 * np.mean(a)) / (len(members) + 5)
+            assert s[j, b] == pytest.approx(expected, rel=1e-5)
+
+
+def test_weights_labels_and_their_mean_with_plain_loops():
+    f = predictions(4, 15, 3)
+    w0 = capped(entropy_trust(f))
+    classes, sure = reference(w0, f)
+    found = strata(classes, sure, 3)
+    s = informativeness(f, found, 5.0)
+    w = stratified_weights(w0, s, 2.0)
+    psi = stratified_labels(w, f, found.numbers, np.array([3, 1]))
+    mean = np.zeros((4, 4))
+    for x in range(15):
+        b = found.numbers[x]
+        for i in range(4):
+            weights = np.array([w0[i, j] * (s[j, b] / max(s[k, b] for k in range(4))) ** 2 for j in range(4)])
+            weights /= weights.sum()
+            mean[i] += weights / 15
+            if i in (3, 1):
+                expected = sum(weights[j] * f[j, x].astype(float) for j in range(4))
+                np.testing.assert_allclose(psi[[3, 1].index(i), x], expected, rtol=1e-4)
+    np.testing.assert_allclose(mean_weights(w, found.numbers), mean, rtol=1e-6)
+
+
+def test_which_rows_are_asked_for_changes_no_bit():
+    f = predictions(6, 50, 5)
+    w0 = capped(centred_trust(f))
+    found = strata(*reference(w0, f), 5)
+    w = stratified_weights(w0, informativeness(f, found, 5.0), 2.0)
+    whole = stratified_labels(w, f, found.numbers, np.arange(6))
+    np.testing.assert_array_equal(stratified_labels(w, f, found.numbers, np.array([4])), whole[[4]])
+
+
+def test_an_agent_that_never_saw_a_class_counts_little_where_that_class_is():
+    """Agent 0 knows classes 0 and 1 only, agent 1 all three; both are right where they know."""
+    truth = np.repeat([0, 1, 2], 30)
+    good = np.eye(3)[truth] * 0.9 + 0.1 / 3
+    blind = good.copy()
+    blind[truth == 2] = [0.5, 0.5, 0.0]
+    f = np.stack([blind, good, good, good]).astype(np.float32)
+    w0 = capped(centred_trust(f))
+    found = strata(*reference(w0, f), 3)
+    w = stratified_weights(w0, informativeness(f, found, 5.0), 2.0)
+    on = w[found.numbers][:, 1, 0]
+    assert on[truth == 2].max() < 0.2 * on[truth == 0].min()
+
+
+def test_somebody_who_always_says_the_majority_class_does_not_look_reliable():
+    """Without the chance correction such a peer would score highest on the majority class."""
+    truth = np.repeat([0, 1], [70, 30])
+    good = np.where(truth[:, None] == [0, 1], 0.75, 0.25)
+    lazy = np.tile([0.95, 0.05], (100, 1))
+    f = np.stack([good, good, good, lazy]).astype(np.float32)
+    w0 = capped(centred_trust(f))
+    found = strata(*reference(w0, f), 2)
+    s = informativeness(f, found, 5.0)
+    assert (s[3] < 0.1 * s[0]).all()
+
+
+def test_values_fall_into_ranges_with_equally_many_samples():
+    r = np.random.default_rng(0).normal(0, 1, (22, 2))
+    numbers = value_strata(r, 4)
+    assert sorted(np.bincount(numbers).tolist()) == [5, 5, 6, 6]
+    means = r.mean(axis=1)
+    assert all(means[numbers == b].max() <= means[numbers == b + 1].min() for b in range(3))
+
+
+def test_value_weights_with_plain_loops():
+    draw = np.random.default_rng(0)
+    f, w0 = draw.normal(0, 1, (3, 12, 2)), np.array([0.5, 0.3, 0.2])
+    r = np.median(f, axis=0)
+    numbers = value_strata(r, 3)
+    w = value_weights(w0, f, r, numbers, scale=0.7, p=2.0, k0=5.0)
+    a = [[np.exp(-sum((f[j, x] - r[x]) ** 2) / (2 * 0.7**2)) + LEAST for x in range(12)] for j in range(3)]
+    for b in range(3):
+        s = []
+        for j in range(3):
+            members = [a[j][x] for x in range(12) if numbers[x] == b]
+            s.append((sum(members) + 5 * np.mean(a[j])) / (len(members) + 5))
+        expected = np.array([w0[j] * (s[j] / max(s)) ** 2 for j in range(3)])
+        np.testing.assert_allclose(w[b], expected / expected.sum())

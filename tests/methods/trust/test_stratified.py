@@ -1,0 +1,116 @@
+"""The stratified rule: what holds for every rule, and what it is for."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import consilience as cs
+from consilience.core.stratified import capped, centred_trust
+from consilience.core.trust import entropy_trust
+from consilience.methods.trust.centred import Centred
+from consilience.methods.trust.protocol import Context, opinion
+from consilience.methods.trust.stratified import Stratified
+from consilience.tasks import task_named
+from tests.conftest import blobs
+
+
+def context(agents: int, task: str = "classification", noise: float = 1.0) -> Context:
+    names = tuple(str(number) for number in range(agents))
+    return Context(task_named(task), names, np.arange(agents), np.full(agents, noise), 1)
+
+
+def predictions(agents: int, samples: int, classes: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).dirichlet(np.full(classes, 0.4), (agents, samples)).astype(np.float32)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(2, 7), st.integers(1, 30), st.integers(2, 6), st.integers(0, 10**6), st.booleans())
+def test_rows_are_positive_weights_and_labels_are_probabilities(agents, samples, classes, seed, centred):
+    f = predictions(agents, samples, classes, seed)
+    rule = Stratified(base=Centred() if centred else cs.Entropy())
+    said = opinion(rule, f, context(agents))
+    assert (said.trust > 0).all()
+    np.testing.assert_allclose(said.trust.sum(axis=1), 1)
+    np.testing.assert_allclose(said.labels.sum(axis=2), 1, atol=1e-4)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(3, 6), st.integers(5, 30), st.integers(0, 10**6))
+def test_renaming_agents_or_classes_renames_the_answer(agents, samples, seed):
+    f = predictions(agents, samples, 4, seed)
+    draw = np.random.default_rng(seed)
+    who, what = draw.permutation(agents), draw.permutation(4)
+    plain = Stratified()(f, context(agents))
+    renamed = Stratified()(f[who][:, :, what], context(agents))
+    np.testing.assert_allclose(renamed.trust, plain.trust[np.ix_(who, who)], atol=1e-5)
+    np.testing.assert_allclose(renamed.labels, plain.labels[who][:, :, what], atol=1e-5)
+
+
+@pytest.mark.parametrize(("base", "function"), [(cs.Entropy(), entropy_trust), (Centred(), centred_trust)])
+def test_without_sharpness_it_is_its_base(base, function):
+    f = predictions(5, 40, 3, 0)
+    capped_base = Stratified(base=base, p=0.0)(f, context(5))
+    np.testing.assert_allclose(capped_base.trust, capped(function(f)), rtol=1e-6)
+    plain = Stratified(base=base, p=0.0, cap=False)(f, context(5))
+    np.testing.assert_allclose(plain.trust, function(f), rtol=1e-6)
+    mixed = np.tensordot(function(f).astype(np.float32), f, axes=1)
+    np.testing.assert_allclose(plain.labels, mixed, atol=1e-5)
+
+
+def test_many_classes_and_few_samples_work():
+    said = opinion(Stratified(), predictions(6, 300, 100, 0), context(6))
+    assert said.labels.shape == (6, 300, 100)
+
+
+def test_multi_label_strata_are_those_of_each_label():
+    """Agent 2 knows nothing of label 1 and everything of label 0."""
+    draw = np.random.default_rng(0)
+    truth = draw.integers(0, 2, (60, 2))
+    good = np.where(truth == 1, 0.9, 0.1)
+    half = good.copy()
+    half[:, 1] = 0.5
+    f = np.stack([good, good, half, good]).astype(np.float32)
+    said = opinion(Stratified(), f, context(4, "multilabel"))
+    assert said.labels.shape == (4, 60, 2)
+    plain = opinion(cs.Uniform(), f, context(4, "multilabel")).trust[0].astype(np.float32) @ f.reshape(4, -1)
+    wrong = np.abs(said.labels[0] - truth).mean(axis=0)
+    uniform = np.abs(plain.reshape(60, 2) - truth).mean(axis=0)
+    assert wrong[1] < uniform[1] - 0.05
+    assert wrong[0] == pytest.approx(uniform[0], abs=0.02)
+
+
+def test_regression_weighs_peers_by_where_they_agree_with_the_reference():
+    x = np.linspace(-1, 1, 80)
+    truth = x[:, None]
+    strange = truth.copy()
+    strange[x > 0] += 3
+    f = np.stack([truth, truth + 0.05, truth - 0.05, strange]).astype(np.float32)
+    said = opinion(Stratified(), f, context(4, "regression", noise=0.3))
+    error = np.abs(said.labels[0] - truth)[:, 0]
+    assert error[x > 0.1].max() < 0.1
+    assert said.trust[0, 3] < said.trust[0, 1]
+    np.testing.assert_allclose(said.trust.sum(axis=1), 1)
+
+
+def test_it_works_in_a_collaboration_of_mixed_models(shared):
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.naive_bayes import GaussianNB
+
+    agents = [
+        cs.SklearnAgent(GaussianNB(), *blobs(25, 1), "a"),
+        cs.SklearnAgent(LogisticRegression(), *blobs(25, 2), "b"),
+        cs.SklearnAgent(LogisticRegression(), *blobs(25, 3, classes=2), "c"),
+    ]
+    method = cs.Consensus(warmup=1, trust=Stratified())
+    result = cs.collaborate(agents, shared, rounds=4, method=method, target=blobs(300, seed=7))
+    score = result.history.pivot(index="round", columns="agent", values="accuracy_target")
+    assert score.loc[4, "c"] > score.loc[1, "c"] + 0.1, "it never saw a class, and learns it"
+
+
+def test_trust_that_is_made_anew_for_every_sample_cannot_be_kept(shared):
+    from sklearn.naive_bayes import GaussianNB
+
+    agents = [cs.SklearnAgent(GaussianNB(), *blobs(25, n), str(n)) for n in range(3)]
+    with pytest.raises(cs.ConsilienceError, match="Use the schedule dynamic instead of static"):
+        cs.collaborate(agents, shared, rounds=3, method=cs.Consensus(warmup=1, schedule="static", trust=Stratified()))
