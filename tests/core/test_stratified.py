@@ -47,7 +47,7 @@ def test_somebody_who_always_says_the_same_is_correlated_with_nobody():
     f[1] = [0.8, 0.1, 0.1]
     w = centred_trust(f)
     assert (w[[0, 2, 3], 1] < 0.01).all()
-    assert entropy_trust(f)[0, 1] > 0.2, "the cosine of probabilities is high by chance"
+    assert entropy_trust(f)[0, 1] > 0.15, "the cosine of probabilities is high by chance"
 
 
 def test_one_agent_believes_itself():
