@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 PIP := $(VENV)/bin/pip --disable-pip-version-check install -q -c constraints.txt
 
-.PHONY: run federation test faults chaos bench lint format clean
+.PHONY: run federation test coverage faults chaos bench lint format clean
 
 run: $(VENV)/run.stamp  ## install the package and run the default experiment
 	$(VENV)/bin/consilience run
@@ -12,7 +12,10 @@ federation: $(VENV)/peers.stamp  ## four sites as four processes on this machine
 	$(VENV)/bin/consilience federation try
 
 test: $(VENV)/dev.stamp lint  ## install the development tools and pass the tests
-	$(VENV)/bin/python -m pytest
+	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist loadfile
+
+coverage: $(VENV)/dev.stamp  ## which lines the tests reach
+	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist loadfile --cov=consilience --cov-report=term:skip-covered
 
 faults: $(VENV)/dev.stamp  ## faults and attacks between sites and between machines, in about eight minutes; some need root
 	$(VENV)/bin/python -m pytest tests -m faults

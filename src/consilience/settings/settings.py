@@ -1,4 +1,4 @@
-"""The settings of an experiment: five tables, each one dataclass. TOML, `--set` and help follow from their fields."""
+"""The settings of an experiment: five tables, each one dataclass. TOML, changes and help follow from their fields."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -87,7 +87,7 @@ def load_plugins(tables: dict[str, Any]) -> None:
                 load_plugin(plugin)
 
 
-def changed(settings: Settings, changes: dict[str, Any], where: str = "--set") -> Settings:
+def changed(settings: Settings, changes: dict[str, Any], where: str = "settings") -> Settings:
     """`settings` with some values in place of its own. Keys are dotted; a unique last part suffices."""
     if not changes:
         return settings
@@ -106,7 +106,7 @@ def parse_change(text: str) -> tuple[str, Any]:
     """
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise ConsilienceError(f"--set {text}: write it as key=value, such as --set rounds=5.")
+        raise ConsilienceError(f"the change {text!r} has no value. Write it as key=value, such as rounds=5.")
     return key.strip(), toml.value(value)
 
 
