@@ -100,7 +100,7 @@ def test_another_method_keeps_the_options_they_share():
         ("device=gpu", "must be one of cpu, cuda"),
         ("method.lam.x=1", "unknown setting"),
         ("data.nothing=1", "unknown setting 'nothing'"),
-        ("rounds", "write it as key=value"),
+        ("rounds", "Write it as key=value"),
     ],
 )
 def test_a_wrong_setting_is_refused_with_advice(change, says):
