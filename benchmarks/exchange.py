@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks.timing import table
+from consilience.federation.peers import keys
+from consilience.federation.peers.audit import AuditLog
+from consilience.federation.peers.federation import Federation, fingerprint, parse_member
+from consilience.federation.peers.link import Tls
+from consilience.federation.peers.mesh import Mesh
 from consilience.runtime.exchange import InMemory
-from consilience.runtime.peers import keys
-from consilience.runtime.peers.audit import AuditLog
-from consilience.runtime.peers.federation import Federation, fingerprint, parse_member
-from consilience.runtime.peers.link import Tls
-from consilience.runtime.peers.mesh import Mesh
 
 SIZES = {"40 kB": (1000, 10), "1.2 MB": (3000, 100), "12 MB": (30_000, 100)}
 AGENTS = (2, 5, 10, 20)
@@ -94,7 +94,7 @@ def _between_sites(agents: int, shape: tuple[int, int], rounds: int) -> float:
 
 
 def _lay_out(folder: Path, agents: int, shape: tuple[int, int]) -> tuple[Federation, dict[str, Path]]:
-    from consilience.experiments.membership import make_keys
+    from consilience.federation.membership import make_keys
 
     folders = {f"agent-{number}": folder / f"agent-{number}" for number in range(agents)}
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(agents)]

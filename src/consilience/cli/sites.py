@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
+from consilience.cli.screen import console
 from consilience.errors import ConsilienceError
 
 if TYPE_CHECKING:
     from consilience.federation.peers.doctor import Finding
 
-console = Console()
 federation = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="A federation of organisations.")
 SiteFile = Annotated[Path, typer.Option("--site", metavar="FILE", help="This site's site.toml.")]
 

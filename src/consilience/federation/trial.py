@@ -10,10 +10,10 @@ from threading import Thread
 
 import numpy as np
 
-from consilience import toml
 from consilience.data.scenario import Scenario
 from consilience.errors import ConsilienceError
-from consilience.federation.membership import federation_of, make_keys
+from consilience.federation.membership import federation_of, make_keys, write_site
+from consilience.federation.site import Site
 from consilience.places import DATA_VARIABLE, data_folder
 from consilience.runtime.checkpoint import write_atomically
 from consilience.runtime.run import Run, load_run
@@ -22,7 +22,7 @@ from consilience.settings.settings import Settings
 from consilience.settings.wiring import build_scenario
 
 OnLine = Callable[[str, str], None]
-"""Told who says what."""
+"""Is given a site's name and a line that it printed."""
 
 
 def lay_out(
@@ -39,17 +39,19 @@ def lay_out(
         make_keys(site, name, address, folder / "trial-ca")
         np.savez(site / "train.npz", x=share.x, y=share.y)
         np.savez(site / "test.npz", x=share.test_x, y=share.test_y)
-        lines = {
-            "agent": name,
-            "federation": "../federation.toml",
-            "shared": "../shared.npz",
-            "target": "../target.npz",
-            "model": settings.agents.models[number % len(settings.agents.models)],
-            "data": "train.npz",
-            "test": "test.npz",
-        }
         sites[name] = site / "site.toml"
-        write_atomically(sites[name], toml.dump(lines).encode())
+        write_site(
+            sites[name],
+            Site(
+                name,
+                federation="../federation.toml",
+                shared="../shared.npz",
+                target="../target.npz",
+                model=settings.agents.models[number % len(settings.agents.models)],
+                data="train.npz",
+                test="test.npz",
+            ),
+        )
     members = [path.parent / "member.toml" for path in sites.values()]
     federation = federation_of(
         settings.data.dataset, folder / "shared.npz", scenario.classes, members, settings, deadline, quorum

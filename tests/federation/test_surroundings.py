@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from consilience.runtime.peers import keys
 
+from consilience.federation.peers import keys
 from tests.conftest import root
 
 pytestmark = pytest.mark.faults
@@ -120,7 +120,7 @@ def test_a_full_disk_ends_the_site_with_a_sentence_and_it_resumes_when_there_is_
 @pytest.mark.parametrize(
     ("field", "old", "new"),
     [
-        ("settings.lam", "lam = 0.5", "lam = 0.25"),
+        ("settings.method.lam", "lam = 0.5", "lam = 0.25"),
         ("deadline", "deadline = 4.0", "deadline = 5.0"),
         ("name", 'name = "digits"', 'name = "numbers"'),
         ("roster.1.address", None, "127.0.0.1:1"),
@@ -160,6 +160,7 @@ def test_a_run_is_not_gone_on_with_under_another_federation_file(federate):
     path.write_text(path.read_text().replace("lam = 0.5", "lam = 0.25"))
     trial.start(first)
     assert trial.code(first) == 2
-    assert "begun with another federation file; it differs in settings.lam (ours 0.5, theirs 0.25)" in trial.output(
-        first
+    assert (
+        "begun with another federation file; it differs in settings.method.lam (ours 0.5, theirs 0.25)"
+        in trial.output(first)
     )

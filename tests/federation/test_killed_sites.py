@@ -4,8 +4,9 @@ import signal
 import time
 
 import pytest
-from consilience.runtime.peers.federation import read_federation
-from consilience.runtime.peers.frame import Format
+
+from consilience.federation.peers.federation import read_federation
+from consilience.federation.peers.frame import Format
 
 pytestmark = pytest.mark.faults
 ROUNDS = 6
