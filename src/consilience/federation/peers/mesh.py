@@ -180,7 +180,7 @@ class Mesh:
             open_round.given_up.add(event.peer)
         elif event.kind == "ahead":
             open_round.peer_is_ahead(event.peer, event.content.round)
-        elif event.kind == "frame":
+        elif event.kind == "frame" and event.peer not in self._excluded:
             self._take_frame(event.peer, event.content, open_round)
 
     def _take_frame(self, peer: str, data: bytes, open_round: OpenRound) -> None:
