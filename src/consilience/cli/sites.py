@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from consilience.cli.screen import console
+from consilience.cli.screen import DataDir, console, set_data_dir
 from consilience.errors import ConsilienceError
 
 if TYPE_CHECKING:
@@ -80,9 +80,7 @@ def new(
 
 @federation.command("try")
 def trial(
-    data_dir: Annotated[
-        Path | None, typer.Option("--data-dir", metavar="FOLDER", help="Real data. Default: $CONSILIENCE_DATA.")
-    ] = None,
+    data_dir: DataDir = None,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write.")] = Path("runs/federation"),
 ) -> None:
     """Four sites as four processes on this machine, from keys to report.
@@ -91,9 +89,10 @@ def trial(
     """
     from consilience.federation.trial import try_federation
 
+    set_data_dir(data_dir)
     with console.status("Making keys and data ...") as status:
         runs = try_federation(
-            data_dir, out, lambda who, text: console.print(f"[bold]{who}[/bold]: {text}", highlight=False), status.stop
+            out, lambda who, text: console.print(f"[bold]{who}[/bold]: {text}", highlight=False), status.stop
         )
     from consilience.report.tables import site_grid
 

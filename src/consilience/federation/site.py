@@ -41,7 +41,7 @@ class Site:
     """The content of site.toml, which `consilience keys` writes. Paths are relative to that file."""
 
     agent: str = option(meaning="the name in the roster")
-    federation: str = option("federation.toml", "the federation file")
+    federation: str = option("federation.toml", "the federation file; paths are relative to the folder of this file")
     shared: str = option("shared.npz", "the shared data: npz (x), npy, csv or parquet")
     out: str = option("run", "the run folder")
     signing_key: str = option("keys/signing.key", "signs what is published")

@@ -14,7 +14,7 @@ from consilience.data.scenario import Scenario
 from consilience.errors import ConsilienceError
 from consilience.federation.membership import federation_of, make_keys, write_site
 from consilience.federation.site import Site
-from consilience.places import DATA_VARIABLE, data_folder
+from consilience.places import data_folder
 from consilience.runtime.checkpoint import write_atomically
 from consilience.runtime.run import Run, load_run
 from consilience.settings.presets import read_settings
@@ -67,12 +67,13 @@ def start_agent(site: Path) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
 
 
-def try_federation(data_dir: Path | None, out: Path, say: OnLine, ready: Callable[[], None]) -> dict[str, Run]:
-    """Four sites with four kinds of models, from keys to run folders. `ready` is called when their processes start."""
+def try_federation(out: Path, say: OnLine, ready: Callable[[], None]) -> dict[str, Run]:
+    """Four sites with four kinds of models, from keys to run folders. `ready` is called when their processes start.
+
+    With the heart-disease data, if they are in the folder of real data, they are four hospitals.
+    """
     if out.exists():
         raise ConsilienceError(f"{out} exists and is not overwritten. Choose another folder, or remove it.")
-    if data_dir is not None:
-        os.environ[DATA_VARIABLE] = str(data_dir.resolve())
     data = data_folder()
     real = data is not None and (data / "heart-disease").is_dir()
     models = ["forest", "boosting", "cnn", "logistic"]
