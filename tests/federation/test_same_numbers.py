@@ -43,3 +43,7 @@ def test_sites_of_a_federation_get_the_numbers_of_the_simulation(launcher, tmp_p
         np.testing.assert_array_equal(site.trust[:, 0], simulated.trust[:, place])
         np.testing.assert_array_equal(site.trust_rounds, simulated.trust_rounds)
         assert len(site.trust) == 3 and all(not one["absent"] for one in trial.events(name, "round"))
+        models = {agent.name: agent.model for agent in site.summary.agents}
+        assert models == dict.fromkeys(trial.names, "unknown") | {name: SMALL["models"][place]}
+        assert "Accuracy alone → together" in trial.output(name)
+        assert (trial.sites[name].parent / "run" / "report.html").is_file()

@@ -79,6 +79,23 @@ def test_a_python_file_may_make_the_agent(site: Path) -> None:
     assert (agent.name, agent.kind) == ("a", "LogisticRegression")
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("return object()", "returned object, which is no agent: it lacks name, task"),
+        ("agent.task = 'classification'; return agent", "has the task 'classification'. Use consilience.TASKS"),
+        ("return cs.SklearnAgent(LogisticRegression(), x, y % 3, name)", "must predict the 2 classes healthy, ill"),
+    ],
+)
+def test_what_is_wrong_with_a_sites_own_agent_is_said(site: Path, line: str, message: str) -> None:
+    code = OWN_AGENT.replace("    return ", "    y = np.arange(10)\n    agent = ") + f"    {line}\n"
+    (site.parent / "agent.py").write_text(code)
+    change(site, 'python = ""', 'python = "agent.py"')
+    change(site, 'model = "forest"', 'model = ""')
+    with pytest.raises(ConsilienceError, match=message):
+        build_site_agent(prepare(site))
+
+
 def test_private_keys_are_their_owners_alone_and_never_overwritten(site: Path) -> None:
     secret = site.parent / "keys" / "signing.key"
     assert secret.stat().st_mode & 0o777 == 0o600

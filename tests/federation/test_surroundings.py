@@ -22,7 +22,7 @@ def address(trial, name: str) -> str:
 
 @pytest.mark.parametrize("noticed_by_all", [True, False])
 def test_a_partition_into_three_and_two_heals(federate, networks, noticed_by_all):
-    """The majority goes on, the minority waits and says so; when the link is back, it takes up the current round.
+    """The majority goes on, the minority waits and says so; when the link is back, it goes on in the current round.
 
     When the outage lasts as long as Zenoh's lease, only some ends of the links have noticed it.
     """
@@ -150,7 +150,7 @@ def test_a_site_with_another_federation_file_is_refused_with_the_field(federate,
     trial.check(*others, rounds=6)
 
 
-def test_a_run_is_not_gone_on_with_under_another_federation_file(federate):
+def test_a_run_does_not_resume_with_another_federation_file(federate):
     trial = federate(4, rounds=2)
     trial.start()
     trial.finish()

@@ -103,8 +103,8 @@ def trial(
 def agent(site: SiteFile = Path("site.toml")) -> None:
     """Take part in a federation with this site's own data and model.
 
-    After an interruption the same command resumes: the site goes on from its last round, or takes up the round in
-    which its peers are.
+    After an interruption the same command resumes: the site goes on from its last round, or in the round that
+    its peers are in.
     """
     with console.status("Loading ..."):
         from consilience.federation.site import prepare, run_site

@@ -50,7 +50,7 @@ class Member:
         return int(self.address.rpartition(":")[2])
 
 
-_ADDRESS = r"([A-Za-z0-9._-]+|\[[A-Fa-f0-9:.]+\]):\d{1,5}"
+_ADDRESS = r"([A-Za-z0-9._-]+|\[[A-Fa-f0-9:.]+\]):[0-9]{1,5}"
 """A name or an IPv4 address, or an IPv6 address in brackets; and a port."""
 
 
