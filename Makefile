@@ -21,7 +21,7 @@ faults: $(VENV)/dev.stamp  ## faults and attacks between sites and between machi
 	$(VENV)/bin/python -m pytest tests -m faults
 
 chaos: $(VENV)/dev.stamp  ## eight sites, one killed every few seconds; twenty seeds in about ten minutes
-	$(VENV)/bin/python -m tests.peers.chaos
+	$(VENV)/bin/python -m tests.federation.chaos
 
 bench: $(VENV)/dev.stamp  ## measure how fast it is and write docs/benchmarks.md (about 11 minutes)
 	$(VENV)/bin/python -m benchmarks

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks.timing import table
+from consilience.federation.peers import keys
+from consilience.federation.peers.audit import AuditLog
+from consilience.federation.peers.federation import Federation, fingerprint, read_member
+from consilience.federation.peers.link import Tls
+from consilience.federation.peers.mesh import Mesh
 from consilience.runtime.exchange import InMemory
-from consilience.runtime.peers import keys
-from consilience.runtime.peers.audit import AuditLog
-from consilience.runtime.peers.federation import Federation, fingerprint, parse_member
-from consilience.runtime.peers.link import Tls
-from consilience.runtime.peers.mesh import Mesh
 
 SIZES = {"40 kB": (1000, 10), "1.2 MB": (3000, 100), "12 MB": (30_000, 100)}
 AGENTS = (2, 5, 10, 20)
@@ -51,11 +51,11 @@ def run() -> str:
 
 
 def _in_memory(agents: int, shape: tuple[int, int]) -> float:
-    spoken = {str(number): np.zeros(shape, dtype=np.float32) for number in range(agents)}
-    exchange, seconds = InMemory(tuple(spoken)), []
+    predictions = {str(number): np.zeros(shape, dtype=np.float32) for number in range(agents)}
+    exchange, seconds = InMemory(tuple(predictions)), []
     for number in range(1, 6):
         began = time.perf_counter()
-        exchange.gather(number, spoken)
+        exchange.gather(number, predictions)
         seconds.append(time.perf_counter() - began)
     return median(seconds)
 
@@ -69,17 +69,17 @@ def _over_workers(agents: int, sizes: dict[str, tuple[int, int]]) -> dict[str, f
 
 
 def _worker(number: int, agents: int, sizes: dict[str, tuple[int, int]], meeting: str, pipe: Connection) -> None:
-    from consilience.runtime.workers import Group, join, leave
+    from consilience.workers.group import WorkerGroup, join, leave
 
     join(number, agents, meeting)
     roster = tuple(str(agent) for agent in range(agents))
-    group = Group([[name] for name in roster], number, roster)
+    group = WorkerGroup([[name] for name in roster], number, roster)
     seconds: dict[str, list[float]] = {}
     for size, shape in sizes.items():
         for _ in range(6):
-            spoken = {roster[number]: np.zeros(shape, dtype=np.float32)}
+            predictions = {roster[number]: np.zeros(shape, dtype=np.float32)}
             began = time.perf_counter()
-            group.everyone(spoken)
+            group.everyone(predictions)
             seconds.setdefault(size, []).append(time.perf_counter() - began)
     pipe.send({size: times[1:] for size, times in seconds.items()})
     pipe.recv()
@@ -94,14 +94,14 @@ def _between_sites(agents: int, shape: tuple[int, int], rounds: int) -> float:
 
 
 def _lay_out(folder: Path, agents: int, shape: tuple[int, int]) -> tuple[Federation, dict[str, Path]]:
-    from consilience.experiments.membership import make_keys
+    from consilience.federation.membership import make_keys
 
     folders = {f"agent-{number}": folder / f"agent-{number}" for number in range(agents)}
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(agents)]
     for (agent, place), one in zip(folders.items(), sockets, strict=True):
         make_keys(place, agent, f"127.0.0.1:{one.getsockname()[1]}", folder / "ca")
         one.close()
-    members = tuple(parse_member((place / "member.toml").read_text(), agent) for agent, place in folders.items())
+    members = tuple(read_member(place / "member.toml") for place in folders.values())
     classes = tuple(str(number) for number in range(shape[1]))
     return Federation("bench", "0", classes, shape[0], fingerprint(np.zeros(1)), 120.0, agents, {}, members), folders
 
@@ -127,7 +127,7 @@ def _site(federation: Federation, agent: str, folder: Path, rounds: int, pipe: C
 
 
 def _in_processes(target: Callable[..., None], arguments: list[tuple[Any, ...]]) -> list[Any]:
-    """What each process tells, all of them running at once; none leaves before the last has told."""
+    """What each process sends, all of them running at once; none ends before the last has sent it."""
     context = multiprocessing.get_context("spawn")
     pipes, processes = [], []
     for some in arguments:

@@ -79,7 +79,7 @@ def _problem(one: "Field[Any]", value: Any) -> str:
     if get_origin(one.type) is tuple:
         kind = get_args(one.type)[0]
         if not isinstance(value, tuple) or not all(type(item) is kind for item in value):
-            return f"be a list of {_NAMES[kind].split()[-1]}s"
+            return f"be a list of {_NAMES.get(kind, 'a table').split()[-1]}s"
         return "" if len(value) >= (facts["at_least"] or 0) else f"hold at least {facts['at_least']:g}"
     if facts["one_of"] and value not in facts["one_of"]:
         return f"be one of {', '.join(facts['one_of'])}"
@@ -191,7 +191,12 @@ def _value(one: "Field[Any]", value: Any, where: str) -> Any:
     if isinstance(one.type, type) and is_dataclass(one.type):
         return from_table(one.type, value, where)
     if get_origin(one.type) is tuple:
-        return tuple(value) if isinstance(value, list | tuple) else (value,)
+        items = value if isinstance(value, list | tuple) else (value,)
+        kind = get_args(one.type)[0]
+        tables = isinstance(kind, type) and is_dataclass(kind)
+        return tuple(from_table(kind, item, where) for item in items) if tables else tuple(items)
+    if get_origin(one.type) is dict and not isinstance(value, dict):
+        raise ConsilienceError(f"{where} is {value!r}; it must be a table.")
     return value
 
 
@@ -219,4 +224,6 @@ def _shown(one: "Field[Any]", value: Any) -> Any:
         return {"name": name} | (to_table(value) if is_dataclass(value) else {})
     if is_dataclass(value) and not isinstance(value, type):
         return to_table(value)
-    return list(value) if isinstance(value, tuple) else value
+    if isinstance(value, tuple):
+        return [to_table(item) if is_dataclass(item) else item for item in value]
+    return value

@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
+from consilience.cli.screen import DataDir, console, set_data_dir
 from consilience.errors import ConsilienceError
 
 if TYPE_CHECKING:
     from consilience.federation.peers.doctor import Finding
 
-console = Console()
 federation = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="A federation of organisations.")
 SiteFile = Annotated[Path, typer.Option("--site", metavar="FILE", help="This site's site.toml.")]
 
@@ -81,9 +80,7 @@ def new(
 
 @federation.command("try")
 def trial(
-    data_dir: Annotated[
-        Path | None, typer.Option("--data-dir", metavar="FOLDER", help="Real data. Default: $CONSILIENCE_DATA.")
-    ] = None,
+    data_dir: DataDir = None,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write.")] = Path("runs/federation"),
 ) -> None:
     """Four sites as four processes on this machine, from keys to report.
@@ -92,9 +89,10 @@ def trial(
     """
     from consilience.federation.trial import try_federation
 
+    set_data_dir(data_dir)
     with console.status("Making keys and data ...") as status:
         runs = try_federation(
-            data_dir, out, lambda who, text: console.print(f"[bold]{who}[/bold]: {text}", highlight=False), status.stop
+            out, lambda who, text: console.print(f"[bold]{who}[/bold]: {text}", highlight=False), status.stop
         )
     from consilience.report.tables import site_grid
 
@@ -105,8 +103,8 @@ def trial(
 def agent(site: SiteFile = Path("site.toml")) -> None:
     """Take part in a federation with this site's own data and model.
 
-    After an interruption the same command resumes: the site goes on from its last round, or takes up the round in
-    which its peers are.
+    After an interruption the same command resumes: the site goes on from its last round, or in the round that
+    its peers are in.
     """
     with console.status("Loading ..."):
         from consilience.federation.site import prepare, run_site

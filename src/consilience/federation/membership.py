@@ -2,7 +2,6 @@
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,34 +12,15 @@ from consilience.federation.peers import keys
 from consilience.federation.peers.federation import (
     Federation,
     Member,
-    check_member,
+    check_method,
     default_quorum,
     fingerprint,
-    parse_member,
+    read_member,
 )
-from consilience.options import differences, flat, to_table
+from consilience.federation.site import Site
+from consilience.options import differences, flat, meanings, to_table
 from consilience.runtime.checkpoint import write_atomically
 from consilience.settings.settings import Settings, agreed, changed
-
-_SITE = """# What this site needs to take part. Paths are relative to this file.
-agent = "{agent}"
-federation = "federation.toml"
-shared = "shared.npz"
-out = "run"
-
-signing_key = "keys/signing.key"
-tls_key = "keys/tls.key"
-tls_certificate = "keys/tls.crt"
-ca = "keys/ca.crt"
-
-# Either a Python file of yours with a function make_agent(name, classes, seed) that returns the agent:
-# python = "agent.py"
-# or a built-in model (logistic, forest, boosting, neighbours, mlp, linear, cnn, ...) and a csv, parquet or npz file:
-model = "forest"
-data = "patients.csv"
-label = "label"
-standardise = true  # by mean and deviation of the shared data
-"""
 
 
 def make_keys(folder: Path, agent: str, address: str, authority: Path | None = None) -> list[Path]:
@@ -48,7 +28,7 @@ def make_keys(folder: Path, agent: str, address: str, authority: Path | None = N
 
     With an `authority` for trials, which is made if it does not exist, also keys/tls.key, tls.crt and ca.crt.
     """
-    check_member(Member(agent, address, agent, "00" * 32))
+    Member(agent, address, agent, "00" * 32)  # refuses a wrong name or address before anything is written
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "keys").mkdir(mode=0o700, exist_ok=True)
     public = keys.new_signing_key(folder / "keys" / "signing.key")
@@ -60,10 +40,15 @@ def make_keys(folder: Path, agent: str, address: str, authority: Path | None = N
             written.append(authority / "ca.key")
         keys.issue_certificate(authority, folder / "keys", agent, member.host)
         written += [folder / "keys" / "tls.key", folder / "keys" / "tls.crt"]
-    write_atomically(folder / "member.toml", toml.dump(asdict(member)).encode())
+    write_atomically(folder / "member.toml", toml.dump(to_table(member)).encode())
     if not (folder / "site.toml").exists():
-        write_atomically(folder / "site.toml", _SITE.format(agent=agent).encode())
+        write_site(folder / "site.toml", Site(agent, model="forest", data="patients.csv", standardise=True))
     return written
+
+
+def write_site(path: Path, site: Site) -> None:
+    """Writes a site.toml with every entry there is, and its meaning."""
+    write_atomically(path, toml.dump(to_table(site), meanings(site)).encode())
 
 
 def new_federation(
@@ -76,12 +61,12 @@ def new_federation(
     quorum: int | None = None,
 ) -> Federation:
     """A federation of the members whose public files are given. `changes` are settings that differ from the default."""
-    settings = changed(Settings(), changes)
+    settings = changed(Settings(), changes, "settings")
     differing = differences(to_table(Settings()), to_table(settings))
-    known = flat(agreed(settings))
-    unknown = [one.key for one in differing if one.key not in known]
-    if unknown:
-        raise ConsilienceError(f"{unknown[0]!r} is not for a federation to agree on. Settings are: {', '.join(known)}.")
+    known = flat(agreed(settings)) | flat(agreed(Settings()))
+    others = [one.key for one in differing if one.key not in known]
+    if others:
+        raise ConsilienceError(f"{others[0]!r} is not for a federation to agree on. Settings are: {', '.join(known)}.")
     return federation_of(name, shared, classes, members, settings, deadline, quorum)
 
 
@@ -95,17 +80,9 @@ def federation_of(
     quorum: int | None = None,
 ) -> Federation:
     """A federation with these settings, as far as they are for a federation to agree on."""
-    if not settings.method.uses_shared:
-        raise ConsilienceError(
-            f"{settings.method.title} exchanges no predictions. Use dynamic, static, every-K or naive."
-        )
+    check_method(settings.method)
     x, _ = read_features(shared)
-    roster = []
-    for path in members:
-        try:
-            roster.append(parse_member(path.read_text(), str(path)))
-        except OSError as error:
-            raise ConsilienceError(f"{path} cannot be read: {error.strerror}.") from error
+    roster = tuple(read_member(path) for path in members)
     return Federation(
         name=name,
         id=secrets.token_hex(8),
@@ -115,5 +92,5 @@ def federation_of(
         deadline=deadline,
         quorum=default_quorum(len(roster)) if quorum is None else quorum,
         settings=agreed(settings),
-        roster=tuple(roster),
+        roster=roster,
     )

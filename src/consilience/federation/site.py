@@ -19,8 +19,9 @@ from consilience.errors import ConsilienceError
 from consilience.federation.peers import keys
 from consilience.federation.peers.audit import AuditLog
 from consilience.federation.peers.federation import Federation, fingerprint, read_federation
+from consilience.federation.peers.inbox import Say
 from consilience.federation.peers.link import Tls
-from consilience.federation.peers.mesh import Mesh, Say
+from consilience.federation.peers.mesh import Mesh
 from consilience.options import Options, from_table, option
 from consilience.plugins import load_plugin
 from consilience.runtime import checkpoint
@@ -32,30 +33,30 @@ from consilience.runtime.summary import Summary, known_elsewhere, summarised
 from consilience.settings.presets import write_config
 from consilience.settings.settings import Settings
 from consilience.settings.wiring import agent_for
-from consilience.tasks.protocol import Array
+from consilience.tasks.protocol import Array, Task
 
 
 @dataclass(frozen=True)
 class Site(Options):
-    """The content of site.toml. Paths are relative to that file."""
+    """The content of site.toml, which `consilience keys` writes. Paths are relative to that file."""
 
     agent: str = option(meaning="the name in the roster")
-    federation: str = option("federation.toml", "the federation file")
+    federation: str = option("federation.toml", "the federation file; paths are relative to the folder of this file")
     shared: str = option("shared.npz", "the shared data: npz (x), npy, csv or parquet")
     out: str = option("run", "the run folder")
     signing_key: str = option("keys/signing.key", "signs what is published")
-    tls_key: str = option("keys/tls.key", "of the TLS certificate")
+    tls_key: str = option("keys/tls.key", "the private key of the TLS certificate")
     tls_certificate: str = option("keys/tls.crt", "the TLS certificate")
     ca: str = option("keys/ca.crt", "the CA that all members' certificates come from")
     listen: str = option("", "host:port to listen at, where that is not the address in the roster")
     python: str = option("", "a Python file with a function make_agent(name, classes, seed) that returns the agent")
-    model: str = option("", "or a built-in model, with `data`")
+    model: str = option("", "or a built-in model, with `data`: logistic, forest, boosting, mlp, cnn, ...")
     data: str = option("", "private training data: npz (x, y), csv or parquet")
     label: str = option("label", "the column of `data` that holds the class")
     test: str = option("", "private test data in the same form; without it a fifth of `data`")
     target: str = option("", "labelled data of the target domain, if the site has some, to measure on")
     standardise: bool = option(False, "scale features by mean and deviation of the shared data")
-    device: str = option("cpu", "where a built-in torch model trains", one_of=("cpu", "cuda"))
+    device: str = option("cpu", "where a built-in torch model trains: cpu | cuda", one_of=("cpu", "cuda"))
 
 
 @dataclass(frozen=True)
@@ -125,8 +126,7 @@ def prepare(path: Path) -> Prepared:
             f"({fingerprint(shared)[:12]} instead of {federation.shared[:12]}, shape {shared.shape}). "
             "All sites need the same samples in the same order; get the file again."
         )
-    settings = federation.agreed()
-    settings = replace(settings, run=replace(settings.run, device=site.device))
+    settings = replace(federation.agreed, run=replace(federation.agreed.run, device=site.device))
     return Prepared(site, folder, federation, settings, shared, columns, tls)
 
 
@@ -170,7 +170,7 @@ def run_site(prepared: Prepared, say: Say, on_round: OnRound = lambda number, me
         with suppress(OSError):
             audit.add("stopped", reason=str(error))
         raise ConsilienceError(
-            f"{out} cannot be written to: {error.strerror}. Mend this; the same command goes on from the last round."
+            f"{out} cannot be written to: {error.strerror}. Fix this; the same command goes on from the last round."
         ) from error
     finally:
         mesh.close()
@@ -205,8 +205,8 @@ def build_site_agent(prepared: Prepared) -> tuple[Agent, Evaluation]:
         test = _labelled(prepared, site.test)
     else:
         order = stream(prepared.settings.run.seed, "own test", site.agent).permutation(len(y))
-        held, kept = np.split(order, [len(y) // 5])
-        test, (x, y) = (x[held], y[held]), (x[kept], y[kept])
+        held_out, rest = np.split(order, [len(y) // 5])
+        test, (x, y) = (x[held_out], y[held_out]), (x[rest], y[rest])
     if x.shape[1:] != prepared.shared.shape[1:]:
         raise ConsilienceError(
             f"a sample of {site.data} has the shape {x.shape[1:]}, one of the shared data {prepared.shared.shape[1:]}. "
@@ -230,6 +230,10 @@ def _own_agent(prepared: Prepared) -> Agent:
             f"make_agent in {path} returned {type(agent).__name__}, which is no agent: it lacks {', '.join(missing)}."
         )
     agent.name = name
+    if lacks(agent.task, Task):
+        raise ConsilienceError(
+            f"the agent of {path} has the task {agent.task!r}. Use consilience.TASKS.find('classification')."
+        )
     if agent.task.name != "classification" or agent.outputs != len(classes):
         raise ConsilienceError(f"the agent of {path} must predict the {len(classes)} classes {', '.join(classes)}.")
     return agent
@@ -266,10 +270,10 @@ def _summary(prepared: Prepared, agent: Agent) -> Summary:
 
 
 def _claim(prepared: Prepared) -> None:
-    """The run folder holds the federation file it was begun with; with another one it is not gone on with."""
-    kept = prepared.out / "federation.toml"
-    if kept.is_file():
-        differing = read_federation(kept).differences(prepared.federation)
+    """Writes the federation file into the run folder, or checks that the run was begun with the same one."""
+    path = prepared.out / "federation.toml"
+    if path.is_file():
+        differing = read_federation(path).differences(prepared.federation)
         if differing:
             raise ConsilienceError(
                 f"{prepared.out} was begun with another federation file; it differs in {'; '.join(differing)}. "
@@ -279,7 +283,7 @@ def _claim(prepared: Prepared) -> None:
     if prepared.out.is_dir() and any(not path.name.endswith(".part") for path in prepared.out.iterdir()):
         raise ConsilienceError(f"{prepared.out} holds something else. Set `out` in site.toml to a new folder.")
     prepared.out.mkdir(parents=True, exist_ok=True)
-    write_atomically(kept, prepared.federation.to_toml().encode())
+    write_atomically(path, prepared.federation.to_toml().encode())
 
 
 def _check_private(path: Path) -> None:

@@ -10,11 +10,11 @@ from threading import Thread
 
 import numpy as np
 
-from consilience import toml
 from consilience.data.scenario import Scenario
 from consilience.errors import ConsilienceError
-from consilience.federation.membership import federation_of, make_keys
-from consilience.places import DATA_VARIABLE, data_folder
+from consilience.federation.membership import federation_of, make_keys, write_site
+from consilience.federation.site import Site
+from consilience.places import data_folder
 from consilience.runtime.checkpoint import write_atomically
 from consilience.runtime.run import Run, load_run
 from consilience.settings.presets import read_settings
@@ -22,7 +22,7 @@ from consilience.settings.settings import Settings
 from consilience.settings.wiring import build_scenario
 
 OnLine = Callable[[str, str], None]
-"""Told who says what."""
+"""Is given a site's name and a line that it printed."""
 
 
 def lay_out(
@@ -39,17 +39,19 @@ def lay_out(
         make_keys(site, name, address, folder / "trial-ca")
         np.savez(site / "train.npz", x=share.x, y=share.y)
         np.savez(site / "test.npz", x=share.test_x, y=share.test_y)
-        lines = {
-            "agent": name,
-            "federation": "../federation.toml",
-            "shared": "../shared.npz",
-            "target": "../target.npz",
-            "model": settings.agents.models[number % len(settings.agents.models)],
-            "data": "train.npz",
-            "test": "test.npz",
-        }
         sites[name] = site / "site.toml"
-        write_atomically(sites[name], toml.dump(lines).encode())
+        write_site(
+            sites[name],
+            Site(
+                name,
+                federation="../federation.toml",
+                shared="../shared.npz",
+                target="../target.npz",
+                model=settings.agents.models[number % len(settings.agents.models)],
+                data="train.npz",
+                test="test.npz",
+            ),
+        )
     members = [path.parent / "member.toml" for path in sites.values()]
     federation = federation_of(
         settings.data.dataset, folder / "shared.npz", scenario.classes, members, settings, deadline, quorum
@@ -65,12 +67,13 @@ def start_agent(site: Path) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
 
 
-def try_federation(data_dir: Path | None, out: Path, say: OnLine, ready: Callable[[], None]) -> dict[str, Run]:
-    """Four sites with four kinds of models, from keys to run folders. `ready` is called when their processes start."""
+def try_federation(out: Path, say: OnLine, ready: Callable[[], None]) -> dict[str, Run]:
+    """Four sites with four kinds of models, from keys to run folders. `ready` is called when their processes start.
+
+    With the heart-disease data, if they are in the folder of real data, they are four hospitals.
+    """
     if out.exists():
         raise ConsilienceError(f"{out} exists and is not overwritten. Choose another folder, or remove it.")
-    if data_dir is not None:
-        os.environ[DATA_VARIABLE] = str(data_dir.resolve())
     data = data_folder()
     real = data is not None and (data / "heart-disease").is_dir()
     models = ["forest", "boosting", "cnn", "logistic"]

@@ -122,8 +122,10 @@ def settings_agreed(tables: dict[str, Any], where: str) -> Settings:
     """Settings from the tables on which a federation agreed; anything else in them is an error."""
     known = agreed(Settings())
     for table, values in tables.items():
-        if table not in known or not isinstance(values, dict):
+        if table not in known:
             raise ConsilienceError(f"{where}: {table!r} is not for a federation to agree on, but {', '.join(known)}.")
+        if not isinstance(values, dict):
+            raise ConsilienceError(f"{where}: {table} is {values!r}; it must be a table.")
         local = [key for key in values if table == "run" and key not in known["run"]]
         if local:
             raise ConsilienceError(

@@ -23,10 +23,10 @@ class AuditLog:
         self._torn = bool(lines) and not path.read_bytes().endswith(b"\n")
         """The writer was killed, or the disk full, within a line."""
 
-    def add(self, event: str, **facts: Any) -> None:
+    def add(self, event: str, **details: Any) -> None:
         """Appends an event."""
         with self._lock:
-            entry = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **facts}
+            entry = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **details}
             line = json.dumps(entry | {"before": self._last}, ensure_ascii=False).encode()
             start = b"\n" if self._torn else b""
             written = os.write(self._file, start + line + b"\n") - len(start)
@@ -61,10 +61,10 @@ def broken_at(path: Path) -> int | None:
     before = ""
     for number, line in enumerate(path.read_bytes().splitlines(), 1):
         try:
-            said = json.loads(line)["before"]
+            found = json.loads(line)["before"]
         except (ValueError, KeyError, TypeError):
-            said = None
-        if said != before and said is not None:
+            found = None
+        if found != before and found is not None:
             return number
         before = _hash(line)
     return None

@@ -37,11 +37,11 @@ class Finding:
 def examine(federation: Federation, me: str, tls: Tls, mesh: Mesh, seconds: float = 8.0) -> list[Finding]:
     """One finding per peer. Peers answer while their agent or their doctor runs."""
     peers = [member for member in federation.roster if member.agent != me]
-    met = {member.agent: _handshake(member, tls) for member in peers}
+    handshakes = {member.agent: _handshake(member, tls) for member in peers}
     statuses = mesh.statuses(seconds)
     findings = []
     for member in peers:
-        problem, certificate = met[member.agent]
+        problem, certificate = handshakes[member.agent]
         if problem:
             problem, certificate = _handshake(member, tls)
         wrong = ""

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import numpy as np
 from consilience import toml
 from consilience.errors import ConsilienceError
 from consilience.federation.peers.keys import is_public_key
-from consilience.options import flat
+from consilience.methods.protocol import Method
+from consilience.options import Options, flat, from_table, option, to_table
 from consilience.settings.settings import Settings, settings_agreed
 from consilience.tasks.protocol import Array
 
@@ -21,16 +23,21 @@ LARGEST_FILE = 1_000_000
 
 
 @dataclass(frozen=True)
-class Member:
+class Member(Options):
     """One organisation's public part: what its peers need to know of it."""
 
-    agent: str
-    address: str
-    """host:port where its peers reach it."""
-    certificate: str
-    """The common name in its TLS certificate."""
-    key: str
-    """Its Ed25519 public key in hexadecimal."""
+    agent: str = option(meaning="the name of its agent")
+    address: str = option(meaning="host:port where its peers reach it")
+    certificate: str = option(meaning="the common name in its TLS certificate")
+    key: str = option(meaning="its Ed25519 public key in hexadecimal")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_name(self.agent)
+        if not re.fullmatch(_ADDRESS, self.address):
+            raise ConsilienceError(f"the address {self.address!r} of {self.agent} is not host:port.")
+        if not is_public_key(self.key):
+            raise ConsilienceError(f"the key of {self.agent} is no Ed25519 public key in hexadecimal.")
 
     @property
     def host(self) -> str:
@@ -43,50 +50,49 @@ class Member:
         return int(self.address.rpartition(":")[2])
 
 
+_ADDRESS = r"([A-Za-z0-9._-]+|\[[A-Fa-f0-9:.]+\]):[0-9]{1,5}"
+"""A name or an IPv4 address, or an IPv6 address in brackets; and a port."""
+
+
 @dataclass(frozen=True)
-class Federation:
+class Federation(Options):
     """Who takes part, on which shared data, with which method."""
 
-    name: str
-    id: str
-    """A random number, so that no two federations are the same, and nothing signed in one is valid in another."""
-    classes: tuple[str, ...]
-    shared_samples: int
-    shared: str
-    """Fingerprint of the shared data, order included."""
-    deadline: float
-    """Seconds after which a round closes without those who are still missing."""
-    quorum: int
-    """Agents, this one included, without whom no round closes."""
-    settings: dict[str, Any]
-    """The tables [method], [training] and [run] of the settings, without what is each machine's own."""
-    roster: tuple[Member, ...]
-    """Its order is the order of rows and columns of every trust matrix."""
+    name: str = option(meaning="the federation's name")
+    id: str = option(meaning="random, so that nothing signed in one federation is valid in another")
+    classes: tuple[str, ...] = option(meaning="names of the classes, in order")
+    shared_samples: int = option(meaning="how many samples the shared data have", at_least=1)
+    shared: str = option(meaning="fingerprint of the shared data, order included")
+    deadline: float = option(meaning="seconds after which a round closes without those who are still missing", above=0)
+    quorum: int = option(meaning="agents, this one included, without whom no round closes")
+    settings: dict[str, Any] = option(meaning="the tables of settings on which all agree")
+    roster: tuple[Member, ...] = option(meaning="members, in the order of rows and columns of every trust matrix")
 
     def __post_init__(self) -> None:
-        problem = ""
-        names = [member.agent for member in self.roster]
+        super().__post_init__()
         _check_name(self.name)
-        for member in self.roster:
-            check_member(member)
+        problem = self._problem()
+        if problem:
+            raise ConsilienceError(f"federation {self.name!r}: {problem}.")
+
+    def _problem(self) -> str:
+        """What is wrong with the members, the quorum or the classes; empty if nothing is."""
+        members = len(self.roster)
         for what, values in (
-            ("agent", names),
+            ("agent", self.names),
             ("certificate name", [member.certificate for member in self.roster]),
             ("key", [member.key for member in self.roster]),
         ):
-            if len(set(values)) < len(values):
-                problem = f"two members have the same {what}"
-        if len(names) < 2:
-            problem = "a federation needs at least two members"
-        elif not len(names) / 2 < self.quorum <= len(names):
-            problem = (
-                f"the quorum is {self.quorum} of {len(names)}; it must be more than half, "
+            if len(set(values)) < members:
+                return f"two members have the same {what}"
+        if members < 2:
+            return "a federation needs at least two members"
+        if not members / 2 < self.quorum <= members:
+            return (
+                f"the quorum is {self.quorum} of {members}; it must be more than half, "
                 "so that two separated parts never both go on"
             )
-        elif self.deadline <= 0 or self.shared_samples < 1 or len(self.classes) < 2:
-            problem = "deadline and shared_samples must be above 0, and there must be at least two classes"
-        if problem:
-            raise ConsilienceError(f"federation {self.name!r}: {problem}.")
+        return "" if len(self.classes) > 1 else "there must be at least two classes"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -105,13 +111,20 @@ class Federation:
         text = json.dumps(asdict(self), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
         return hashlib.sha256(text.encode()).digest()
 
+    @cached_property
     def agreed(self) -> Settings:
-        """The settings on which all agreed, with the defaults for what is each machine's own."""
-        return settings_agreed(self.settings, f"federation {self.name!r}, settings")
+        """The settings on which all agreed, with the defaults for what is each machine's own.
+
+        They name a method and a trust rule that this site has; they cannot load a plugin. The settings of a peer's file
+        are never read, only compared.
+        """
+        settings = settings_agreed(self.settings, f"federation {self.name!r}: settings")
+        check_method(settings.method)
+        return settings
 
     def to_toml(self) -> str:
         """The file's text."""
-        return toml.dump(asdict(self) | {"roster": [asdict(member) for member in self.roster]})
+        return toml.dump(to_table(self))
 
     def differences(self, other: "Federation") -> list[str]:
         """Fields in which `other` differs, each as `field (ours X, theirs Y)`."""
@@ -123,13 +136,10 @@ class Federation:
         ]
 
 
-def check_member(member: Member) -> None:
-    """An error if a member's name, address or key cannot be one."""
-    _check_name(member.agent)
-    if not re.fullmatch(r".+:\d{1,5}", member.address):
-        raise ConsilienceError(f"the address {member.address!r} of {member.agent} is not host:port.")
-    if not is_public_key(member.key):
-        raise ConsilienceError(f"the key of {member.agent} is no Ed25519 public key in hexadecimal.")
+def check_method(method: Method) -> None:
+    """Refuses a method for which organisations have nothing to exchange."""
+    if not method.uses_shared:
+        raise ConsilienceError(f"{method.title} exchanges no predictions. Use dynamic, static, every-K or naive.")
 
 
 def default_quorum(members: int) -> int:
@@ -141,28 +151,22 @@ def default_quorum(members: int) -> int:
     return max(members // 2 + 1, round(2 * members / 3))
 
 
+_ADVICE = "Get the federation file from the others, or write it with `consilience federation new`."
+
+
 def read_federation(path: Path) -> Federation:
     """The federation in a file."""
-    try:
-        if path.stat().st_size > LARGEST_FILE:
-            raise ConsilienceError(f"{path} is too large for a federation file.")
-        return parse_federation(path.read_text(), str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConsilienceError(f"the federation file {path} cannot be read: {error}.") from error
+    return from_table(Federation, toml.read(path, advice=_ADVICE, largest=LARGEST_FILE), str(path))
 
 
 def parse_federation(text: str, where: str) -> Federation:
     """The federation in TOML text; an unknown, missing or mistyped field is an error."""
-    values = _checked(toml.parse(text, where), _TYPES, where)
-    members = [_checked(entry, _MEMBER, f"{where}, roster") for entry in values.pop("roster")]
-    values["classes"] = tuple(str(name) for name in values["classes"])
-    values["deadline"] = float(values["deadline"])
-    return Federation(**values, roster=tuple(Member(**entry) for entry in members))
+    return from_table(Federation, toml.parse(text, where), where)
 
 
-def parse_member(text: str, where: str) -> Member:
+def read_member(path: Path) -> Member:
     """A member's public part, from the file that `consilience keys` writes."""
-    return Member(**_checked(toml.parse(text, where), _MEMBER, where))
+    return from_table(Member, toml.read(path), str(path))
 
 
 def fingerprint(array: Array) -> str:
@@ -170,33 +174,6 @@ def fingerprint(array: Array) -> str:
     digest = hashlib.sha256(f"{array.dtype.str}{array.shape}".encode())
     digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
-
-
-_MEMBER: dict[str, Any] = dict.fromkeys(("agent", "address", "certificate", "key"), str)
-_TYPES: dict[str, Any] = {
-    "name": str,
-    "id": str,
-    "classes": list,
-    "shared_samples": int,
-    "shared": str,
-    "deadline": (int, float),
-    "quorum": int,
-    "settings": dict,
-    "roster": list,
-}
-
-
-def _checked(values: Any, types: dict[str, Any], where: str) -> dict[str, Any]:
-    if not isinstance(values, dict):
-        raise ConsilienceError(f"{where}: a table is needed, with {', '.join(types)}.")
-    missing, unknown = types.keys() - values.keys(), values.keys() - types.keys()
-    if missing or unknown:
-        what = f"{sorted(missing)[0]!r} is missing" if missing else f"unknown field {sorted(unknown)[0]!r}"
-        raise ConsilienceError(f"{where}: {what}. The fields are {', '.join(types)}.")
-    for key, kind in types.items():
-        if not isinstance(values[key], kind) or isinstance(values[key], bool):
-            raise ConsilienceError(f"{where}: {key} is {values[key]!r}, which is not of the right type.")
-    return dict(values)
 
 
 def _check_name(name: str) -> None:

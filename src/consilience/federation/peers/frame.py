@@ -3,7 +3,7 @@
     header | receipts, one per agent of the roster | predictions | signature
 
 A frame is signed over its header and the hashes of the other two parts. A receipt repeats what another agent signed in
-an earlier round: two receipts for one agent and round that differ prove equivocation: it signed two different things.
+an earlier round. Two receipts for one agent and round that differ prove equivocation: it signed both.
 """
 
 import hashlib
@@ -78,20 +78,20 @@ class Format:
         self.names = federation.names
         self.keys = [member.key for member in federation.roster]
         self.receipts = _RECEIPT.size * len(self.names)
-        self.wire = federation.agreed().method.wire
+        self.wire = federation.agreed.method.wire
         self.form = 1 + FORMS.index(self.wire.form)
         self.payload = self.wire.size(self.samples, self.classes)
         self.length = _HEADER.size + self.receipts + self.payload + SIGNATURE
         """Of every frame, in bytes."""
 
     def pack(
-        self, key: Ed25519PrivateKey, agent: int, number: int, sequence: int, heard: dict[int, Receipt], f: Array
+        self, key: Ed25519PrivateKey, agent: int, number: int, sequence: int, receipts: dict[int, Receipt], f: Array
     ) -> bytes:
-        """A signed frame with the predictions `f` and receipts for what was `heard` before, by place in the roster."""
-        receipts = b"".join(heard[i].pack() if i in heard else NO_RECEIPT for i in range(len(self.names)))
+        """A signed frame with the predictions `f`, and `receipts` of what was heard before, by place in the roster."""
+        packed = b"".join(receipts[i].pack() if i in receipts else NO_RECEIPT for i in range(len(self.names)))
         payload = self.wire.encode(f)
-        message = self._message(agent, number, sequence, _hash(receipts), _hash(payload))
-        return self._header(agent, number, sequence) + receipts + payload + key.sign(message)
+        message = self._message(agent, number, sequence, _hash(packed), _hash(payload))
+        return self._header(agent, number, sequence) + packed + payload + key.sign(message)
 
     def unpack(self, data: bytes, agent: int, number: int | None = None) -> Frame:
         """The frame of `agent` in round `number` (None: whatever it says). Anything else is a FrameError."""
@@ -132,7 +132,7 @@ class Format:
         return is_signed(self.keys[receipt.agent], receipt.signature, message)
 
     def pack_status(self, key: Ed25519PrivateKey, agent: int, number: int, clock: float, nonce: bytes) -> bytes:
-        """A signed answer to the question who is there, in which run and round. The nonce is the asker's."""
+        """A signed status: who is there, in which run and round. The nonce is that of the request."""
         body = _STATUS.pack(b"CNSS", VERSION, self.run, self.shared, number, clock, agent, nonce)
         return body + key.sign(body)
 

@@ -26,9 +26,9 @@ class Tls:
     """The CA that all members' certificates come from."""
 
 
-def key_of(agent: str, tail: str) -> str:
-    """The key under which `agent` answers."""
-    return f"consilience/{agent}/{tail}"
+def key_of(agent: str, topic: str) -> str:
+    """The Zenoh key under which `agent` answers requests on a topic."""
+    return f"consilience/{agent}/{topic}"
 
 
 def open_session(federation: Federation, me: str, tls: Tls, listen: str, largest: int) -> "zenoh.Session":

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SERVED = 2
 """Rounds for which an agent answers: the one it is in, and the one before."""
 HELD = 8
-"""Questions per agent that wait for a round to come; more are dropped."""
+"""Requests per agent that wait for a round to come; more are dropped."""
 
 
 @final
@@ -39,22 +39,22 @@ class Outbox:
         self.round = max(self._frames, default=0)
         """The round whose frame was published last; 0 before the first."""
         self.finished: set[str] = set()
-        """Peers who said that they have saved their last round."""
+        """Peers that have saved their last round, as they say."""
         self.shown: set[str] = set()
-        """Peers who asked for the federation file."""
+        """Peers that asked for the federation file."""
 
-    def publish(self, number: int, f: Array, heard: dict[int, Receipt]) -> tuple[Frame, int]:
-        """Signs the predictions `f` of a round and answers those who wait for them; the frame and its length.
+    def publish(self, number: int, f: Array, receipts: dict[int, Receipt]) -> tuple[Frame, int]:
+        """Signs the predictions `f` of a round and answers those who wait for them. The frame, and its length.
 
         A round is signed once: a site that resumes publishes what it had signed before.
         """
         data = self._frames.get(number)
         if data is None:
             sequence = 1 + max((self._read(old).receipt.sequence for old in self._frames.values()), default=0)
-            data = self._format.pack(self._signing, self._place, number, sequence, heard, f)
+            data = self._format.pack(self._signing, self._place, number, sequence, receipts, f)
             self._folder.mkdir(parents=True, exist_ok=True)
             write_atomically(self._folder / f"{number}.frame", data)
-            _bring_to_disk(self._folder)
+            _sync(self._folder)
         with self._lock:
             self._frames[number] = data
             self.round = number
@@ -68,29 +68,29 @@ class Outbox:
         return self._read(data), len(data)
 
     def answer(self, query: "zenoh.Query") -> None:
-        """Answers a peer's question: at once, or for a round to come when it is there."""
-        tail = str(query.key_expr).rpartition(f"/{self._me}/")[2]
-        number = int(tail[6:]) if tail.startswith("round/") and tail[6:].isdecimal() and len(tail) < 16 else -1
+        """Answers a peer's request: at once, or if it is for a later round, when that is published."""
+        topic = str(query.key_expr).rpartition(f"/{self._me}/")[2]
+        number = int(topic[6:]) if topic.startswith("round/") and topic[6:].isdecimal() and len(topic) < 16 else -1
         with self._lock:
             if number > self.round:
                 self._hold(number, query)
                 return
             data = self._frames.get(number)
-            if tail in ("finished", "federation"):
-                known = self.finished if tail == "finished" else self.shown
-                known.add(query.parameters.get("from", "") or "")
+            if topic in ("finished", "federation"):
+                askers = self.finished if topic == "finished" else self.shown
+                askers.add(query.parameters.get("from", "") or "")
         if data is not None:
             query.reply(query.key_expr, data)
-        elif tail == "federation":
+        elif topic == "federation":
             query.reply(query.key_expr, self._federation.to_toml().encode())
-        elif tail in ("status", "finished"):
+        elif topic in ("status", "finished"):
             query.reply(query.key_expr, self._status(query))
         else:
             query.reply_err(self._status(query))
         query.drop()  # type: ignore[no-untyped-call]
 
     def clear(self) -> None:
-        """Lets go of questions that wait."""
+        """Drops the requests that wait."""
         with self._lock:
             waiting, self._waiting = self._waiting, []
         for _, _, query in waiting:
@@ -120,8 +120,8 @@ class Outbox:
             ) from error
 
 
-def _bring_to_disk(folder: Path) -> None:
-    """After a power cut, too, it is known what was signed."""
+def _sync(folder: Path) -> None:
+    """Brings the folder to the disk: what was signed is known after a power cut, too."""
     if os.name == "posix":
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""Questions to peers, and who of them is there. Zenoh's threads fill a queue; the loop's thread takes from it."""
+"""Requests to peers, and who of them is there. Zenoh's threads fill a queue; the loop's thread takes from it."""
 
 import secrets
 import time
@@ -17,13 +17,13 @@ from consilience.federation.peers.link import Tls, key_of, open_session, zenoh_m
 from consilience.federation.peers.outbox import Outbox
 
 PAUSE = 1.0
-"""Seconds before a question that was not answered, or not well, is put again."""
+"""Seconds before a request whose answer did not help, or did not come, is sent again."""
 ANSWER = 5.0
-"""Seconds for an answer that needs no round to come."""
+"""Seconds within which a request that waits for no round is answered."""
 
 
 class Event(NamedTuple):
-    """A peer that is here or gone, or its reply or error (tail, nonce, bytes)."""
+    """A peer is here or gone, its reply or error has come (topic, nonce, bytes), or a request has ended (topic)."""
 
     kind: str
     peer: str
@@ -46,7 +46,7 @@ class Session:
         largest = 2 * Format(self._federation).length + LARGEST_FILE
         self._zenoh = open_session(self._federation, self._me, self._tls, self._listen, largest)
         liveliness = self._zenoh.liveliness()
-        self._kept = [
+        self._declared = [
             self._zenoh.declare_queryable(key_of(self._me, "**"), self._outbox.answer),
             liveliness.declare_token(key_of(self._me, "alive")),
             *(
@@ -56,28 +56,33 @@ class Session:
         ]
         self.alive: set[str] = set()
         """Peers who are there."""
-        self._again: dict[tuple[str, str], float] = {}
-        """When a question may be put again."""
+        self._ask_again_at: dict[tuple[str, str], float] = {}
+        """When a request (peer, topic) may be sent again."""
 
-    def ask(self, peer: str, tail: str, number: int) -> None:
-        """Puts a question to a peer, unless it is put or was a moment ago. Only the first reply counts."""
-        if time.monotonic() < self._again.get((peer, tail), 0):
+    def ask(self, peer: str, topic: str, number: int) -> None:
+        """Sends a request to a peer in round `number`, unless it is under way or has just ended.
+
+        Topics are status, federation (its file), finished (this site has; what of the peer?) and round/N (its frame).
+        Only the first answer counts.
+        """
+        if time.monotonic() < self._ask_again_at.get((peer, topic), 0):
             return
-        self._again[peer, tail] = inf
+        self._ask_again_at[peer, topic] = inf
         zenoh = zenoh_module()
         nonce = secrets.token_bytes(NONCE)
-        answers: list[None] = []
+        answered = False
 
-        def reply(given: Any) -> None:
-            if not answers and (given.ok is not None or given.err.payload.to_bytes() != b"Timeout"):
-                answers.append(None)
-                content = tail, nonce, given.result.payload.to_bytes()
-                self._queue.put(Event("error" if given.ok is None else "reply", peer, number, content))
+        def on_answer(answer: Any) -> None:
+            nonlocal answered
+            if not answered and (answer.ok is not None or answer.err.payload.to_bytes() != b"Timeout"):
+                answered = True
+                content = topic, nonce, answer.result.payload.to_bytes()
+                self._queue.put(Event("error" if answer.ok is None else "reply", peer, number, content))
 
         self._zenoh.get(
-            f"{key_of(peer, tail)}?nonce={nonce.hex()};from={self._me}",
-            zenoh.handlers.Callback(reply, lambda: self._queue.put(Event("ended", peer, number, tail))),
-            timeout=2 * self._federation.deadline if tail.startswith("round") else ANSWER,
+            f"{key_of(peer, topic)}?nonce={nonce.hex()};from={self._me}",
+            zenoh.handlers.Callback(on_answer, lambda: self._queue.put(Event("ended", peer, number, topic))),
+            timeout=2 * self._federation.deadline if topic.startswith("round") else ANSWER,
             consolidation=zenoh.ConsolidationMode.NONE,
             congestion_control=zenoh.CongestionControl.BLOCK,
         )
@@ -91,22 +96,22 @@ class Session:
             return None
         now = time.monotonic()
         if event.kind in ("here", "gone"):
-            self._again = {key: when for key, when in self._again.items() if key[0] != event.peer}
+            self._ask_again_at = {key: when for key, when in self._ask_again_at.items() if key[0] != event.peer}
             (self.alive.add if event.kind == "here" else self.alive.discard)(event.peer)
         elif event.kind == "ended":
-            self._again = {key: when for key, when in self._again.items() if when > now}
-            self._again[event.peer, event.content] = now + PAUSE
+            self._ask_again_at = {key: when for key, when in self._ask_again_at.items() if when > now}
+            self._ask_again_at[event.peer, event.content] = now + PAUSE
             return None
         return event
 
     def close(self) -> None:
-        """Leaves. A link over which nothing goes any more is given up."""
+        """Leaves. A link that is dead is given up."""
         self._outbox.clear()
         with suppress(zenoh_module().ZError):
             self._zenoh.close()  # type: ignore[no-untyped-call]
 
     def _check_certificate(self) -> None:
-        """When this site's certificate has expired: a new session if the file holds another one, else an error."""
+        """If this site's certificate has expired: a new session with the one now in the file, or an error."""
         now = datetime.now(UTC)
         if now > self._expires:
             problem = read_certificate(self._tls.certificate).problem(now)

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from consilience.experiments.site import prepare
-from consilience.runtime.peers.federation import Federation
-from consilience.runtime.peers.frame import NONCE, Format, Receipt
-from consilience.runtime.peers.keys import read_signing_key
-from consilience.runtime.peers.link import Tls, key_of, open_session
+
+from consilience.federation.peers.federation import Federation
+from consilience.federation.peers.frame import NONCE, Format, Receipt
+from consilience.federation.peers.keys import read_signing_key
+from consilience.federation.peers.link import Tls, key_of, open_session
+from consilience.federation.site import prepare
 
 
 class Rogue:
@@ -29,7 +30,7 @@ class Rogue:
         self.session = open_session(
             self.federation, self.name, prepared.tls, self.federation.member(self.name).address, 10**8
         )
-        self.kept = [
+        self.declared = [
             self.session.declare_queryable(key_of(self.name, "**"), self.answer),
             self.session.liveliness().declare_token(key_of(self.name, "alive")),
         ]
@@ -38,23 +39,23 @@ class Rogue:
         """A signed frame, of uniform predictions unless others are given."""
         if f is None:
             f = np.full((self.format.samples, self.format.classes), 1 / self.format.classes, np.float32)
-        heard: dict[int, Receipt] = {}
+        receipts: dict[int, Receipt] = {}
         return (format or self.format).pack(
-            self.key, self.place, number, number if sequence is None else sequence, heard, f
+            self.key, self.place, number, number if sequence is None else sequence, receipts, f
         )
 
     def answer(self, query: Any) -> None:
-        """Called for every question of a peer."""
-        tail = str(query.key_expr).rpartition("/")[2]
+        """Called for every request of a peer."""
+        topic = str(query.key_expr).rpartition("/")[2]
         asker = query.parameters.get("from", "")
-        if tail.isdecimal():
-            number = int(tail)
+        if topic.isdecimal():
+            number = int(topic)
             mode = self.modes[min(number - 2, len(self.modes) - 1)]
-            for data in self.story(mode, number, asker):
+            for data in self.replies(mode, number, asker):
                 query.reply(query.key_expr, data)
             if mode in ("ahead", "garbled"):
                 query.reply_err(self.status(query, 2**31) if mode == "ahead" else secrets.token_bytes(50))
-        elif tail in ("status", "finished"):
+        elif topic in ("status", "finished"):
             garbled = self.modes == ["garbled"]
             query.reply(query.key_expr, secrets.token_bytes(9) if garbled else self.status(query, 1))
         query.drop()
@@ -64,15 +65,15 @@ class Rogue:
         nonce = bytes.fromhex(query.parameters.get("nonce", "00" * NONCE))
         return self.format.pack_status(self.key, self.place, number, time.time(), nonce)
 
-    def story(self, mode: str, number: int, asker: str) -> list[bytes]:
-        """The answers to a question for a round."""
+    def replies(self, mode: str, number: int, asker: str) -> list[bytes]:
+        """The replies to a request for a round."""
         shape = self.format.samples, self.format.classes
         good = self.frame(number)
         middle = len(good) // 2
         draw = np.random.default_rng(number)
         first = np.eye(shape[1], dtype=np.float32)[draw.integers(0, shape[1], shape[0])]
         other = next(name for name in self.federation.names if name != self.name)
-        if mode == "two stories":
+        if mode == "equivocation":
             return [self.frame(number, first if self.federation.names.index(asker) % 2 else None)]
         if mode == "fuzz":
             return [mutated(good, np.random.default_rng([number, self.federation.names.index(asker)]))]
@@ -154,11 +155,11 @@ def impostor(site: Path, folder: Path, agent: str) -> None:
         place = federation.names.index(agent)
         query.reply(query.key_expr, format.pack_status(key, place, 1, time.time(), nonce))
 
-    kept = [
+    declared = [
         session.declare_queryable(key_of(agent, "**"), answer),
         session.liveliness().declare_token(key_of(agent, "alive")),
     ]
-    while kept:
+    while declared:
         for name in federation.names:
             for reply in session.get(f"{key_of(name, 'status')}?from={agent}", timeout=1.0):
                 if reply.ok and name != agent:
@@ -168,12 +169,22 @@ def impostor(site: Path, folder: Path, agent: str) -> None:
 
 def flood(rogue: Rogue) -> None:
     """Asks for everything that nobody should ask for."""
-    tails = ["round/999999999", "round/-1", "round/²", "round/0x10", "**", "*", "nothing", "round/" + "9" * 60, "alive"]
+    topics = [
+        "round/999999999",
+        "round/-1",
+        "round/²",
+        "round/0x10",
+        "**",
+        "*",
+        "nothing",
+        "round/" + "9" * 60,
+        "alive",
+    ]
     ends = ["", "?nonce=zz", "?nonce=" + "ab" * 5000, "?from=" + "x" * 5000, "?from=;nonce=;;==", "?_time=[now()]"]
     for turn in range(100):
         for name in rogue.federation.names:
             if name != rogue.name:
-                rogue.session.get(key_of(name, tails[turn % len(tails)]) + ends[turn % len(ends)], lambda reply: None)
+                rogue.session.get(key_of(name, topics[turn % len(topics)]) + ends[turn % len(ends)], lambda reply: None)
     print("flooded", flush=True)
 
 

@@ -1,4 +1,4 @@
-"""What a federation's parts promise: file, keys, frames, receipts, audit log, shelf."""
+"""What a federation's parts promise: file, keys, frames, receipts, audit log, outbox."""
 
 import json
 import os
@@ -12,15 +12,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from consilience.runtime.peers import keys
-from consilience.runtime.peers.audit import AuditLog, broken_at, read_audit
-from consilience.runtime.peers.federation import Federation, Member, fingerprint, parse_federation
-from consilience.runtime.peers.frame import Format, FrameError
-from consilience.runtime.peers.shelf import Shelf
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from consilience.errors import ConsilienceError
-from tests.peers.rogue import mutated
+from consilience.federation.peers import keys
+from consilience.federation.peers.audit import AuditLog, broken_at, read_audit
+from consilience.federation.peers.federation import Federation, Member, fingerprint, parse_federation
+from consilience.federation.peers.frame import Format, FrameError
+from consilience.federation.peers.outbox import Outbox
+from tests.federation.rogue import mutated
 
 SIGNING = [Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in range(4)]
 SHARED = np.arange(12, dtype=np.float32).reshape(6, 2)
@@ -33,7 +33,8 @@ def federation() -> Federation:
         Member(name, f"localhost:{7000 + place}", f"cn-{name}", keys.public_key(key))
         for place, (name, key) in enumerate(zip("abcd", SIGNING, strict=True))
     )
-    return Federation("trial", "1", ("no", "yes"), 6, fingerprint(SHARED), 4.0, 3, {"rounds": 9, "lam": 0.5}, roster)
+    settings = {"run": {"rounds": 9}, "method": {"lam": 0.5}}
+    return Federation("trial", "1", ("no", "yes"), 6, fingerprint(SHARED), 4.0, 3, settings, roster)
 
 
 def test_a_federation_file_reads_as_it_was_written(federation):
@@ -50,7 +51,7 @@ def test_every_field_is_part_of_the_identity_and_named_when_it_differs(federatio
         "shared": ({"shared": "00" * 32}, "shared "),
         "deadline": ({"deadline": 5.0}, "deadline (ours 4.0, theirs 5.0)"),
         "quorum": ({"quorum": 4}, "quorum "),
-        "settings": ({"settings": {"rounds": 9, "lam": 1.0}}, "settings.lam (ours 0.5, theirs 1.0)"),
+        "settings": ({"settings": {"run": {"rounds": 9}, "method": {"lam": 1.0}}}, "settings.method.lam (ours 0.5, "),
         "member": ({"roster": (federation.roster[0], other_member, *federation.roster[2:])}, "roster.b.address "),
         "order": ({"roster": federation.roster[::-1]}, "roster (ours 'a, b, c, d', theirs 'd, c, b, a')"),
     }
@@ -66,14 +67,18 @@ def test_every_field_is_part_of_the_identity_and_named_when_it_differs(federatio
     [
         ("quorum = 3", "quorum = 2", "more than half"),
         ("quorum = 3", 'quorum = "3"', "quorum"),
-        ("quorum = 3", "qorum = 3", "'quorum' is missing"),
+        ("quorum = 3", "", "'quorum' is missing"),
+        ("quorum = 3", "qorum = 3", "unknown setting 'qorum'. Did you mean 'quorum'"),
         ("deadline = 4.0", "deadline = 0", "deadline"),
-        ("deadline = 4.0", "deadline = 4.0\nextra = 1", "unknown field 'extra'"),
+        ("deadline = 4.0", "deadline = nan", "a finite number"),
+        ("deadline = 4.0", "deadline = 4.0\nextra = 1", "unknown setting 'extra'"),
         ('agent = "b"', 'agent = "a"', "two members have the same agent"),
         ('agent = "b"', 'agent = "b/../c"', "letters, digits"),
         ('address = "localhost:7001"', 'address = "localhost"', "host:port"),
+        ('address = "localhost:7001"', "address = 'local\"host:7001'", "host:port"),
+        ('address = "localhost:7001"', 'address = "localhost:7001#a=b:1"', "host:port"),
         ('key = "', 'key = "zz', "Ed25519 public key"),
-        ("[settings]", "[settings", "not valid TOML"),
+        ("[settings.run]", "[settings.run", "not valid TOML"),
     ],
 )
 def test_a_wrong_field_is_an_error_that_names_it(federation, old, new, named):
@@ -120,7 +125,7 @@ def test_a_frame_is_rejected_with_the_reason(federation):
             format.unpack(data, 1, 5)
 
 
-def test_two_stories_contradict_each_other_and_a_repetition_does_not(federation):
+def test_two_signatures_for_one_round_contradict_each_other_and_a_repetition_does_not(federation):
     format = Format(federation)
 
     def receipt(number: int, f: np.ndarray):
@@ -133,7 +138,7 @@ def test_two_stories_contradict_each_other_and_a_repetition_does_not(federation)
     assert not format.is_genuine(replace(receipt(5, F), payload_hash=receipt(5, other).payload_hash))
 
 
-def test_a_status_answers_one_question_only(federation):
+def test_a_status_answers_one_request_only(federation):
     format = Format(federation)
     data = format.pack_status(SIGNING[1], 1, 5, 99.5, b"n" * 16)
     status = format.unpack_status(data, 1, b"n" * 16)
@@ -169,22 +174,22 @@ def test_twenty_thousand_damaged_frames_are_rejected_without_growth_of_memory(fe
 
 
 def test_a_round_is_signed_once_even_after_a_restart(federation, tmp_path):
-    first, length = Shelf(federation, "b", SIGNING[1], tmp_path).publish(5, F, {})
+    first, length = Outbox(federation, "b", SIGNING[1], tmp_path).publish(5, F, {})
     other = np.eye(2, dtype=np.float32)[[0] * 6]
-    shelf = Shelf(federation, "b", SIGNING[1], tmp_path)
-    assert shelf.round == 5
-    again, _ = shelf.publish(5, other, {})
+    outbox = Outbox(federation, "b", SIGNING[1], tmp_path)
+    assert outbox.round == 5
+    again, _ = outbox.publish(5, other, {})
     assert again.receipt == first.receipt and length == Format(federation).length
-    later, _ = shelf.publish(6, other, {})
+    later, _ = outbox.publish(6, other, {})
     assert later.receipt.sequence > first.receipt.sequence
-    shelf.publish(9, other, {})
+    outbox.publish(9, other, {})
     assert sorted(path.stem for path in tmp_path.iterdir()) == ["6", "9"]
 
 
 def test_what_was_published_in_another_federation_is_not_published_again(federation, tmp_path):
-    Shelf(federation, "b", SIGNING[1], tmp_path).publish(5, F, {})
+    Outbox(federation, "b", SIGNING[1], tmp_path).publish(5, F, {})
     with pytest.raises(ConsilienceError, match="of another federation"):
-        Shelf(replace(federation, id="2"), "b", SIGNING[1], tmp_path)
+        Outbox(replace(federation, id="2"), "b", SIGNING[1], tmp_path)
 
 
 def test_the_audit_log_is_a_chain_that_goes_on_after_a_kill(tmp_path):

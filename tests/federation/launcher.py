@@ -15,13 +15,13 @@ import sys
 
 def load() -> None:
     """Everything that a site needs; no thread may be started here."""
-    import consilience.experiments.site
     import pyarrow.parquet
     import sklearn.linear_model
     import torch
     import zenoh
 
     import consilience.cli
+    import consilience.federation.site
     import consilience.report.page
     import consilience.report.tables
 
@@ -44,10 +44,10 @@ def child(order: dict) -> None:
     if order.get("script"):
         runpy.run_path(order["script"], run_name="__main__")
         return
-    from consilience import cli, cli_federation
+    from consilience.cli import main, sites
 
-    cli.console = cli_federation.console = type(cli.console)(file=sys.stdout, width=160)
-    cli.main()
+    sites.console = type(sites.console)(file=sys.stdout, width=160)
+    main()
 
 
 def run(order: dict) -> None:

@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.peers.conftest import Launcher, Trial, lay_out
+from tests.federation.conftest import Launcher, Trial, lay_out
 
 SITES, ROUNDS, DEADLINE, LONGEST = 8, 40, 20.0, 240.0
 PAUSE = "0.25"
@@ -30,8 +30,8 @@ def run(launcher: Launcher, folder: Path, seed: int | None) -> tuple[float, int]
             codes = {name: launcher.codes.get(pid) for name, pid in trial.pids.items()}
             failed = [name for name, code in codes.items() if code not in (None, 0)]
             if failed or time.monotonic() > ended:
-                told = "\n".join(trial.output(name)[-600:] for name in (failed or trial.names))
-                raise AssertionError(f"{'failed: ' + ', '.join(failed) if failed else 'not finished'}\n{told}")
+                output = "\n".join(trial.output(name)[-600:] for name in (failed or trial.names))
+                raise AssertionError(f"{'failed: ' + ', '.join(failed) if failed else 'not finished'}\n{output}")
             running = [name for name, code in codes.items() if code is None]
             if not running:
                 break

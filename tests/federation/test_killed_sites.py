@@ -4,8 +4,9 @@ import signal
 import time
 
 import pytest
-from consilience.runtime.peers.federation import read_federation
-from consilience.runtime.peers.frame import Format
+
+from consilience.federation.peers.federation import read_federation
+from consilience.federation.peers.frame import Format
 
 pytestmark = pytest.mark.faults
 ROUNDS = 6
@@ -89,7 +90,7 @@ def test_a_site_that_saved_its_last_round_needs_nobody_to_finish(federate):
     trial.check(*trial.names, rounds=ROUNDS)
 
 
-def test_a_site_that_is_stopped_for_longer_than_the_deadline_takes_up_the_current_round(federate):
+def test_a_site_that_is_stopped_for_longer_than_the_deadline_goes_on_in_the_current_round(federate):
     trial = federate(5, rounds=12, deadline=2.0)
     first, *others = trial.names
     for name in others:

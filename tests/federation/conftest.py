@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
@@ -52,11 +53,11 @@ class Launcher:
     def _read(self) -> None:
         assert self._process.stdout
         for line in self._process.stdout:
-            told = json.loads(line)
-            if "ended" in told:
-                self.codes[told["ended"]] = told["code"]
+            message = json.loads(line)
+            if "ended" in message:
+                self.codes[message["ended"]] = message["code"]
             else:
-                self._started.put(told.get("started", 0))
+                self._started.put(message.get("started", 0))
 
 
 class Trial:
@@ -122,7 +123,7 @@ class Trial:
 
     def events(self, name: str, kind: str = "") -> list[dict[str, Any]]:
         """A site's audit log so far."""
-        from consilience.runtime.peers.audit import read_audit
+        from consilience.federation.peers.audit import read_audit
 
         path = self.sites[name].parent / "run" / "audit.jsonl"
         return [one for one in (read_audit(path) if path.exists() else []) if kind in ("", one["event"])]
@@ -154,7 +155,7 @@ class Trial:
 
     def check(self, *whole: str, rounds: int) -> None:
         """No round counted twice, logs whole; those named in `whole` took part in every round."""
-        from consilience.runtime.peers.audit import broken_at
+        from consilience.federation.peers.audit import broken_at
 
         for name in self.sites:
             run = self.sites[name].parent / "run"
@@ -171,18 +172,18 @@ def lay_out(
     folder: Path, agents: int, rounds: int = 6, deadline: float = 4.0, quorum: int | None = None, limit: int = 40
 ) -> dict[str, Path]:
     """Sites that read digits, each with little data; their agent is that of agent.py."""
-    from consilience.experiments.build import build_scenario
-    from consilience.experiments.settings import read_settings
+    from consilience.federation import trial
+    from consilience.federation.membership import write_site
+    from consilience.federation.site import read_site
+    from consilience.settings.presets import read_settings
+    from consilience.settings.wiring import build_scenario
 
-    from consilience.experiments import trial
-
-    changes = {"agents": agents, "models": ["logistic"], "low_quality": [], "rounds": rounds, "warmup": 1}
+    changes = {"agents.count": agents, "models": ["logistic"], "low_quality": [], "rounds": rounds, "warmup": 1}
     settings = read_settings("digits", changes | {"limit": limit, "shared_per_agent": 12})
     sites = trial.lay_out(settings, build_scenario(settings), folder, deadline, quorum)
     for path in sites.values():
         shutil.copy(HERE / "agent.py", path.parent / "agent.py")
-        lines = [line for line in path.read_text().splitlines() if line.split()[0] not in ("model", "data", "test")]
-        path.write_text("\n".join([*lines, 'python = "agent.py"']) + "\n")
+        write_site(path, replace(read_site(path), python="agent.py", model="", data="", test=""))
     return sites
 
 

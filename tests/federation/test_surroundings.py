@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from consilience.runtime.peers import keys
 
+from consilience.federation.peers import keys
 from tests.conftest import root
 
 pytestmark = pytest.mark.faults
@@ -22,7 +22,7 @@ def address(trial, name: str) -> str:
 
 @pytest.mark.parametrize("noticed_by_all", [True, False])
 def test_a_partition_into_three_and_two_heals(federate, networks, noticed_by_all):
-    """The majority goes on, the minority waits and says so; when the link is back, it takes up the current round.
+    """The majority goes on, the minority waits and says so; when the link is back, it goes on in the current round.
 
     When the outage lasts as long as Zenoh's lease, only some ends of the links have noticed it.
     """
@@ -120,7 +120,7 @@ def test_a_full_disk_ends_the_site_with_a_sentence_and_it_resumes_when_there_is_
 @pytest.mark.parametrize(
     ("field", "old", "new"),
     [
-        ("settings.lam", "lam = 0.5", "lam = 0.25"),
+        ("settings.method.lam", "lam = 0.5", "lam = 0.25"),
         ("deadline", "deadline = 4.0", "deadline = 5.0"),
         ("name", 'name = "digits"', 'name = "numbers"'),
         ("roster.1.address", None, "127.0.0.1:1"),
@@ -150,7 +150,7 @@ def test_a_site_with_another_federation_file_is_refused_with_the_field(federate,
     trial.check(*others, rounds=6)
 
 
-def test_a_run_is_not_gone_on_with_under_another_federation_file(federate):
+def test_a_run_does_not_resume_with_another_federation_file(federate):
     trial = federate(4, rounds=2)
     trial.start()
     trial.finish()
@@ -160,6 +160,7 @@ def test_a_run_is_not_gone_on_with_under_another_federation_file(federate):
     path.write_text(path.read_text().replace("lam = 0.5", "lam = 0.25"))
     trial.start(first)
     assert trial.code(first) == 2
-    assert "begun with another federation file; it differs in settings.lam (ours 0.5, theirs 0.25)" in trial.output(
-        first
+    assert (
+        "begun with another federation file; it differs in settings.method.lam (ours 0.5, theirs 0.25)"
+        in trial.output(first)
     )

@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from consilience.runtime.peers import keys
-from consilience.runtime.peers.federation import read_federation
-from consilience.runtime.peers.frame import _RECEIPT, Format, Receipt
+
+from consilience.federation.peers import keys
+from consilience.federation.peers.federation import read_federation
+from consilience.federation.peers.frame import _RECEIPT, Format, Receipt
 
 pytestmark = pytest.mark.faults
 ROGUE = Path(__file__).parent / "rogue.py"
@@ -85,7 +86,7 @@ def test_a_false_status_leads_nobody_astray_and_floods_no_log(federate, mode):
         assert 1 <= len(trial.events(name, "rejected")) <= 2 + 6
 
 
-def test_a_flood_of_odd_questions_stops_nobody(federate):
+def test_a_flood_of_odd_requests_stops_nobody(federate):
     trial = federate(4, rounds=12)
     rogue, *others = trial.names
     for name in others:
@@ -97,10 +98,10 @@ def test_a_flood_of_odd_questions_stops_nobody(federate):
     trial.check(*others, rounds=12)
 
 
-def test_two_stories_are_found_out_proven_and_punished(federate):
+def test_equivocation_is_detected_proven_and_ends_in_exclusion(federate):
     trial = federate(5, rounds=6)
     rogue, *others = trial.names
-    trial.start_script(rogue, ROGUE, str(trial.sites[rogue]), "good", "two stories")
+    trial.start_script(rogue, ROGUE, str(trial.sites[rogue]), "good", "equivocation")
     trial.start(*others)
     trial.finish(*others)
     trial.check(*others, rounds=6)

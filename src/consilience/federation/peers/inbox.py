@@ -1,0 +1,102 @@
+"""What comes from peers: their answers, interpreted and checked. Anything wrong with them is logged and left out."""
+
+from collections.abc import Callable
+from typing import final
+
+from consilience.errors import ConsilienceError
+from consilience.federation.peers.audit import AuditLog
+from consilience.federation.peers.federation import LARGEST_FILE, Federation, parse_federation
+from consilience.federation.peers.frame import Format, Frame, FrameError
+from consilience.federation.peers.session import Event, Session
+
+Say = Callable[[str], None]
+"""Is given, in a sentence, what an operator wants to know."""
+
+
+@final
+class Inbox:
+    """The answers of one session, and what they show of each peer."""
+
+    def __init__(self, federation: Federation, session: Session, audit: AuditLog, say: Say) -> None:
+        self._federation, self._session, self._audit, self._say = federation, session, audit, say
+        self._format = Format(federation)
+        self._last_round = federation.agreed.run.rounds
+        self.checked: set[str] = set()
+        """Peers with the same federation file."""
+        self.refused: dict[str, str] = {}
+        """Peers with another one, and in what it differs."""
+        self._rejected: dict[str, tuple[int, str]] = {}
+        """The round in which something of a peer was rejected last, and why."""
+        self._sequences: dict[str, tuple[int, int]] = {}
+        """The last round of which a peer's frame was accepted, and its sequence."""
+
+    def next_event(self, seconds: float) -> Event | None:
+        """The next event within so many seconds, with a peer's answer interpreted; None if there is none to act on."""
+        event = self._session.next_event(seconds)
+        if event is None or event.kind in ("reply", "error"):
+            return event and self._interpreted(event)
+        self._audit.add(event.kind, agent=event.peer)
+        self.checked.discard(event.peer)
+        self.refused.pop(event.peer, None)
+        return event
+
+    def _interpreted(self, event: Event) -> Event | None:
+        """A peer's answer as an event of one of these kinds, with its content.
+
+        - frame: bytes that are not checked yet
+        - status: its status
+        - ahead: its status, instead of a frame, because it has left the round
+        - acknowledged: its status; it knows that this site has finished
+        - rejected: nothing, because what it sent is not accepted
+        - refused: why its federation file is another one
+        """
+        topic, nonce, data = event.content
+        if event.kind == "reply" and topic.startswith("round"):
+            return event._replace(kind="frame", content=data)
+        if event.kind == "reply" and topic == "federation":
+            self.refused[event.peer] = reason = self._difference(data)
+            self._audit.add("refused", agent=event.peer, reason=reason)
+            self._say(f"refused {event.peer}: its federation file differs in {reason}")
+            return event._replace(kind="refused", content=reason)
+        try:
+            status = self._format.unpack_status(data, self._federation.names.index(event.peer), nonce)
+            if status.same_run and status.round > self._last_round:
+                raise FrameError(f"a status of round {status.round}; the last is {self._last_round}")
+        except FrameError as reason:
+            self._reject(event.peer, event.round, data, reason)
+            return event._replace(kind="rejected")
+        if not status.same_run:
+            self._session.ask(event.peer, "federation", event.round)
+            return None
+        self.checked.add(event.peer)
+        kind = {"status": "status", "finished": "acknowledged"}.get(topic, "ahead")
+        return event._replace(kind=kind, content=status)
+
+    def accepted(self, peer: str, number: int, data: bytes) -> Frame | None:
+        """The frame, if it is one that the peer may send; otherwise the reason is logged."""
+        try:
+            frame = self._format.unpack(data, self._federation.names.index(peer), number)
+            before, sequence = self._sequences.get(peer, (0, 0))
+            if before < number and frame.receipt.sequence <= sequence:
+                raise FrameError(f"sequence {frame.receipt.sequence} is not above {sequence}, that of round {before}")
+        except FrameError as reason:
+            self._reject(peer, number, data, reason)
+            return None
+        self._sequences[peer] = number, frame.receipt.sequence
+        return frame
+
+    def _reject(self, peer: str, number: int, data: bytes, reason: FrameError) -> None:
+        """Logs why something is not accepted. The same reason is logged once a round, however often it comes."""
+        if self._rejected.get(peer) == (number, str(reason)):
+            return
+        self._rejected[peer] = number, str(reason)
+        self._audit.add("rejected", round=number, agent=peer, bytes=len(data), reason=str(reason))
+        self._say(f"round {number}: rejected what {peer} sent ({reason})")
+
+    def _difference(self, data: bytes) -> str:
+        """In what a peer's federation file differs from ours."""
+        try:
+            other = parse_federation(data[:LARGEST_FILE].decode(), "it")
+            return "; ".join(self._federation.differences(other)) or "nothing that it shows"
+        except (ConsilienceError, UnicodeDecodeError, RecursionError) as error:
+            return f"its form: {error}"

@@ -1,0 +1,187 @@
+"""When a round closes, when it is left for a later one, and who is not heard any more; with scripted peers."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("zenoh", reason="needs consilience[peers]")
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from consilience.federation.peers import keys, mesh
+from consilience.federation.peers.audit import AuditLog, read_audit
+from consilience.federation.peers.equivocation import equivocations
+from consilience.federation.peers.federation import Federation, Member, fingerprint
+from consilience.federation.peers.frame import NONCE, Format, Frame, Receipt
+from consilience.federation.peers.inbox import Inbox
+from consilience.federation.peers.link import Tls
+from consilience.federation.peers.open_round import OpenRound
+from consilience.federation.peers.session import Event
+from consilience.methods.protocol import Received
+
+NAMES = "abcd"
+SIGNING = [Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in range(4)]
+UNSURE = np.full((6, 2), 0.5, np.float32)
+SURE = np.eye(2, dtype=np.float32)[[0] * 6]
+
+
+def federation() -> Federation:
+    members = tuple(
+        Member(name, f"localhost:{7000 + place}", name, keys.public_key(SIGNING[place]))
+        for place, name in enumerate(NAMES)
+    )
+    settings = {"run": {"rounds": 9}}
+    return Federation("trial", "1", ("no", "yes"), 6, fingerprint(UNSURE), 4.0, 3, settings, members)
+
+
+FORMAT = Format(federation())
+
+
+def frame(name: str, number: int, f: np.ndarray = UNSURE, receipts: dict[int, Receipt] | None = None) -> bytes:
+    place = NAMES.index(name)
+    return FORMAT.pack(SIGNING[place], place, number, number, receipts or {}, f)
+
+
+def receipt(name: str, number: int, f: np.ndarray = UNSURE) -> Receipt:
+    return FORMAT.unpack(frame(name, number, f), NAMES.index(name)).receipt
+
+
+def open_round(number: int = 4, behind: bool = False, **answered: int) -> OpenRound:
+    """A round that needs two peers, with a frame (0) or a later round from those named."""
+    found = OpenRound(number, needed=2, deadline=10.0, behind=behind)
+    for name, later in answered.items():
+        if later:
+            found.peer_is_ahead(name, later)
+        else:
+            found.frames[name] = FORMAT.unpack(frame(name, number), NAMES.index(name))
+    return found
+
+
+def test_a_round_closes_with_all_who_are_present_and_at_the_deadline_with_a_quorum() -> None:
+    before, after = 9.0, 11.0
+    assert not open_round(b=0).can_close(set(), after), "below the quorum"
+    assert open_round(b=0, c=0).waiting({"b", "c", "d"}) == {"d"}
+    assert not open_round(b=0, c=0).can_close({"d"}, before), "somebody may still answer"
+    assert open_round(b=0, c=0).can_close({"d"}, after)
+    assert open_round(b=0, c=0).can_close(set(), before)
+
+
+@pytest.mark.parametrize(
+    ("answered", "waiting", "now", "behind", "later"),
+    [
+        ({}, set(), 11.0, True, 0),
+        ({"b": 6}, set(), 9.0, False, 0),  # one alone leads nobody away before the deadline
+        ({"b": 6}, {"c"}, 11.0, False, 0),  # nor while somebody may still answer
+        ({"b": 6}, set(), 11.0, False, 6),
+        ({"b": 6}, set(), 9.0, True, 6),  # a site that already looks for its peers does not wait
+        ({"b": 6, "c": 8}, {"d"}, 9.0, False, 6),  # a quorum has reached round 6
+        ({"b": 6, "c": 8, "d": 8}, set(), 9.0, False, 8),
+        ({"b": 3}, set(), 11.0, True, 0),  # who is behind leads nowhere
+        ({"b": 0, "c": 6}, set(), 11.0, False, 6),
+    ],
+)
+def test_a_round_is_left_for_one_that_a_quorum_has_reached_or_when_no_quorum_can_come_any_more(
+    answered: dict[str, int], waiting: set[str], now: float, behind: bool, later: int
+) -> None:
+    assert open_round(behind=behind, **answered).later_round(waiting, now) == later
+
+
+def test_receipts_from_two_peers_show_who_signed_twice_and_nobody_else() -> None:
+    def frames(from_b: Receipt, from_c: Receipt) -> dict[str, Frame]:
+        given = {"b": {from_b.agent: from_b}, "c": {from_c.agent: from_c}}
+        return {name: FORMAT.unpack(frame(name, 5, UNSURE, one), NAMES.index(name)) for name, one in given.items()}
+
+    honest, other = receipt("d", 4), receipt("d", 4, SURE)
+    forged = replace(other, signature=bytes(64))
+    (found,) = equivocations(FORMAT, [], frames(honest, other), set())
+    assert (found.agent, found.round, found.reporter) == ("d", 4, "c")
+    assert (found.first, found.second) == (honest, other)
+    (found,) = equivocations(FORMAT, [other], frames(honest, honest), set())
+    assert (found.reporter, found.first) == ("b", other)
+    assert not equivocations(FORMAT, [honest], frames(honest, honest), set())
+    assert not equivocations(FORMAT, [honest], frames(honest, forged), set()), "nobody signed the forged one"
+    assert not equivocations(FORMAT, [], frames(honest, receipt("d", 3, SURE)), set()), "two rounds"
+    assert not equivocations(FORMAT, [], frames(honest, other), {"d"}), "already excluded"
+
+
+class Scripted:
+    """A session whose peers send what the script says, whatever is asked of them."""
+
+    def __init__(self, *events: Event) -> None:
+        self.alive: set[str] = set()
+        self._events = list(events)
+
+    def ask(self, peer: str, topic: str, number: int) -> None:
+        pass
+
+    def next_event(self, seconds: float) -> Event | None:
+        event = self._events.pop(0)
+        if event.kind == "here":
+            self.alive.add(event.peer)
+        return event
+
+
+def present(*names: str) -> list[Event]:
+    """Peers that are here, and in the same federation."""
+    events = []
+    for name in names:
+        place = NAMES.index(name)
+        status = FORMAT.pack_status(SIGNING[place], place, 5, 0.0, bytes(NONCE))
+        events += [Event("here", name), Event("reply", name, 5, ("status", bytes(NONCE), status))]
+    return events
+
+
+def answer(name: str, number: int, f: np.ndarray = UNSURE) -> Event:
+    """A peer's frame of a round."""
+    return Event("reply", name, number, (f"round/{number}", bytes(NONCE), frame(name, number, f)))
+
+
+@pytest.fixture
+def gathered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """What agent a receives in round 5 from peers that send the events given, and its audit log."""
+
+    def gather(*events: Event) -> tuple[Received, list[dict[str, Any]]]:
+        monkeypatch.setattr(mesh, "Session", lambda *arguments: Scripted(*events))
+        log, tls = AuditLog(tmp_path / "audit.jsonl"), Tls(tmp_path, tmp_path, tmp_path)
+        site = mesh.Mesh(federation(), "a", SIGNING[0], tls, tmp_path, log, lambda text: None)
+        return site.gather(5, {"a": UNSURE}), read_audit(tmp_path / "audit.jsonl")
+
+    return gather
+
+
+def test_predictions_of_an_earlier_round_are_logged_as_late_and_not_mixed_in(gathered) -> None:
+    received, log = gathered(*present("b", "c"), answer("b", 4, SURE), answer("b", 5), answer("c", 5))
+    assert list(received.predictions) == ["a", "b", "c"] and received.number == 5
+    np.testing.assert_array_equal(received.predictions["b"], UNSURE)
+    assert [(one["agent"], one["round"]) for one in log if one["event"] == "late"] == [("b", 4)]
+
+
+def test_an_agent_that_is_caught_signing_twice_is_not_heard_whatever_it_sends_afterwards(gathered) -> None:
+    caught = [answer("d", 5), answer("d", 5, SURE), answer("d", 5)]
+    received, log = gathered(*present("b", "c", "d"), *caught, answer("b", 5), answer("c", 5))
+    assert list(received.predictions) == ["a", "b", "c"]
+    assert [one["agent"] for one in log if one["event"] == "excluded"] == ["d"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\xff",
+        "name = [",
+        "x = " + "[" * 5000,
+        "deadline = " + "9" * 5000,
+        'name = "trial"',
+        federation().to_toml().replace('agent = "b"', "agent = 1"),
+        federation().to_toml().replace("[settings.run]", "[settings.run]\n" + "a." * 3000 + "b = 1"),
+    ],
+)
+def test_a_peer_whose_federation_file_cannot_be_read_is_refused_and_stops_nobody(tmp_path: Path, text: str) -> None:
+    session = Scripted(Event("reply", "b", 0, ("federation", bytes(NONCE), text.encode("latin-1"))))
+    inbox = Inbox(federation(), session, AuditLog(tmp_path / "audit.jsonl"), lambda text: None)
+    event = inbox.next_event(0.2)
+    assert event is not None and event.kind == "refused" and event.content.startswith("its form: ")
+    assert inbox.refused == {"b": event.content}
