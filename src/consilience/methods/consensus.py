@@ -44,6 +44,7 @@ class Consensus:
     wire: Wire = option(Wire(), "predictions as they are published")
 
     uses_shared = True
+    short_forms = ("dynamic", "static", "every-K", "naive")
 
     def __post_init__(self) -> None:
         check_options(self)
