@@ -21,6 +21,7 @@ from consilience.runtime.events import Finished, Started, Trained
 from consilience.settings.presets import read_settings
 
 SMALL = {"method": "static", "rounds": 6, "warmup": 2, "agents.count": 5, "low_quality": [2], "references": ["alone"]}
+WITHOUT_REFERENCES = SMALL | {"references": []}
 FLAGS = [flag for key, value in SMALL.items() for flag in ("--set", f"{key}={value}")]
 
 
@@ -40,9 +41,9 @@ def whole(tmp_path_factory) -> Path:
 
 
 def test_a_rerun_gives_the_same_bits_and_another_seed_does_not(whole, tmp_path):
-    run_experiment(read_settings("digits", SMALL), tmp_path / "again")
+    run_experiment(read_settings("digits", WITHOUT_REFERENCES), tmp_path / "again")
     equal(whole, tmp_path / "again")
-    run_experiment(read_settings("digits", SMALL | {"seed": 1}), tmp_path / "other")
+    run_experiment(read_settings("digits", WITHOUT_REFERENCES | {"seed": 1}), tmp_path / "other")
     assert not np.array_equal(load_run(whole).trust, load_run(tmp_path / "other").trust)
 
 
@@ -55,7 +56,7 @@ def test_agents_in_another_order_give_the_same_bits(whole, tmp_path, monkeypatch
 
     original = module.build_agents
     monkeypatch.setattr(module, "build_agents", backwards)
-    run_experiment(read_settings("digits", SMALL), tmp_path / "run", workers=1)
+    run_experiment(read_settings("digits", WITHOUT_REFERENCES), tmp_path / "run", workers=1)
     equal(whole, tmp_path / "run")
     assert load_run(whole).summary.agents == load_run(tmp_path / "run").summary.agents
 
@@ -134,8 +135,6 @@ def test_asked_to_stop_it_saves_and_says_how_to_go_on(tmp_path, ask):
 
 
 TINY = SMALL | {"rounds": 4, "warmup": 1, "models": ["mlp", "logistic", "cnn", "linear"], "epochs": 2, "references": []}
-CURVES = {"method": "static", "rounds": 4, "warmup": 1, "references": []}
-SERVER = {"models": ["mlp"], "agents.count": 4, "rounds": 2, "low_quality": [], "references": []}
 
 
 @pytest.fixture(scope="module")
@@ -169,16 +168,37 @@ def test_agents_spread_over_workers_give_the_same_bits(tiny, tmp_path, workers):
     same_folder(tiny, tmp_path)
 
 
+class Stopped(Exception):
+    """The program was stopped."""
+
+
+def stop_after_two_rounds(job, event) -> None:
+    if isinstance(event, Finished) and event.number == 2:
+        raise Stopped
+
+
+CURVES = {"method": "static", "rounds": 4, "warmup": 1, "references": []}
+ALIKE = {"models": ["mlp"], "agents.count": 4, "rounds": 4, "epochs": 1, "low_quality": [], "references": []}
+METHODS = ["dynamic(warmup=1)", "static(warmup=1)", "every-2(warmup=1)", "naive(warmup=1)", "alone"]
+METHODS += ["fedavg", "fedprox", "scaffold", "feddyn"]
+
+
 @pytest.mark.parametrize(
     ("preset", "changes"),
-    [("polynomial", CURVES), *(("digits", SERVER | {"method": name}) for name in ("fedavg", "scaffold", "feddyn"))],
-    ids=["regression", "fedavg", "scaffold", "feddyn"],
+    [("polynomial", CURVES), *(("digits", ALIKE | {"method": name}) for name in METHODS)],
+    ids=["regression", *METHODS],
 )
-def test_regression_and_methods_with_a_server_give_the_same_bits_on_two_workers(tmp_path, preset, changes):
+def test_every_method_gives_the_same_bits_stopped_on_two_workers_and_resumed_on_any_number(tmp_path, preset, changes):
     settings = read_settings(preset, changes)
+    run_experiment(settings, tmp_path / "whole", 1)
+    with pytest.raises(Stopped):
+        run_experiment(settings, tmp_path / "1", 2, stop_after_two_rounds)
+    assert not active_children()
+    assert rounds_saved(tmp_path / "1") >= 2
+    shutil.copytree(tmp_path / "1", tmp_path / "2")
     for workers in (1, 2):
         run_experiment(settings, tmp_path / str(workers), workers)
-    same_folder(tmp_path / "1", tmp_path / "2")
+        same_folder(tmp_path / "whole", tmp_path / str(workers))
 
 
 def test_a_killed_worker_of_several_is_named_and_the_run_resumes_on_any_number_of_workers(tiny, tmp_path):

@@ -5,6 +5,7 @@ from multiprocessing import get_context
 
 import numpy as np
 import pytest
+import torch.distributed as dist
 
 from consilience import ConsilienceError, InMemory, Losses, Memory, Record, Round
 from consilience.workers.group import WorkerExchange, WorkerGroup, join
@@ -135,6 +136,7 @@ def test_every_process_knows_the_whole_round(exchanged, warmup):
 
 
 def die_or_wait(group: WorkerGroup) -> None:
+    dist.barrier()  # all have met
     if group.number == 2:
         os._exit(9)
     group.to_first({"x": np.zeros(1)})
