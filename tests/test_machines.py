@@ -7,16 +7,16 @@ import time
 from pathlib import Path
 
 import pytest
-from consilience.experiments.settings import read_settings
-from consilience.runtime.heartbeat import SILENCE
 
 from consilience.experiments.run import run_experiment
+from consilience.settings.presets import read_settings
+from consilience.workers.heartbeat import SILENCE
 from tests.conftest import root
 from tests.test_same_everywhere import rounds_saved, same_folder
 
 pytestmark = pytest.mark.faults
 
-SETTINGS = {"rounds": 400, "warmup": 1, "agents": 4, "epochs": 1, "references": []}
+SETTINGS = {"rounds": 400, "warmup": 1, "agents.count": 4, "epochs": 1, "references": []}
 
 
 def start(machines: list[str], folder: Path, *words: str) -> list[subprocess.Popen]:

@@ -4,18 +4,19 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from consilience.experiments.jobs import Job
-from consilience.experiments.news import Finished, Started, Trained
-from consilience.experiments.settings import Settings
 from rich.console import Console
 
-from consilience import cli_progress
+from consilience.cli import progress as module
+from consilience.cli.progress import Progress
+from consilience.runtime.events import Finished, Started, Trained
+from consilience.settings.settings import Settings
+from consilience.workers.job import Job
 
-JOB = Job(Settings(), "dynamic", Path("run"), 2)
-MEANS = {"accuracy_target": 0.5, "spread": 0.25}
+JOB = Job(Settings(), Path("run"), workers=2)
+MEANS = {"accuracy_shared": 0.9, "accuracy_target": 0.5, "auc_target": 0.7, "disagreement_all": 0.25}
 
 
-def lines(progress: cli_progress.Progress) -> list[str]:
+def lines(progress: Progress) -> list[str]:
     """What stands on the screen, with single spaces and without the bars."""
     screen = Console(file=StringIO(), width=120)
     screen.print(progress._bar)
@@ -25,9 +26,9 @@ def lines(progress: cli_progress.Progress) -> list[str]:
 
 @pytest.mark.parametrize(("slow", "shown"), [(0.0, True), (1e9, False)])
 def test_slow_rounds_show_how_far_every_worker_is(monkeypatch, slow, shown):
-    monkeypatch.setattr(cli_progress, "SLOW", slow)
+    monkeypatch.setattr(module, "SLOW", slow)
     screen = StringIO()
-    with cli_progress.Progress(Console(file=screen, width=120), 2, 1, lambda job: job.method) as progress:
+    with Progress(Console(file=screen, width=120), 2, 1, lambda job: job.method) as progress:
         progress.show(JOB, Started((("a", "b"), ("c",))))
         assert "Agents of dynamic: worker 0 trains a, b; worker 1 trains c." in screen.getvalue()
         assert len(lines(progress)) == 1
@@ -36,14 +37,14 @@ def test_slow_rounds_show_how_far_every_worker_is(monkeypatch, slow, shown):
         assert any("dynamic, worker 0 1/2" in line for line in lines(progress)) == shown
         assert any("dynamic, worker 1 1/1" in line for line in lines(progress)) == shown
         progress.show(JOB, Finished(1, MEANS))
-        assert any("dynamic 1/2" in line and "accuracy 0.500" in line for line in lines(progress))
+        assert any("dynamic 1/2" in line and "accuracy 0.500 disagreement 0.250" in line for line in lines(progress))
         assert any("dynamic, worker 0 0/2" in line for line in lines(progress)) == shown
         progress.show(JOB, Finished(2, MEANS))
         assert [line.split(" ")[:2] for line in lines(progress)] == [["rounds", "2/2"]]
 
 
 def test_a_resumed_run_goes_on_at_its_round():
-    with cli_progress.Progress(Console(file=StringIO(), width=120), 10, 1, lambda job: job.method) as progress:
+    with Progress(Console(file=StringIO(), width=120), 10, 1, lambda job: job.method) as progress:
         progress.show(JOB, Started((("a", "b"),)))
         progress.show(JOB, Finished(7, MEANS))
         assert lines(progress)[0].startswith("rounds 7/10")

@@ -6,20 +6,22 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from multiprocessing import active_children
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from consilience.experiments.news import Finished, Started, Trained
-from consilience.experiments.settings import read_settings
 
 from consilience import ConsilienceError, load_run
 from consilience.experiments.run import run_experiment
 from consilience.runtime import checkpoint
+from consilience.runtime.events import Finished, Started, Trained
+from consilience.settings.presets import read_settings
 
-SMALL = {"rounds": 6, "warmup": 2, "agents": 5, "low_quality": [2], "references": ["alone"], "method": "static"}
+SMALL = {"method": "static", "rounds": 6, "warmup": 2, "agents.count": 5, "low_quality": [2], "references": ["alone"]}
+WITHOUT_REFERENCES = SMALL | {"references": []}
 FLAGS = [flag for key, value in SMALL.items() for flag in ("--set", f"{key}={value}")]
 
 
@@ -28,7 +30,7 @@ def equal(one: Path, two: Path) -> None:
     a, b = load_run(one), load_run(two)
     pd.testing.assert_frame_equal(a.metrics, b.metrics, check_exact=True)
     np.testing.assert_array_equal(a.trust, b.trust)
-    assert a.summary["data"] == b.summary["data"]
+    assert a.summary.data == b.summary.data
 
 
 @pytest.fixture(scope="module")
@@ -39,24 +41,24 @@ def whole(tmp_path_factory) -> Path:
 
 
 def test_a_rerun_gives_the_same_bits_and_another_seed_does_not(whole, tmp_path):
-    run_experiment(read_settings("digits", SMALL), tmp_path / "again")
+    run_experiment(read_settings("digits", WITHOUT_REFERENCES), tmp_path / "again")
     equal(whole, tmp_path / "again")
-    run_experiment(read_settings("digits", SMALL | {"seed": 1}), tmp_path / "other")
+    run_experiment(read_settings("digits", WITHOUT_REFERENCES | {"seed": 1}), tmp_path / "other")
     assert not np.array_equal(load_run(whole).trust, load_run(tmp_path / "other").trust)
 
 
 def test_agents_in_another_order_give_the_same_bits(whole, tmp_path, monkeypatch):
     """Each agent draws from its own streams, so that who trains first does not matter."""
-    from consilience.experiments import method as module
+    from consilience.workers import work as module
 
     def backwards(settings, scenario, names):
         return list(reversed(original(settings, scenario, names)))
 
     original = module.build_agents
     monkeypatch.setattr(module, "build_agents", backwards)
-    run_experiment(read_settings("digits", SMALL), tmp_path / "run", workers=1)
+    run_experiment(read_settings("digits", WITHOUT_REFERENCES), tmp_path / "run", workers=1)
     equal(whole, tmp_path / "run")
-    assert load_run(whole).summary["agents"] == load_run(tmp_path / "run").summary["agents"]
+    assert load_run(whole).summary.agents == load_run(tmp_path / "run").summary.agents
 
 
 def start(folder: Path) -> subprocess.Popen[str]:
@@ -133,8 +135,6 @@ def test_asked_to_stop_it_saves_and_says_how_to_go_on(tmp_path, ask):
 
 
 TINY = SMALL | {"rounds": 4, "warmup": 1, "models": ["mlp", "logistic", "cnn", "linear"], "epochs": 2, "references": []}
-CURVES = {"method": "static", "rounds": 4, "warmup": 1, "references": []}
-SERVER = {"models": "mlp", "agents": 4, "rounds": 2, "low_quality": [], "references": []}
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +149,7 @@ def same_folder(one: Path, two: Path) -> None:
     """Metrics, trust, what is known of the agents, and the last checkpoint are the same to the bit."""
     equal(one, two)
     a, b = load_run(one).summary, load_run(two).summary
-    assert a | {"seconds": 0} == b | {"seconds": 0}
+    assert replace(a, seconds=0) == replace(b, seconds=0)
     (last, arrays, _), (also_last, others, _) = (checkpoint.read(folder / "checkpoint") for folder in (one, two))
     assert last == also_last and arrays.keys() == others.keys()
     for key in arrays.keys() - {"seconds"}:
@@ -159,36 +159,59 @@ def same_folder(one: Path, two: Path) -> None:
 @pytest.mark.parametrize("workers", [2, 5])
 def test_agents_spread_over_workers_give_the_same_bits(tiny, tmp_path, workers):
     told = []
-    run_experiment(read_settings("digits", TINY), tmp_path, workers, lambda job, news: told.append(news))
-    assert [news.number for news in told if isinstance(news, Finished)] == [1, 2, 3, 4]
-    (holders,) = [news.holders for news in told if isinstance(news, Started)]
-    assert sorted(len(names) for names in holders) == ([1] * 5 if workers == 5 else [2, 3])
-    trained = sorted((news.worker, news.agent) for news in told if isinstance(news, Trained))
-    assert trained == sorted((place, name) for place, names in enumerate(holders) for name in names for _ in range(4))
+    run_experiment(read_settings("digits", TINY), tmp_path, workers, lambda job, event: told.append(event))
+    assert [event.number for event in told if isinstance(event, Finished)] == [1, 2, 3, 4]
+    (agents,) = [event.agents_by_worker for event in told if isinstance(event, Started)]
+    assert sorted(len(names) for names in agents) == ([1] * 5 if workers == 5 else [2, 3])
+    trained = sorted((event.worker, event.agent) for event in told if isinstance(event, Trained))
+    assert trained == sorted((place, name) for place, names in enumerate(agents) for name in names for _ in range(4))
     same_folder(tiny, tmp_path)
+
+
+class Stopped(Exception):
+    """The program was stopped."""
+
+
+def stop_after_two_rounds(job, event) -> None:
+    if isinstance(event, Finished) and event.number == 2:
+        raise Stopped
+
+
+CURVES = {"method": "static", "rounds": 4, "warmup": 1, "references": []}
+ALIKE = {"models": ["mlp"], "agents.count": 4, "rounds": 4, "epochs": 1, "low_quality": [], "references": []}
+METHODS = ["dynamic(warmup=1)", "static(warmup=1)", "every-2(warmup=1)", "naive(warmup=1)", "alone"]
+METHODS += ["fedavg", "fedprox", "scaffold", "feddyn"]
 
 
 @pytest.mark.parametrize(
     ("preset", "changes"),
-    [("polynomial", CURVES), *(("digits", SERVER | {"method": name}) for name in ("fedavg", "scaffold", "feddyn"))],
-    ids=["regression", "fedavg", "scaffold", "feddyn"],
+    [("polynomial", CURVES), *(("digits", ALIKE | {"method": name}) for name in METHODS)],
+    ids=["regression", *METHODS],
 )
-def test_regression_and_methods_with_a_server_give_the_same_bits_on_two_workers(tmp_path, preset, changes):
+def test_every_method_gives_the_same_bits_stopped_on_two_workers_and_resumed_on_any_number(tmp_path, preset, changes):
     settings = read_settings(preset, changes)
+    run_experiment(settings, tmp_path / "whole", 1)
+    with pytest.raises(Stopped):
+        run_experiment(settings, tmp_path / "1", 2, stop_after_two_rounds)
+    assert not active_children()
+    assert rounds_saved(tmp_path / "1") >= 2
+    shutil.copytree(tmp_path / "1", tmp_path / "2")
     for workers in (1, 2):
         run_experiment(settings, tmp_path / str(workers), workers)
-    same_folder(tmp_path / "1", tmp_path / "2")
+        same_folder(tmp_path / "whole", tmp_path / str(workers))
 
 
 def test_a_killed_worker_of_several_is_named_and_the_run_resumes_on_any_number_of_workers(tiny, tmp_path):
     settings = read_settings("digits", TINY)
 
-    def kill_one(job, news):
-        if isinstance(news, Finished) and news.number == 2:
+    def kill_one(job, event):
+        if isinstance(event, Finished) and event.number == 2:
             victim = max(active_children(), key=lambda process: process.pid)
             os.kill(victim.pid, signal.SIGKILL)
 
-    with pytest.raises(ConsilienceError, match=r"worker \d of static \(seed 0\), which trained agents .*--resume"):
+    with pytest.raises(
+        ConsilienceError, match=r"worker \d of static \(seed 0\), which trained agents .*; resume the run"
+    ):
         run_experiment(settings, tmp_path / "run", 2, kill_one)
     assert not active_children()
     assert 2 <= rounds_saved(tmp_path / "run") < 4
@@ -215,11 +238,11 @@ def test_a_killed_worker_ends_the_run_at_once_with_its_name_and_the_run_resumes(
     """Two runs side by side, one worker each."""
     settings = read_settings("digits", SMALL)
 
-    def kill_one(job, news):
-        if isinstance(news, Finished) and news.number == 3:
+    def kill_one(job, event):
+        if isinstance(event, Finished) and event.number == 3:
             os.kill(active_children()[0].pid, signal.SIGKILL)
 
-    with pytest.raises(ConsilienceError, match=r"the worker that ran \w+ \(seed 0\) died .*--resume"):
+    with pytest.raises(ConsilienceError, match=r"the worker that ran \w+ \(seed 0\) died .*; resume the run"):
         run_experiment(settings, tmp_path / "run", 2, kill_one)
     assert not active_children()
     assert not (tmp_path / "run" / "summary.json").exists()

@@ -50,3 +50,29 @@ def test_nothing_readable_is_an_error_that_names_the_files(tmp_path):
 def test_a_half_written_file_is_no_checkpoint(tmp_path):
     (tmp_path / ".round-00009.0000.safetensors.part").write_bytes(b"half")
     assert checkpoint.read(tmp_path) == (0, {}, [])
+
+
+def test_the_number_of_the_newest_is_known_without_reading_it(tmp_path):
+    assert checkpoint.last_round(tmp_path) == 0
+    for number in (2, 11):
+        checkpoint.write(tmp_path, number, ARRAYS)
+    assert checkpoint.last_round(tmp_path) == 11
+    assert checkpoint.read(tmp_path)[0] == 11
+
+
+def test_parts_are_the_arrays_below_a_name():
+    arrays = {"own/a/x": 1, "own/b/x": 2, "own": 3}
+    assert checkpoint.part(arrays, "own/") == {"a/x": 1, "b/x": 2}
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    checkpoint.write_atomically(path, b"old")
+
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        checkpoint.write_atomically(path, b"new")
+    assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [("file", b"old")]

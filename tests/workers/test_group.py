@@ -4,13 +4,15 @@ import os
 from multiprocessing import get_context
 
 import numpy as np
-from consilience.experiments.jobs import _PRELOAD
-from consilience.experiments.method import _same_data
-from consilience.runtime.workers import Group, Spread, join
+import pytest
+import torch.distributed as dist
 
-from consilience import ConsilienceError, InMemory
+from consilience import ConsilienceError, InMemory, Losses, Memory, Record, Round
+from consilience.workers.group import WorkerExchange, WorkerGroup, join
+from consilience.workers.pool import _PRELOAD
+from consilience.workers.work import _check_same_data
 
-HOLDERS, ROSTER = [["a", "d"], ["b"], ["c"]], ("a", "b", "c", "d")
+AGENTS, ROSTER = [["a", "d"], ["b"], ["c"]], ("a", "b", "c", "d")
 
 
 def predictions(names) -> dict[str, np.ndarray]:
@@ -20,7 +22,7 @@ def predictions(names) -> dict[str, np.ndarray]:
 def one_of_three(number: int, meeting: str, pipe, task) -> None:
     join(number, 3, meeting)
     try:
-        pipe.send(task(Group(HOLDERS, number, ROSTER)))
+        pipe.send(task(WorkerGroup(AGENTS, number, ROSTER)))
     except ConsilienceError as error:
         pipe.send(str(error))
 
@@ -48,40 +50,107 @@ def in_three_processes(task, tmp_path) -> list:
     return [heard(pipe) for pipe in found]
 
 
-def exchange(group: Group) -> tuple:
-    spoken = predictions(group.holders[group.number])
-    heard = Spread(InMemory(ROSTER), group).gather(1, spoken)
-    mine = {f"{group.number}/{name}": f.T for name, f in spoken.items()} | {f"{group.number}": np.array(7)}
-    return heard.predictions, heard.sent, group.to_first(mine), group.together(mine), group.from_first(mine)
+def a_round(names, warmup: bool) -> tuple[Round, dict[str, dict[str, float]]]:
+    """What one process knows of a round in which every number says whose it is."""
+    place = {name: ROSTER.index(name) for name in names}
+    record = Record(
+        predictions(names),
+        {name: Losses(place[name] + 0.5, float("nan") if warmup else place[name] + 0.25) for name in names},
+        {name: 10 * place[name] for name in names},
+        () if warmup else ROSTER,
+        {} if warmup else predictions(ROSTER),
+        None if warmup else np.array([np.roll([0.1, 0.2, 0.3, 0.4], place[name]) for name in names]),
+    )
+    own = {} if warmup else {name: {"trust": np.full(4, place[name]), "x/y": np.ones(1)} for name in names}
+    scores = {name: {"accuracy": place[name] / 10, "auc": place[name] / 100} for name in names}
+    return Round(7, record, Memory({"c": np.zeros(2)}, own)), scores
 
 
-def test_everything_arrives_as_it_was_sent_and_bytes_are_those_of_the_method(tmp_path):
-    found = in_three_processes(exchange, tmp_path)
+def exchange(group: WorkerGroup) -> tuple:
+    names = group.agents_by_worker[group.number]
+    own = predictions(names)
+    travels = WorkerExchange(InMemory(ROSTER), group)
+    received = travels.gather(1, own)
+    mine = {f"{group.number}/{name}": f.T for name, f in own.items()} | {f"{group.number}": np.array(7)}
+    shared = travels.share({name: {"weight": f.T, "bias": np.array(1.5)} for name, f in own.items()})
+    empty = travels.share({name: {} for name in names})
+    whole = [group.whole(*a_round(names, warmup)) for warmup in (True, False)]
+    return received, group.to_first(mine), group.from_first(mine), shared, empty, whole
+
+
+@pytest.fixture(scope="module")
+def exchanged(tmp_path_factory) -> list[tuple]:
+    return in_three_processes(exchange, tmp_path_factory.mktemp("exchange"))
+
+
+def test_predictions_arrive_as_they_were_sent_and_bytes_are_those_of_the_method(exchanged):
     expected = InMemory(ROSTER).gather(1, predictions(ROSTER))
-    all_keys = {"0", "1", "2", "0/a", "0/d", "1/b", "2/c"}
-    for number, (heard, sent, at_first, together, from_first) in enumerate(found):
-        assert sent == {name: expected.sent[name] for name in HOLDERS[number]}
-        assert at_first.keys() == (all_keys if number == 0 else set())
-        assert together.keys() == all_keys
-        assert from_first.keys() == {"0", "0/a", "0/d"}
+    for number, (received, *_) in enumerate(exchanged):
+        assert received.sent == {name: expected.sent[name] for name in AGENTS[number]}
+        assert received.predictions.keys() == set(ROSTER)
         for name, f in expected.predictions.items():
-            np.testing.assert_array_equal(heard[name], f)
-        np.testing.assert_array_equal(together["1/b"], expected.predictions["b"].T)
+            np.testing.assert_array_equal(received.predictions[name], f)
 
 
-def die_or_wait(group: Group) -> None:
+def test_arrays_go_to_the_first_and_from_the_first(exchanged):
+    for number, (_, at_first, from_first, *_) in enumerate(exchanged):
+        everything = {"0", "1", "2", "0/a", "0/d", "1/b", "2/c"}
+        assert at_first.keys() == (everything if number == 0 else set())
+        assert from_first.keys() == {"0", "0/a", "0/d"}
+        np.testing.assert_array_equal(from_first["0/a"], predictions("a")["a"].T)
+        assert from_first["0"] == 7
+
+
+def test_weights_of_all_agents_are_everywhere_in_the_order_of_the_roster(exchanged):
+    for _, _, _, shared, empty, _ in exchanged:
+        assert tuple(shared) == ROSTER
+        for name, f in predictions(ROSTER).items():
+            np.testing.assert_array_equal(shared[name]["weight"], f.T)
+            assert shared[name]["bias"] == 1.5
+        assert empty == {}
+
+
+@pytest.mark.parametrize("warmup", [True, False])
+def test_every_process_knows_the_whole_round(exchanged, warmup):
+    expected, expected_scores = a_round(ROSTER, warmup)
+    for *_, whole in exchanged:
+        done, scores = whole[not warmup]
+        assert done.number == 7
+        assert scores == expected_scores
+        for name in ROSTER:
+            mine, other = done.record.losses[name], expected.record.losses[name]
+            np.testing.assert_array_equal([mine.local, mine.disagreement], [other.local, other.disagreement])
+            np.testing.assert_array_equal(done.record.predictions[name], expected.record.predictions[name])
+        assert done.record.sent == expected.record.sent
+        assert done.record.heard == expected.record.heard
+        assert done.record.received.keys() == expected.record.received.keys()
+        if warmup:
+            assert done.record.trust is None and done.memory.own == {}
+        else:
+            np.testing.assert_array_equal(done.record.trust, expected.record.trust)
+        assert done.memory.own.keys() == expected.memory.own.keys()
+        for name, kept in expected.memory.own.items():
+            assert done.memory.own[name].keys() == kept.keys()
+            np.testing.assert_array_equal(done.memory.own[name]["trust"], kept["trust"])
+        np.testing.assert_array_equal(done.memory.common["c"], np.zeros(2))
+
+
+def die_or_wait(group: WorkerGroup) -> None:
+    dist.barrier()  # all have met
     if group.number == 2:
         os._exit(9)
     group.to_first({"x": np.zeros(1)})
 
 
-def other_data(group: Group) -> None:
-    _same_data("f00" if group.number == 1 else "ba5", group)
+def other_data(group: WorkerGroup) -> None:
+    _check_same_data("f00" if group.number == 1 else "ba5", group)
 
 
 def test_a_worker_that_died_is_named(tmp_path):
     first, _, dead = in_three_processes(die_or_wait, tmp_path)
-    assert first.startswith("worker 2, which trained agents c, has died")
+    assert first == (
+        "worker 2, which trained agents c, has died or cannot be reached. Finished rounds are saved; resume the run."
+    )
     assert dead is None
 
 
@@ -92,6 +161,13 @@ def test_other_data_are_refused(tmp_path):
 
 
 def test_a_group_of_one_talks_to_nobody():
-    group, arrays = Group(), predictions("ab")
-    for answer in (group.everyone(arrays), group.to_first(arrays), group.from_first(arrays), group.together(arrays)):
+    group, arrays = WorkerGroup(), predictions("ab")
+    for answer in (group.everyone(arrays), group.to_first(arrays), group.from_first(arrays)):
         assert answer == arrays
+    done, scores = a_round("ab", warmup=False)
+    assert group.whole(done, scores) == (done, scores)
+    alone = WorkerExchange(InMemory(("a", "b")), WorkerGroup([["a", "b"]], 0, ("a", "b")))
+    assert alone.roster == ("a", "b")
+    assert alone.gather(1, arrays).sent == {"a": 60, "b": 60}
+    assert alone.share({"a": arrays, "b": {}}) == {"a": arrays, "b": {}}
+    _check_same_data("f00", group)

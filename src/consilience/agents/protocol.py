@@ -94,7 +94,14 @@ class Averageable(Protocol):
 def lacks(thing: object, capability: type) -> list[str]:
     """What the protocol `capability` asks for and `thing` does not have. What a wrapper passes on, it has."""
     wanted = [*getattr(capability, "__annotations__", {}), *(n for n in vars(capability) if not n.startswith("_"))]
-    return [name for name in wanted if not hasattr(thing, name)]
+    return [name for name in wanted if not _has(thing, name)]
+
+
+def _has(thing: object, name: str) -> bool:
+    try:
+        return hasattr(thing, name)
+    except ConsilienceError:  # it is there, and says why it cannot be used
+        return True
 
 
 def can(thing: object, capability: type) -> bool:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from consilience import toml
 from consilience.errors import ConsilienceError
-from consilience.options import changed
+from consilience.options import changed, hint
 from consilience.registry import Registry
 
 if TYPE_CHECKING:
@@ -24,9 +24,18 @@ def method_named(name: str, like: "Method | None" = None) -> "Method":
     options = toml.parse(f"options = {{{rest[:-1]}}}", f"the method {name!r}")["options"] if bracket else {}
     found = _short_form(head, like)
     if found is None:
-        kind = METHODS.find(head)
+        kind = METHODS.find(_known(head))
         found = like if like is not None and type(like) is kind else kind()
     return changed(found, options, name) if options else found
+
+
+def _known(name: str) -> str:
+    """The name itself; if there is no such method, an error that names them all, short forms included."""
+    names = METHODS.names()
+    if name not in names:
+        names = [*(short for known in names for short in getattr(METHODS.find(known), "short_forms", ())), *names]
+        raise ConsilienceError(f"unknown method {name!r}. {hint(name, names)}Known: {', '.join(names)}.")
+    return name
 
 
 def _short_form(name: str, like: "Method | None") -> "Method | None":

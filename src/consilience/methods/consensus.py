@@ -50,6 +50,7 @@ class Consensus(Options):
     wire: Wire = option(Wire(), "predictions as they are published")
 
     uses_shared = True
+    short_forms = ("dynamic", "static", "every-K", "naive")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -53,13 +53,13 @@ def run_rounds(
     with _limited(threads):
         start, before = Start(summary.rounds), 0.0
         if folder is not None:
-            start, before = _resumed(folder, start, team, shared, history, group)
+            start, before = _resumed(folder, method, start, team, shared, history, group)
         for done in method.rounds(team, shared, exchange, start):
             scores = {a.name: evaluation.scores(a, done.record.predictions[a.name]) for a in team}
             done, scores = group.whole(done, scores)
             means = history.add(done, scores)
             if folder is not None:
-                _save(folder, done, team, history, group, before + time.perf_counter() - began)
+                _save(folder, method, done, team, history, group, before + time.perf_counter() - began)
             if group.first:
                 on_round(done.number, means)
     trust, rounds = history.trust()
@@ -93,21 +93,24 @@ def _with_all_agents(summary: Summary, roster: tuple[str, ...], group: Group) ->
     return replace(summary, agents=known)
 
 
-def _save(folder: Path, done: Round, team: Team, history: History, group: Group, seconds: float) -> None:
+def _save(
+    folder: Path, method: Method, done: Round, team: Team, history: History, group: Group, seconds: float
+) -> None:
     """A checkpoint of the agents of all processes, the method's memory and the history; the first process writes it."""
     states = {f"agent/{agent.name}/{key}": value for agent in team for key, value in agent.state().items()}
     arrays = group.to_first(states)
     if not group.first:
         return
+    arrays |= {"seconds": np.array(seconds), "method": np.frombuffer(_kind(method).encode(), np.uint8)}
     arrays |= {f"history/{key}": value for key, value in history.arrays().items()}
     arrays |= {f"common/{key}": value for key, value in done.memory.common.items()}
     for name, parts in done.memory.own.items():
         arrays |= {f"own/{name}/{key}": value for key, value in parts.items()}
-    checkpoint.write(folder / "checkpoint", done.number, arrays | {"seconds": np.array(seconds)})
+    checkpoint.write(folder / "checkpoint", done.number, arrays)
 
 
 def _resumed(
-    folder: Path, start: Start, team: Team, shared: Array, history: History, group: Group
+    folder: Path, method: Method, start: Start, team: Team, shared: Array, history: History, group: Group
 ) -> tuple[Start, float]:
     """Restores agents and history from the newest checkpoint, if there is one. The first process reads it for all."""
     done, arrays, damaged = checkpoint.read(folder / "checkpoint") if group.first else (0, {}, [])
@@ -119,6 +122,12 @@ def _resumed(
         )
     if not done:
         return start, 0.0
+    made_by = arrays["method"].tobytes().decode() if "method" in arrays else "another version"
+    if made_by != _kind(method):
+        raise ConsilienceError(
+            f"the checkpoint in {folder} was made by {made_by}, not by {_kind(method)}. "
+            "Resume with the same method, or start again in another folder."
+        )
     history.restore(checkpoint.part(arrays, "history/"))
     for agent in team:
         state = checkpoint.part(arrays, f"agent/{agent.name}/")
@@ -132,3 +141,7 @@ def _resumed(
         name, _, key = path.partition("/")
         own.setdefault(name, {})[key] = value
     return replace(start, done=done, memory=Memory(checkpoint.part(arrays, "common/"), own)), float(arrays["seconds"])
+
+
+def _kind(method: Method) -> str:
+    return type(method).__name__

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -73,7 +74,7 @@ def load_run(folder: Path) -> Run:
         with np.load(folder / "trust.npz", allow_pickle=False) as matrices:
             trust, rounds = matrices["trust"], matrices["rounds"]
         table = pd.read_parquet(folder / "metrics.parquet")
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
         raise ConsilienceError(f"the run in {folder} cannot be read: {error}. Run it again.") from error
     inner = {path.name: load_run(path) for path in sorted(folder.iterdir()) if path.is_dir() and is_finished(path)}
     return Run(table, trust, rounds, summary, inner)

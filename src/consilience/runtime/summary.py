@@ -69,7 +69,10 @@ class Summary:
 
 def summary_from(text: str) -> Summary:
     """The summary in the text of a summary.json; a ConsilienceError if it is none."""
-    values: Any = json.loads(text)
+    try:
+        values: Any = json.loads(text)
+    except ValueError as error:
+        raise ConsilienceError(f"summary.json is not JSON ({error})") from None
     try:
         agents = [AgentSummary(**agent) for agent in values.pop("agents")]
         return Summary(**values, agents=agents)

@@ -1,0 +1,204 @@
+"""Methods by name: the registry, short forms, options in brackets, and tables of a settings file."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from consilience import (
+    METHODS,
+    Alone,
+    Consensus,
+    ConsilienceError,
+    Cosine,
+    Entropy,
+    FedAvg,
+    FedDyn,
+    FedProx,
+    Gaussian,
+    Scaffold,
+    ServerMethod,
+    Uniform,
+    Wire,
+)
+from consilience.methods import method_from, method_named, method_table
+
+EVERY = [
+    Alone(),
+    Consensus(),
+    Consensus(2, 0.25, "every-3", "majority", True, Entropy(0.5, 0.125), Wire("top-k", 5)),
+    Consensus(trust=Uniform()),
+    Consensus(trust=Cosine(), schedule="static"),
+    Consensus(trust=Gaussian(), wire=Wire("float16")),
+    FedAvg(),
+    FedAvg(keep_optimizer=True),
+    FedProx(mu=0.5),
+    Scaffold(variates="steps", keep_optimizer=True),
+    FedDyn(alpha=2.5),
+]
+KNOWN = "Known: dynamic, static, every-K, naive, alone, consensus, fedavg, feddyn, fedprox, scaffold."
+
+
+def test_every_method_is_registered_under_its_name():
+    assert METHODS.names() == ["alone", "consensus", "fedavg", "feddyn", "fedprox", "scaffold"]
+    assert [METHODS.find(name) for name in METHODS.names()] == [Alone, Consensus, FedAvg, FedDyn, FedProx, Scaffold]
+    assert [method_named(name) for name in METHODS.names()] == [
+        Alone(),
+        Consensus(),
+        FedAvg(),
+        FedDyn(),
+        FedProx(),
+        Scaffold(),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [
+        ("dynamic", Consensus()),
+        ("static", Consensus(schedule="static")),
+        ("every-4", Consensus(schedule="every-4")),
+        ("naive", Consensus(trust=Uniform())),
+        ("alone", Alone()),
+        ("fedprox(mu=0.1)", FedProx(mu=0.1)),
+        ("fedprox(mu = 1, keep_optimizer = true)", FedProx(mu=1.0, keep_optimizer=True)),
+        ("scaffold(variates='steps')", Scaffold(variates="steps")),
+        ("naive(lam=1)", Consensus(trust=Uniform(), lam=1.0)),
+        ("static(trust='cosine', warmup=2)", Consensus(schedule="static", trust=Cosine(), warmup=2)),
+        ("dynamic(trust={name='entropy', offset=0})", Consensus(trust=Entropy(offset=0.0))),
+        ("dynamic(wire={form='float16'})", Consensus(wire=Wire("float16"))),
+        ("fedavg()", FedAvg()),
+    ],
+)
+def test_methods_by_name(name, method):
+    assert method_named(name) == method
+
+
+def test_options_that_are_not_given_are_those_of_the_method_beside_it():
+    like = Consensus(lam=0.2, warmup=1, trust=Cosine(), schedule="every-2")
+    assert method_named("static", like) == Consensus(lam=0.2, warmup=1, trust=Cosine(), schedule="static")
+    assert method_named("naive", like) == Consensus(lam=0.2, warmup=1, trust=Uniform(), schedule="dynamic")
+    assert method_named("consensus", like) == like
+    assert method_named("dynamic(lam=0.3)", like) == Consensus(lam=0.3, warmup=1, trust=Cosine())
+    assert method_named("fedprox", like) == FedProx()
+    assert method_named("fedprox", FedProx(mu=3.0)) == FedProx(mu=3.0)
+    assert method_named("fedprox(keep_optimizer=true)", FedProx(mu=3.0)) == FedProx(True, mu=3.0)
+    assert method_named("fedavg", FedProx(mu=3.0)) == FedAvg()
+    assert method_named("static", FedProx()) == Consensus(schedule="static")
+
+
+def test_beside_naive_the_other_short_forms_have_the_trust_of_the_task():
+    naive = method_named("naive", Consensus(lam=0.2))
+    assert method_named("dynamic", naive) == Consensus(lam=0.2)
+    assert method_named("static", naive) == Consensus(lam=0.2, schedule="static")
+    assert method_named("every-2", naive) == Consensus(lam=0.2, schedule="every-2")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("fedprx", f"unknown method 'fedprx'. Did you mean 'fedprox'? {KNOWN}"),
+        ("xyz", f"unknown method 'xyz'. {KNOWN}"),
+        ("dynamc", f"unknown method 'dynamc'. Did you mean 'dynamic'? {KNOWN}"),
+        ("fedprox(mu=0.1", "the method 'fedprox(mu=0.1' lacks a closing bracket. Write it as fedprox(mu=0.1)."),
+        ("fedprox(mu=)", "the method 'fedprox(mu=)' is not valid TOML: "),
+        ("fedprox(nu=0.1)", "fedprox(nu=0.1): unknown setting 'nu'. Did you mean 'mu'? Known: keep_optimizer, mu."),
+        ("fedprox(mu=-1)", "fedprox(mu=-1): mu is -1.0; it must be at least 0 "),
+        ("every-x", "unknown schedule 'every-x'"),
+    ],
+)
+def test_names_that_are_none_are_refused_with_a_hint(name, message):
+    with pytest.raises(ConsilienceError) as error:
+        method_named(name)
+    assert str(error.value).startswith(message)
+
+
+@pytest.mark.parametrize("method", EVERY)
+def test_a_method_as_a_table_and_back_is_the_same(method):
+    assert method_from(method_table(method), "method") == method
+
+
+def test_a_table_is_complete_and_begins_with_the_name():
+    assert method_table(Alone()) == {"name": "alone"}
+    assert method_table(FedProx(mu=0.5)) == {"name": "fedprox", "keep_optimizer": False, "mu": 0.5}
+    table = method_table(Consensus(trust=Uniform(), wire=Wire("float16")))
+    assert list(table) == ["name", "warmup", "lam", "schedule", "labels", "warmup_shared", "trust", "wire"]
+    assert table["trust"] == {"name": "uniform"} and table["wire"] == {"form": "float16", "top": 3}
+
+
+def test_what_a_settings_file_may_say():
+    assert method_from("fedprox(mu=0.1)", "method") == FedProx(mu=0.1)
+    assert method_from({"lam": 0.1}, "method") == Consensus(lam=0.1)
+    assert method_from({"name": "naive", "lam": 0.1}, "method") == Consensus(lam=0.1, trust=Uniform())
+    assert method_from({"name": "feddyn"}, "method") == FedDyn()
+    table = {"name": "fedavg"}
+    method_from(table, "method")
+    assert table == {"name": "fedavg"}, "the table is not changed"
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (5, "method is 5; it must be a name, or a table with a name and options."),
+        ({"name": "fedprox", "alpha": 1.0}, "method: unknown setting 'alpha'. "),
+        ({"name": "fedsgd"}, "unknown method 'fedsgd'. "),
+    ],
+)
+def test_tables_that_are_no_method_are_refused(value, message):
+    with pytest.raises(ConsilienceError) as error:
+        method_from(value, "method")
+    assert str(error.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: FedProx(mu=-0.1), "mu is -0.1; it must be at least 0 (weight of the distance to the server's model)."),
+        (lambda: FedProx(mu=float("inf")), "mu is inf; it must be a finite number"),
+        (lambda: FedDyn(alpha=0.0), "alpha is 0.0; it must be above 0 (weight of the dynamic regulariser)."),
+        (lambda: FedDyn(alpha=float("nan")), "alpha is nan; it must be a finite number"),
+        (lambda: Scaffold(variates="both"), "variates is 'both'; it must be one of gradients, steps"),
+        (lambda: FedAvg(keep_optimizer="no"), "keep_optimizer is 'no'; it must be true or false"),
+    ],
+)
+def test_options_out_of_their_range_are_refused(make, message):
+    with pytest.raises(ConsilienceError) as error:
+        make()
+    assert str(error.value).startswith(message)
+
+
+def test_defaults_and_whole_numbers():
+    assert (FedProx().mu, FedDyn().alpha, Scaffold().variates) == (0.01, 0.1, "gradients")
+    assert not FedAvg().keep_optimizer
+    assert FedProx(mu=0).mu == 0.0 and isinstance(FedProx(mu=0).mu, float)
+
+
+def test_labels_and_titles():
+    names = {
+        type(method).__name__: (method.label, method.title) for method in EVERY if not isinstance(method, Consensus)
+    }
+    assert names == {
+        "Alone": ("alone", "alone"),
+        "FedAvg": ("fedavg", "FedAvg"),
+        "FedProx": ("fedprox", "FedProx"),
+        "Scaffold": ("scaffold", "SCAFFOLD"),
+        "FedDyn": ("feddyn", "FedDyn"),
+    }
+    for method in EVERY:
+        together = isinstance(method, Consensus)
+        assert method.uses_shared == together
+        if not together:
+            assert (method.warmup, method.wire) == (0, Wire())
+
+
+def test_another_package_brings_a_method_by_registering_it(monkeypatch):
+    monkeypatch.setattr(METHODS, "_found", dict(METHODS._all()))
+
+    @METHODS.add("fedmine")
+    @dataclass(frozen=True)
+    class FedMine(ServerMethod):
+        speed: float = 1.0
+
+    assert method_named("fedmine(speed=2.5)") == FedMine(speed=2.5)
+    assert method_table(FedMine()) == {"name": "fedmine", "keep_optimizer": False, "speed": 1.0}
+    assert method_from(method_table(FedMine(speed=3.0)), "method") == FedMine(speed=3.0)
+    assert FedMine().label == "fedmine"

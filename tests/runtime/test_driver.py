@@ -1,0 +1,222 @@
+"""The driver: any method's rounds, recorded, saved, told of, and taken up again."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from threadpoolctl import threadpool_info
+
+from consilience import (
+    Alone,
+    Consensus,
+    ConsilienceError,
+    FedAvg,
+    FedDyn,
+    FedProx,
+    InMemory,
+    Scaffold,
+    TorchAgent,
+    Uniform,
+    load_run,
+)
+from consilience.runtime import checkpoint
+from consilience.runtime.driver import run_rounds
+from consilience.runtime.history import Evaluation
+from consilience.runtime.run import Run
+from consilience.runtime.summary import AgentSummary, Summary, summarised, versions
+from tests.conftest import blobs
+from tests.methods.models import SIZES, classifiers, plain_network
+from tests.runtime.known import NAMES, SHARED, Known, Script, evaluation_of, summary_of
+
+METHODS = [
+    Alone(),
+    Consensus(warmup=1),
+    Consensus(warmup=1, schedule="static"),
+    Consensus(warmup=1, schedule="every-3"),
+    Consensus(warmup=1, trust=Uniform()),
+    Consensus(warmup=1, labels="majority", warmup_shared=True),
+    FedAvg(),
+    FedAvg(keep_optimizer=True),
+    FedProx(mu=0.1),
+    FedProx(mu=0.1, keep_optimizer=True),
+    Scaffold(),
+    Scaffold(variates="steps", keep_optimizer=True),
+    FedDyn(),
+    FedDyn(keep_optimizer=True),
+]
+
+
+def run_of(agents, method, rounds, shared, folder=None, **more) -> Run:
+    summary = Summary(method.label, method.title, "classification", rounds, method.warmup, len(shared))
+    return run_rounds(agents, shared, InMemory(tuple(SIZES)), method, summary, folder=folder, **more)
+
+
+def assert_same_checkpoint(one, two) -> None:
+    (number, arrays, _), (also, others, _) = checkpoint.read(one / "checkpoint"), checkpoint.read(two / "checkpoint")
+    assert number == also and arrays.keys() == others.keys()
+    for key in arrays.keys() - {"seconds"}:
+        np.testing.assert_array_equal(arrays[key], others[key], err_msg=key)
+        assert arrays[key].dtype == others[key].dtype
+
+
+@pytest.mark.parametrize("method", METHODS, ids=str)
+def test_a_resumed_run_ends_bit_identical(shared, tmp_path, method):
+    """Stopped after rounds 2 and 3, in any order of agents; with networks that have batch norm and dropout."""
+    expected = run_of(classifiers(), method, 5, shared, tmp_path / "whole")
+    for rounds in (2, 3):
+        run_of(classifiers(), method, rounds, shared, tmp_path / "parts")
+    result = run_of(classifiers()[::-1], method, 5, shared, tmp_path / "parts")
+    pd.testing.assert_frame_equal(expected.metrics, result.metrics, check_exact=True)
+    np.testing.assert_array_equal(expected.trust, result.trust)
+    np.testing.assert_array_equal(expected.trust_rounds, result.trust_rounds)
+    assert_same_checkpoint(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_networks_that_train_together_resume_bit_identical_too(shared, tmp_path):
+    def agents():
+        return [TorchAgent(plain_network(seed), *blobs(30, seed), name) for seed, name in enumerate(SIZES)]
+
+    expected = run_of(agents(), Consensus(warmup=1), 4, shared)
+    run_of(agents(), Consensus(warmup=1), 2, shared, tmp_path)
+    result = run_of(agents(), Consensus(warmup=1), 4, shared, tmp_path)
+    pd.testing.assert_frame_equal(expected.metrics, result.metrics, check_exact=True)
+
+
+@pytest.mark.parametrize(
+    ("method", "common", "own"),
+    [
+        (Alone(), 0, set()),
+        (Consensus(warmup=0), 0, {"trust"}),
+        (FedAvg(), 0, set()),
+        (FedDyn(), 6, {"0.weight", "0.bias", "1.weight", "1.bias", "4.weight", "4.bias"}),
+    ],
+    ids=lambda given: getattr(given, "label", None),
+)
+def test_a_checkpoint_holds_agents_history_and_what_the_method_keeps(shared, tmp_path, method, common, own):
+    run_of(classifiers(), method, 1, shared, tmp_path)
+    number, arrays, _ = checkpoint.read(tmp_path / "checkpoint")
+    assert number == 1
+    assert len(checkpoint.part(arrays, "common/")) == common
+    for name in SIZES:
+        assert checkpoint.part(arrays, f"own/{name}/").keys() == own
+        assert {"model.0.weight", "round"} < checkpoint.part(arrays, f"agent/{name}/").keys()
+    assert {"trust", "trust_rounds", "column.00.round"} < checkpoint.part(arrays, "history/").keys()
+    assert arrays["seconds"] >= 0
+
+
+@pytest.mark.parametrize(
+    ("first", "then"), [(Scaffold(), FedDyn()), (Consensus(), FedAvg()), (FedAvg(), Consensus()), (Alone(), FedAvg())]
+)
+def test_a_checkpoint_of_another_method_is_refused(shared, tmp_path, first, then):
+    """SCAFFOLD and FedDyn keep tensors of the same names, which mean something else."""
+    run_of(classifiers(), first, 1, shared, tmp_path)
+    with pytest.raises(ConsilienceError) as error:
+        run_of(classifiers(), then, 2, shared, tmp_path)
+    made, asked = type(first).__name__, type(then).__name__
+    assert str(error.value) == (
+        f"the checkpoint in {tmp_path} was made by {made}, not by {asked}. Resume with the same method, or start "
+        "again in another folder."
+    )
+
+
+def scripted(rounds, folder=None, names=NAMES, **more) -> Run:
+    agents = [Known(name) for name in names]
+    summary = summary_of("classification", rounds)
+    evaluation = evaluation_of("classification")
+    return run_rounds(agents, SHARED, InMemory(NAMES), Script(), summary, evaluation, folder=folder, **more)
+
+
+def test_rounds_are_told_in_order_and_after_they_are_saved(tmp_path):
+    told = []
+
+    def on_round(number, means):
+        told.append(number)
+        assert checkpoint.last_round(tmp_path / "checkpoint") == number
+        assert means["round"] == number
+
+    scripted(2, tmp_path, on_round=on_round)
+    scripted(3, tmp_path, on_round=on_round)
+    assert told == [1, 2, 3]
+
+
+def test_every_agent_that_has_trained_is_told_of():
+    told = []
+    scripted(2, on_trained=told.append)
+    assert told == ["a", "b", "c", "a", "b", "c"]
+
+
+def test_a_finished_run_is_in_its_folder_and_seconds_add_up(tmp_path):
+    first = scripted(1, tmp_path)
+    run = scripted(3, tmp_path)
+    loaded = load_run(tmp_path)
+    pd.testing.assert_frame_equal(loaded.metrics, run.metrics, check_exact=True)
+    np.testing.assert_array_equal(loaded.trust, run.trust)
+    np.testing.assert_array_equal(loaded.trust_rounds, run.trust_rounds)
+    assert loaded.summary == run.summary
+    assert run.summary.versions == versions()
+    _, arrays, _ = checkpoint.read(tmp_path / "checkpoint")
+    assert 0 <= first.summary.seconds <= float(arrays["seconds"]) + 1e-3 <= run.summary.seconds + 2e-3
+
+
+def test_without_a_folder_nothing_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    scripted(2)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_finished_run_is_not_run_again_but_recorded_as_it_was(tmp_path):
+    run = scripted(2, tmp_path)
+    again = scripted(2, tmp_path, on_round=lambda number, means: pytest.fail("there is nothing to do"))
+    pd.testing.assert_frame_equal(run.metrics, again.metrics, check_exact=True)
+
+
+def test_damaged_checkpoints_are_passed_over_with_a_warning(tmp_path):
+    whole = scripted(3)
+    scripted(2, tmp_path)
+    [last] = (tmp_path / "checkpoint").glob("round-00002*")
+    last.write_bytes(b"damaged")
+    with pytest.warns(UserWarning, match=rf"passed over damaged checkpoints: {last.name}; going on from round 1"):
+        run = scripted(3, tmp_path)
+    pd.testing.assert_frame_equal(run.metrics, whole.metrics, check_exact=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scripted(3, tmp_path)
+
+
+def test_other_agents_cannot_take_up_a_run(tmp_path):
+    scripted(1, tmp_path, names=("a", "b"))
+    with pytest.raises(ConsilienceError) as error:
+        scripted(2, tmp_path)
+    assert str(error.value) == f"the checkpoint in {tmp_path} knows no agent 'c'. Resume with the same agents."
+
+
+def test_agents_in_the_summary_are_in_the_order_of_the_roster():
+    agents = [Known(name) for name in "cab"]
+    summary = Summary("script", "script", "classification", 1, 1, 9, agents=summarised(agents))
+    run = run_rounds(agents, SHARED, InMemory(NAMES), Script(), summary)
+    assert run.names == ["a", "b", "c"]
+    assert run.summary.agents[0] == AgentSummary("a", "known", 5, False, None, [5, 0, 0])
+    assert run.metrics["agent"].tolist() == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_numerical_libraries_use_so_many_threads_and_are_left_as_they_were(threads):
+    seen = []
+
+    class Counting(Evaluation):
+        def scores(self, agent, on_shared):
+            seen.append(torch.get_num_threads())
+            seen.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
+            return super().scores(agent, on_shared)
+
+    before = torch.get_num_threads()
+    run_rounds(
+        [Known("a")], SHARED, InMemory(("a",)), Script(), summary_of("classification", 1), Counting(), threads=threads
+    )
+    assert set(seen) == {threads}
+    assert torch.get_num_threads() == before
+    with pytest.raises(ConsilienceError):
+        run_rounds([Known("a")], SHARED, InMemory(NAMES), FedAvg(), summary_of("classification", 1), threads=7)
+    assert torch.get_num_threads() == before

@@ -1,0 +1,34 @@
+"""A run in one process, and its exchange."""
+
+import numpy as np
+import pytest
+
+from consilience import InMemory, Wire
+from consilience.runtime.group import OneProcess
+
+ARRAYS = {"a": np.arange(6.0).reshape(2, 3), "b": np.ones((2, 3))}
+
+
+def test_a_single_process_sees_everything_and_changes_nothing():
+    group = OneProcess()
+    assert group.first
+    assert group.to_first(ARRAYS) is ARRAYS
+    assert group.from_first(ARRAYS) is ARRAYS
+    done, scores = object(), {"a": {"accuracy_target": 0.5}}
+    assert group.whole(done, scores) == (done, scores)
+
+
+@pytest.mark.parametrize(("wire", "each"), [(None, 24), (Wire("float16"), 12), (Wire("top-k", 1), 6)])
+def test_everyone_hears_everyone_and_bytes_are_counted_for_every_peer(wire, each):
+    """Three agents, of which two live here: each sends to two peers."""
+    answer = InMemory(("a", "b", "c"), wire).gather(1, ARRAYS)
+    assert answer.predictions == ARRAYS and answer.predictions is not ARRAYS
+    assert answer.sent == {"a": 2 * each, "b": 2 * each}
+    assert answer.number == 0
+
+
+def test_arrays_are_shared_in_the_order_of_the_roster():
+    exchange = InMemory(("c", "b", "a"))
+    assert list(exchange.share({"a": {}, "b": {}})) == ["b", "a"]
+    weights = {"w": np.ones(2)}
+    assert exchange.share({"a": weights})["a"] is weights
