@@ -127,7 +127,7 @@ def heart_disease(data_dir: str | Path | None = None) -> tuple[Array, Array, Arr
         raise ConsilienceError(
             f"the {HEART} data were looked for {looked}. Put {', '.join(files)} of "
             f"https://archive.ics.uci.edu/dataset/45/heart+disease into a folder {HEART}, "
-            "and name the folder around it with --data-dir or in the environment variable CONSILIENCE_DATA."
+            "and name the folder around it in the environment variable CONSILIENCE_DATA."
         )
     missing = [column for column in [*_COLUMNS, "hospital"] if column not in table]
     if missing:
@@ -147,8 +147,8 @@ def _local_folder(name: str, source: Source, data_dir: str | Path) -> Path:
             return candidate
     raise ConsilienceError(
         f"{name} was looked for in {' and '.join(map(str, candidates))}, but there is no such folder: "
-        f"copy https://huggingface.co/datasets/{source.hub} there, or, to download it, name no folder with --data-dir "
-        "or in CONSILIENCE_DATA."
+        f"copy https://huggingface.co/datasets/{source.hub} there, or, to download it, name no folder for data "
+        "(CONSILIENCE_DATA)."
     )
 
 
@@ -221,7 +221,7 @@ def _rows(library: Any, source: Source, folder: Path | None, scratch: Path) -> A
             f"Copy {address} there again."
             if folder
             else f"Without a network, copy {address} into a folder {source.folders[0]} and name the folder around it "
-            "with --data-dir or in the environment variable CONSILIENCE_DATA."
+            "in the environment variable CONSILIENCE_DATA."
         )
         raise ConsilienceError(f"cannot read {place} ({reason}). {advice}") from error
     missing = [c for c in (source.image, source.label, source.group) if c and c not in rows.column_names]
