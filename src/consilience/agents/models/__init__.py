@@ -7,6 +7,7 @@ from an `Order`, for agents of another kind.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from consilience.agents.protocol import Agent
@@ -59,6 +60,7 @@ def network(name: str, cost: Cost = UNKNOWN_COST) -> Callable[[F], F]:
 
     def register(make: F) -> F:
         def build(order: Order) -> Agent:
+            _number(name, order, takes=False, needs=False)
             return network_agent(make, order)
 
         MODELS.add(name)(build)
@@ -75,10 +77,10 @@ def estimator(name: str, cost: Cost = UNKNOWN_COST) -> Callable[[F], F]:
         def build(order: Order) -> Agent:
             from consilience.agents.sklearn_agent import SklearnAgent
 
-            number = order.model.removeprefix(name).removeprefix("-")
-            made = make(int(number)) if number else make()
+            wanted = signature(make).parameters.values()
+            number = _number(name, order, bool(wanted), any(one.default is one.empty for one in wanted))
             return SklearnAgent(
-                made,
+                make() if number is None else make(number),
                 order.x,
                 order.y,
                 order.name,
@@ -124,15 +126,21 @@ def network_agent(make: "Callable[[tuple[int, ...], int], nn.Module]", order: Or
 
 def build_agent(order: Order) -> Agent:
     """The agent that an order asks for."""
+    known = MODELS.names()
     head, _, number = order.model.rpartition("-")
-    name = head if number.isdecimal() and head in MODELS.names() else order.model
-    try:
-        agent: Agent = MODELS.find(name)(order)
-    except TypeError:
-        if name == order.model or name not in COSTS:
-            raise
-        raise ConsilienceError(f"the model {name!r} takes no number; {order.model!r} is not known.") from None
+    name = head if order.model not in known and head in known and number.isdecimal() else order.model
+    agent: Agent = MODELS.find(name)(order)
     return agent
+
+
+def _number(name: str, order: Order, takes: bool, needs: bool) -> int | None:
+    """The 4 of NAME-4, if there is one; an error where the model `takes` none, or `needs` one."""
+    number = order.model.removeprefix(name).removeprefix("-")
+    if number and not takes:
+        raise ConsilienceError(f"the model {name!r} takes no number; {order.model!r} is not known.")
+    if needs and not number:
+        raise ConsilienceError(f"the model {name!r} needs a number, such as {name}-4.")
+    return int(number) if number else None
 
 
 def cost_of(model: str) -> Cost:
