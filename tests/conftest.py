@@ -37,12 +37,14 @@ def data_dir() -> Path:
 
 @pytest.fixture
 def one_thread() -> Iterator[None]:
-    """Torch with one thread, as in a run; several make small models slower."""
+    """Torch and BLAS with one thread, as in a run; several make small models slower."""
     import torch
+    from threadpoolctl import threadpool_limits
 
     before = torch.get_num_threads()
     torch.set_num_threads(1)
-    yield
+    with threadpool_limits(1):
+        yield
     torch.set_num_threads(before)
 
 

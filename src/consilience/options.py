@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from difflib import get_close_matches
 from math import isfinite
+from numbers import Integral, Real
 from re import fullmatch
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from consilience.errors import ConsilienceError
 
@@ -56,30 +57,42 @@ class Options:
 
 
 def check_options(options: Any) -> None:
-    """Refuses values of a wrong type or outside their range; whole numbers become floats."""
+    """Refuses values of a wrong type or outside their range.
+
+    Numbers of other types, such as NumPy's, become Python's, whole numbers become floats where floats are wanted, and
+    lists become tuples.
+    """
     for one in fields(options):
-        value = getattr(options, one.name)
-        if one.type is float and type(value) is int:
-            value = float(value)
-            object.__setattr__(options, one.name, value)
+        kind = _type(type(options), one)
+        value = _plain(kind, getattr(options, one.name))
+        object.__setattr__(options, one.name, value)
         if "meaning" in one.metadata:
-            problem = _problem(one, value)
+            problem = _problem(kind, one.metadata, value)
             if problem:
                 raise ConsilienceError(f"{one.name} is {value!r}; it must {problem} ({one.metadata['meaning']}).")
 
 
-def _problem(one: "Field[Any]", value: Any) -> str:
+def _plain(kind: Any, value: Any) -> Any:
+    """`value` as an instance of `kind`, if it stands for one; otherwise as it is."""
+    if get_origin(kind) is tuple and isinstance(value, list | tuple):
+        return tuple(_plain(get_args(kind)[0], item) for item in value)
+    if type(value) is kind or isinstance(value, bool):
+        return value
+    if kind is int and isinstance(value, Integral):
+        return int(value)
+    return float(value) if kind is float and isinstance(value, Real) else value
+
+
+def _problem(kind: Any, facts: Any, value: Any) -> str:
     """What an option must be and is not; empty if all is well."""
-    facts = one.metadata
-    wanted = one.type if isinstance(one.type, type) and get_origin(one.type) is None else None
-    if wanted in (int, float, str, bool) and type(value) is not wanted:
-        return f"be {_NAMES[wanted]}"
-    if wanted is not None and is_dataclass(wanted) and not isinstance(value, wanted):
-        return f"be a {wanted.__name__}"
-    if get_origin(one.type) is tuple:
-        kind = get_args(one.type)[0]
-        if not isinstance(value, tuple) or not all(type(item) is kind for item in value):
-            return f"be a list of {_NAMES.get(kind, 'a table').split()[-1]}s"
+    if kind in _NAMES and type(value) is not kind:
+        return f"be {_NAMES[kind]}"
+    if isinstance(kind, type) and is_dataclass(kind) and not isinstance(value, kind):
+        return f"be a {kind.__name__}"
+    if get_origin(kind) is tuple:
+        item = get_args(kind)[0]
+        if not isinstance(value, tuple) or not all(type(part) is item for part in value):
+            return f"be a list of {_NAMES.get(item, 'a table').split()[-1]}s"
         return "" if len(value) >= (facts["at_least"] or 0) else f"hold at least {facts['at_least']:g}"
     if facts["one_of"] and value not in facts["one_of"]:
         return f"be one of {', '.join(facts['one_of'])}"
@@ -98,6 +111,17 @@ def _problem(one: "Field[Any]", value: Any) -> str:
     return ""
 
 
+def _type(kind: type, one: "Field[Any]") -> Any:
+    """The type of a field, also where annotations are not evaluated (`from __future__ import annotations`)."""
+    if not isinstance(one.type, str):
+        return one.type
+    alone = type(kind.__name__, (), {"__annotations__": {one.name: one.type}, "__module__": kind.__module__})
+    try:
+        return get_type_hints(alone)[one.name]
+    except NameError:  # imported for type checkers alone
+        return Any
+
+
 _NAMES = {int: "a whole number", float: "a number", str: "a word", bool: "true or false"}
 
 
@@ -105,20 +129,21 @@ def from_table(kind: type[T], table: Any, where: str) -> T:
     """An options dataclass from a TOML table; an unknown key or an impossible value is an error that says where."""
     if not isinstance(table, dict):
         raise ConsilienceError(f"{where} is {table!r}; it must be a table with {', '.join(_known(kind))}.")
+    here = f"{where}: " if where else ""
     known = {one.name: one for one in fields(kind)}  # type: ignore[arg-type]
     values = {}
     for key, value in table.items():
         if key not in known:
             there_are = f"{hint(key, known)}Known: {', '.join(known)}." if known else "There are none here."
-            raise ConsilienceError(f"{where}: unknown setting {key!r}. {there_are}")
-        values[key] = _value(known[key], value, f"{where}.{key}" if where else key)
+            raise ConsilienceError(f"{here}unknown setting {key!r}. {there_are}")
+        values[key] = _value(kind, known[key], value, f"{where}.{key}" if where else key)
     missing = [name for name, one in known.items() if name not in values and not _has_default(one)]
     if missing:
-        raise ConsilienceError(f"{where}: {missing[0]!r} is missing. The entries are {', '.join(known)}.")
+        raise ConsilienceError(f"{here}{missing[0]!r} is missing. The entries are {', '.join(known)}.")
     try:
         return kind(**values)
     except ConsilienceError as error:
-        raise ConsilienceError(f"{where}: {error}" if where else str(error)) from None
+        raise ConsilienceError(f"{here}{error}") from None
 
 
 def to_table(options: Any) -> dict[str, Any]:
@@ -184,18 +209,18 @@ def _has_default(one: "Field[Any]") -> bool:
     return one.default is not MISSING or one.default_factory is not MISSING
 
 
-def _value(one: "Field[Any]", value: Any, where: str) -> Any:
-    named = one.metadata.get("named")
+def _value(owner: type, one: "Field[Any]", value: Any, where: str) -> Any:
+    named, kind = one.metadata.get("named"), _type(owner, one)
     if named is not None:
         return _named(named, value, where)
-    if isinstance(one.type, type) and is_dataclass(one.type):
-        return from_table(one.type, value, where)
-    if get_origin(one.type) is tuple:
+    if isinstance(kind, type) and is_dataclass(kind):
+        return from_table(kind, value, where)
+    if get_origin(kind) is tuple:
         items = value if isinstance(value, list | tuple) else (value,)
-        kind = get_args(one.type)[0]
-        tables = isinstance(kind, type) and is_dataclass(kind)
-        return tuple(from_table(kind, item, where) for item in items) if tables else tuple(items)
-    if get_origin(one.type) is dict and not isinstance(value, dict):
+        item = get_args(kind)[0]
+        tables = isinstance(item, type) and is_dataclass(item)
+        return tuple(from_table(item, part, where) for part in items) if tables else tuple(items)
+    if get_origin(kind) is dict and not isinstance(value, dict):
         raise ConsilienceError(f"{where} is {value!r}; it must be a table.")
     return value
 

@@ -66,10 +66,26 @@ class Registry:
 
     def _all(self) -> dict[str, Any]:
         if not self._complete:
-            self._complete = True
-            home = importlib.import_module(self.package)
-            for module in pkgutil.iter_modules(getattr(home, "__path__", [])):
-                importlib.import_module(f"{self.package}.{module.name}")
-            for point in entry_points(group=self.group):
-                self._found.setdefault(point.name, point.load())
+            self._complete = True  # a module may ask for names while it is imported
+            try:
+                self._discover()
+            except BaseException:
+                self._complete = False
+                raise
         return self._found
+
+    def _discover(self) -> None:
+        """Imports the package's own modules, then what other packages bring; own names come first."""
+        home = importlib.import_module(self.package)
+        for module in pkgutil.iter_modules(getattr(home, "__path__", [])):
+            importlib.import_module(f"{self.package}.{module.name}")
+        for point in entry_points(group=self.group):
+            if point.name in self._found:
+                continue
+            try:
+                self._found[point.name] = point.load()
+            except Exception as error:
+                raise ConsilienceError(
+                    f"the {self.kind} {point.name!r}, which an installed package brings ({point.value}), cannot be "
+                    f"loaded: {error}. Mend that package, or uninstall it."
+                ) from error

@@ -40,33 +40,35 @@ def dump(tables: dict[str, Any], meanings: dict[str, str] | None = None) -> str:
     seed = 0  # of everything random
     <BLANKLINE>
     """
-    return "\n".join(_lines(tables, meanings or {}, "")) + "\n"
+    return "\n".join(_lines(tables, meanings or {}, ())) + "\n"
 
 
-def _lines(table: dict[str, Any], meanings: dict[str, str], path: str) -> list[str]:
-    """Values first, then tables, then lists of tables."""
+def _lines(table: dict[str, Any], meanings: dict[str, str], path: tuple[str, ...]) -> list[str]:
+    """Values first, then tables and lists of tables."""
     lines, later = [], []
     for key, value in table.items():
-        name = f"{path}{key}"
-        rows = value if isinstance(value, list) and value and isinstance(value[0], dict) else []
+        here = (*path, key)
         if isinstance(value, dict):
-            later += ["", f"[{_header(name)}]", *_lines(value, meanings, f"{name}.")]
-        elif rows:
-            later += [line for row in rows for line in ["", f"[[{_header(name)}]]", *_lines(row, meanings, f"{name}.")]]
+            later += ["", f"[{_dotted(here)}]", *_lines(value, meanings, here)]
+        elif isinstance(value, list | tuple) and value and all(isinstance(row, dict) for row in value):
+            later += [line for row in value for line in ["", f"[[{_dotted(here)}]]", *_lines(row, meanings, here)]]
         else:
-            meaning = f"  # {meanings[name]}" if name in meanings else ""
-            lines.append(f"{_header(key)} = {_text(value)}{meaning}")
+            meaning = meanings.get(".".join(here), "")
+            lines.append(f"{_dotted((key,))} = {_text(value)}" + (f"  # {meaning}" if meaning else ""))
     return [*lines, *(later if lines or path else later[1:])]
 
 
-def _header(path: str) -> str:
-    return ".".join(tomli_w.dumps({part: 0}).rpartition(" = ")[0] for part in path.split("."))
+def _dotted(path: tuple[str, ...]) -> str:
+    """A key, each part in quotes where it needs them."""
+    return ".".join(tomli_w.dumps({part: 0}).rpartition(" = ")[0] for part in path)
 
 
 def _text(value: Any) -> str:
-    """One value; lists stay on their line."""
+    """One value; lists and tables within them stay on their line."""
     if isinstance(value, list | tuple):
         return f"[{', '.join(_text(item) for item in value)}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_dotted((key,))} = {_text(item)}' for key, item in value.items())}}}"
     return tomli_w.dumps({"x": value}).removeprefix("x = ").rstrip("\n")
 
 
@@ -78,6 +80,6 @@ def value(text: str) -> Any:
     """
     try:
         found: Any = tomllib.loads(f"value = {text}")["value"]
-    except ValueError:
+    except (ValueError, RecursionError):
         return text.strip()
     return found

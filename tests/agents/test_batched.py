@@ -112,21 +112,36 @@ def test_a_restored_batch_goes_on_bit_for_bit(shared):
         assert all(np.array_equal(value, two.state()[key]) for key, value in one.state().items())
 
 
-def test_regression_in_a_batch(shared):
+@pytest.mark.parametrize("task", ["regression", "multilabel"])
+def test_other_tasks_in_a_batch_equal_the_agents_one_by_one(shared, task):
+    def labels_of(x):
+        return x[:, :CLASSES] * 2 if task == "regression" else x[:, :CLASSES] > 0
+
     def agents(batched):
         return [
-            TorchAgent(network(seed), x, x[:, :CLASSES] * 2, name, task="regression", epochs=2, batched=batched)
-            for seed, name in enumerate("ab")
-            for x in [blobs(40 + seed, seed)[0]]
+            TorchAgent(network(seed), x, labels_of(x), name, task=task, epochs=2, batch=16, batched=batched)
+            for seed, name in enumerate("abc")
+            for x in [blobs(40 + 9 * seed, seed)[0]]
         ]
 
     together, alone = agents(True), agents(False)
-    labels = {name: np.ones((len(shared), CLASSES), np.float32) for name in "ab"}
-    for _ in range(2):
-        mine, theirs = train_all(together, shared, labels, 1.0), train_all(alone, shared, labels, 1.0)
+    assert units(together) == [["a", "b", "c"]]
+    draw = np.random.default_rng(0)
+    labels = {name: draw.random((len(shared), CLASSES), np.float32) for name in "abc"}
+    for psi in ({}, labels, labels):
+        mine, theirs = train_all(together, shared, psi, 1.0), train_all(alone, shared, psi, 1.0)
     for one, two in zip(together, alone, strict=True):
         close(one, two, atol=1e-4)
+        np.testing.assert_allclose(one.predict(shared), two.predict(shared), atol=1e-4)
+        assert mine[one.name].local == pytest.approx(theirs[one.name].local, rel=1e-4)
         assert mine[one.name].disagreement == pytest.approx(theirs[one.name].disagreement, rel=1e-4)
+
+
+def test_tasks_train_in_batches_of_their_own():
+    x, y = blobs(30, 0)
+    classes = TorchAgent(network(0), x, y, "classes")
+    values = TorchAgent(network(0), x, x[:, :CLASSES], "values", task="regression")
+    assert units([classes, values]) == [["classes"], ["values"]]
 
 
 def test_only_plain_small_networks_with_our_adam_train_together():

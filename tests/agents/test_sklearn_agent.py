@@ -141,6 +141,78 @@ def test_regressors_learn_values(estimator):
     assert agent.predict(shared).mean() < before.mean() - 0.5
 
 
+def flags_of(x, y):
+    return np.stack([y == 0, x[:, 0] > 0], axis=1).astype(int)
+
+
+def test_weighted_rows_are_the_local_objective_of_every_label():
+    """As for one class of several: the gradient of L + lam dist is zero for each label."""
+    x, y = blobs(60, seed=1)
+    shared, lam, flags = blobs(40, seed=2)[0], 0.5, flags_of(x, y)
+    psi = np.random.default_rng(5).uniform(0.05, 0.95, (40, 2)).astype(np.float32)
+    agent = SklearnAgent(LogisticRegression(C=1e6, tol=1e-10, max_iter=10000), x, flags, "a")
+    losses = agent.train(shared, psi, lam)
+    own, star = agent.predict(x).astype(float), agent.predict(shared).astype(float)
+    gradient = x.T @ (own - flags) / len(x) + lam * shared.T @ (star - psi) / len(shared)
+    assert np.abs(gradient).max() < 1e-3
+    assert np.abs(x.T @ (own - flags) / len(x)).max() > 1e-2
+    assert agent.task.name == "multilabel"
+    assert agent.class_counts == flags.sum(axis=0).tolist()
+    slow = -(psi * np.log(star) + (1 - psi) * np.log(1 - star)).mean()
+    assert losses.disagreement == pytest.approx(slow, rel=1e-4)
+
+
+def test_drawn_labels_follow_the_pseudo_labels_of_every_label():
+    """Without sample weights each label's estimator gets round(lam n) shared rows, with labels by their probability."""
+    fits = []
+
+    class Recording(KNeighborsClassifier):
+        def fit(self, x, y):
+            fits.append((x, y))
+            return super().fit(x, y)
+
+    x, y = blobs(4000, seed=1)
+    shared = blobs(50, seed=2)[0]
+    psi = np.tile(np.array([0.2, 0.7], np.float32), (50, 1))
+    agent = SklearnAgent(Recording(1), x, flags_of(x, y), "a")
+    agent.train(shared, psi, 0.5)
+    assert len(fits) == 2
+    for label, (rows, answers) in enumerate(fits):
+        np.testing.assert_array_equal(rows[:4000], x)
+        np.testing.assert_array_equal(answers[:4000], flags_of(x, y)[:, label])
+        assert len(rows) == 6000
+        drawn = {tuple(row) for row in rows[4000:]}
+        assert drawn == {tuple(row) for row in shared}
+        assert answers[4000:].mean() == pytest.approx(psi[0, label], abs=0.04)
+
+
+@pytest.mark.parametrize("estimator", [LogisticRegression(), KNeighborsClassifier(3), RandomForestClassifier(5)])
+def test_several_labels_resume_bit_for_bit_and_a_label_that_nobody_has_is_never_predicted(estimator, shared):
+    x, y = blobs(40, seed=1)
+    flags = np.column_stack([flags_of(x, y), np.zeros(40, int)])
+    agent = SklearnAgent(estimator, x, flags, "a")
+    agent.train(shared, None, 0.0)
+    alone = agent.predict(shared)
+    assert alone.shape == (len(shared), 3)
+    assert not alone[:, 2].any()
+    agent.train(shared, np.random.default_rng(5).random((len(shared), 3), np.float32), 0.5)
+    together = agent.predict(shared)
+    assert ((together >= 0) & (together <= 1)).all()
+    assert together[:, 2].any()
+    again = SklearnAgent(estimator, x, flags, "a")
+    again.restore(agent.state(), shared)
+    np.testing.assert_array_equal(again.predict(shared), together)
+
+
+def test_the_task_follows_from_the_estimator_and_its_labels_or_is_given():
+    x, y = blobs(20, seed=1)
+    assert SklearnAgent(LogisticRegression(), x, y).task.name == "classification"
+    assert SklearnAgent(LogisticRegression(), x, flags_of(x, y)).task.name == "multilabel"
+    assert SklearnAgent(LinearRegression(), x, flags_of(x, y)).task.name == "regression"
+    with pytest.raises(ConsilienceError, match="labels must be class numbers"):
+        SklearnAgent(LogisticRegression(), x, flags_of(x, y), task="classification")
+
+
 def test_images_are_flattened(shared):
     x, y = np.random.default_rng(0).random((20, 1, 4, 4)).astype(np.float32), np.arange(20) % 2
     agent = SklearnAgent(LogisticRegression(), x, y, "a")

@@ -57,6 +57,33 @@ def test_regression_uses_the_squared_distance(shared):
     assert losses.disagreement == pytest.approx(float(np.square(agent.predict(shared) - 3).mean()), rel=1e-5)
 
 
+def test_several_labels_use_the_binary_cross_entropy(shared):
+    """One round against a plain loop; rows of labels and of pseudo-labels need not sum to one."""
+    x, y = blobs(50, seed=1)
+    flags = np.stack([y == 0, y > 0, x[:, 0] > 0], axis=1)
+    psi, lam = np.random.default_rng(5).random((len(shared), CLASSES), np.float32), 0.7
+    agent = TorchAgent(network(), x, flags, "a", task="multilabel", epochs=2, lr=5e-3)
+    losses = agent.train(shared, psi, lam)
+
+    model, total = network(), 0.0
+    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
+    for _ in range(2):
+        optimizer.zero_grad()
+        own, star = model(torch.from_numpy(x)).sigmoid(), model(torch.from_numpy(shared)).sigmoid()
+        target, labels = torch.from_numpy(flags.astype(np.float32)), torch.from_numpy(psi)
+        local = -(target * own.log() + (1 - target) * (1 - own).log()).mean()
+        disagreement = -(labels * star.log() + (1 - labels) * (1 - star).log()).mean()
+        (local + lam * disagreement).backward()
+        optimizer.step()
+        total += local.item() / 2
+    for mine, plain in zip(agent.model.parameters(), model.parameters(), strict=True):
+        torch.testing.assert_close(mine, plain, rtol=1e-3, atol=1e-5)
+    assert losses.local == pytest.approx(total, rel=1e-4)
+    assert agent.class_counts == flags.sum(axis=0).tolist()
+    with torch.no_grad():
+        np.testing.assert_allclose(agent.predict(shared), agent.model(torch.from_numpy(shared)).sigmoid(), atol=1e-6)
+
+
 def test_predictions_are_probabilities_in_evaluation_mode(shared):
     x, y = blobs(50, seed=1)
     agent = TorchAgent(network(dropout=0.5, norm=True), x, y, "a")
@@ -174,6 +201,29 @@ def test_a_single_class_is_enough_to_train(shared):
 def test_bad_input_is_refused_with_advice(model, x, y, says):
     with pytest.raises(ConsilienceError, match=says):
         TorchAgent(model, x, y, "a")
+
+
+@pytest.mark.parametrize(("task", "columns"), [("multilabel", 2), ("regression", 1), ("regression", 4)])
+def test_a_model_with_more_or_fewer_outputs_than_values_is_refused(task, columns):
+    """Too few would be an error of torch, or a silent repetition of values."""
+    with pytest.raises(ConsilienceError, match=rf"agent 'a': the labels need {columns} outputs but the model has 3"):
+        TorchAgent(nn.Linear(6, 3), np.zeros((4, 6), np.float32), np.zeros((4, columns)), "a", task=task)
+
+
+def test_more_classes_than_the_labels_show_are_fine():
+    agent = TorchAgent(nn.Linear(6, 3), np.zeros((4, 6), np.float32), np.zeros(4, int), "a")
+    assert agent.outputs == 3
+
+
+def test_noise_is_the_error_on_the_own_values(shared):
+    x, _ = blobs(30, seed=1)
+    y = x[:, :1] * 2
+    agent = TorchAgent(nn.Linear(FEATURES, 1), x, y, "a", task="regression", epochs=1)
+    agent.train(shared, None, 0.0)
+    assert agent.noise == pytest.approx(float(np.sqrt(np.square(agent.predict(x) - y).mean())), rel=1e-5)
+    classifier = TorchAgent(network(), *blobs(30, seed=1), "a", epochs=1)
+    classifier.train(shared, None, 0.0)
+    assert classifier.noise == 1.0
 
 
 def test_divergence_is_reported(shared):

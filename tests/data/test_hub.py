@@ -5,6 +5,7 @@ import io
 import shutil
 import socket
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,12 +14,19 @@ import pytest
 
 from consilience import ConsilienceError
 from consilience.data import hub
-from consilience.data.datasets import load
+from consilience.data.datasets import Dataset, Request
+from consilience.data.datasets import load as load_request
 
 needs_datasets = pytest.mark.skipif(
     importlib.util.find_spec("datasets") is None, reason="datasets is not installed (consilience[vision])"
 )
 CENTRES = ("bcn", "vidir_molemax", "vidir_modern", "rosendahl", "msk4", "vienna_dias")
+
+
+def load(name: str, data_dir: Path | None = None, **request: int) -> Dataset:
+    found = load_request(name, Request(data_dir, **request))
+    assert isinstance(found, Dataset)
+    return found
 
 
 @pytest.fixture(autouse=True)
@@ -214,12 +222,3 @@ def test_a_cache_that_cannot_be_written(few, monkeypatch, tmp_path):
     monkeypatch.setenv("CONSILIENCE_CACHE", str(tmp_path / "file" / "below"))
     with pytest.raises(ConsilienceError, match="CONSILIENCE_CACHE"):
         load("cifar10", few)
-
-
-def test_only_images_have_a_side():
-    with pytest.raises(ConsilienceError, match="digits comes in one size"):
-        load("digits", side=16)
-
-
-def test_a_limit_for_the_datasets_inside_scikit_learn():
-    assert np.bincount(load("digits", limit=5).y).tolist() == [5] * 10

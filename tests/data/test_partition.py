@@ -1,4 +1,4 @@
-"""Parts by hospital, the first of each class, and shared data with even classes."""
+"""How samples fall among agents: lists of their numbers."""
 
 from itertools import product
 
@@ -8,14 +8,98 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consilience import ConsilienceError
-from consilience.data.datasets import Dataset
-from consilience.data.partition import balanced_quotas, dirichlet, first_of_each, natural
-from consilience.data.scenario import split
+from consilience.data.partition import balanced_quotas, dirichlet, first_of_each, iid, natural, place_in_class
 
 
-def test_natural_parts_are_the_hospitals():
-    groups = np.array([2, 0, 2, 1, 0])
-    assert [part.tolist() for part in natural(groups)] == [[1, 4], [3], [0, 2]]
+def test_natural_parts_are_the_hospitals_even_those_without_samples():
+    groups = np.array([2, 0, 2, 3, 0])
+    assert [part.tolist() for part in natural(groups, 4)] == [[1, 4], [], [0, 2], [3]]
+
+
+def slow_dirichlet(y, agents, alpha, draw):
+    """One draw of the authors' code: class by class, and nothing more for those who hold n/N."""
+    parts = [[] for _ in range(agents)]
+    for label in sorted(set(y.tolist())):
+        members = draw.permutation([i for i in range(len(y)) if y[i] == label]).tolist()
+        share = draw.dirichlet([alpha] * agents).tolist()
+        share = [s if len(part) < len(y) / agents else 0.0 for s, part in zip(share, parts, strict=True)]
+        ends, total = [], 0.0
+        for s in share[:-1]:
+            total += s / sum(share)
+            ends.append(int(total * len(members)))
+        for part, start, end in zip(parts, [0, *ends], [*ends, len(members)], strict=True):
+            part += members[start:end]
+    return [sorted(part) for part in parts]
+
+
+@pytest.mark.parametrize(("agents", "alpha"), [(3, 1.0), (5, 0.3), (4, 100.0)])
+def test_dirichlet_is_the_split_of_the_authors_code(agents, alpha):
+    y = np.random.default_rng(1).integers(6, size=300)
+    parts = dirichlet(y, agents, alpha, np.random.default_rng(0))
+    assert [part.tolist() for part in parts] == slow_dirichlet(y, agents, alpha, np.random.default_rng(0))
+
+
+def test_dirichlet_draws_again_until_everyone_has_enough():
+    """With the first draw one agent would have fewer."""
+    y = np.arange(300) % 5
+    first = min(len(part) for part in dirichlet(y, 6, 0.3, np.random.default_rng(0)))
+    again = dirichlet(y, 6, 0.3, np.random.default_rng(0), smallest=first + 5)
+    assert min(len(part) for part in again) >= first + 5
+    assert sorted(np.concatenate(again)) == list(range(300))
+    same = dirichlet(y, 6, 0.3, np.random.default_rng(0), smallest=first)
+    assert min(len(part) for part in same) == first
+
+
+def test_everyone_can_have_exactly_the_smallest_number():
+    """As many as there are is not too many."""
+    parts = dirichlet(np.arange(12) % 3, 2, 1e4, np.random.default_rng(0), smallest=6)
+    assert [len(part) for part in parts] == [6, 6]
+
+
+def test_a_class_goes_to_those_with_room_where_a_tiny_alpha_leaves_them_nothing():
+    """Proportions of Dirichlet(1e-4) are all nil but one; that one may have no room."""
+    y = np.repeat([0, 1, 2], [40, 10, 10])
+    for seed in range(50):
+        parts = dirichlet(y, 2, 1e-4, np.random.default_rng(seed), smallest=0)
+        assert sorted(np.concatenate(parts)) == list(range(60))
+        assert sorted(len(part) for part in parts) == [20, 40]
+
+
+def test_small_alpha_gives_uneven_classes():
+    y = np.arange(3000) % 10
+
+    def unevenness(alpha: float) -> float:
+        parts = dirichlet(y, 10, alpha, np.random.default_rng(0))
+        assert sorted(np.concatenate(parts)) == list(range(3000))
+        counts = np.array([np.bincount(y[part], minlength=10) for part in parts])
+        return float((counts / counts.sum(axis=1, keepdims=True)).std())
+
+    assert unevenness(0.1) > 2 * unevenness(1.0) > 2 * unevenness(100.0)
+
+
+def test_dirichlet_gives_no_more_to_those_who_have_enough():
+    """Without the limit, ten agents and alpha 0.1 regularly leave one with over three times its share."""
+    y = np.arange(2000) % 10
+    for seed in range(20):
+        sizes = [len(part) for part in dirichlet(y, 10, 0.1, np.random.default_rng(seed))]
+        assert max(sizes) <= 200 + 200
+
+
+def test_a_split_that_starves_an_agent_is_refused():
+    with pytest.raises(
+        ConsilienceError, match=r"no Dirichlet\(0.01\) split of 100 samples gave each of 10 .*Raise alpha"
+    ):
+        dirichlet(np.arange(100) % 2, 10, 0.01, np.random.default_rng(0), smallest=8)
+    with pytest.raises(ConsilienceError, match=r"100 samples cannot give 10 agents at least 11 each"):
+        dirichlet(np.arange(100) % 2, 10, 1.0, np.random.default_rng(0), smallest=11)
+
+
+def test_iid_parts_are_equal_and_random():
+    parts = iid(np.zeros(102), 5, np.random.default_rng(0))
+    assert [len(part) for part in parts] == [21, 21, 20, 20, 20]
+    assert sorted(np.concatenate(parts)) == list(range(102))
+    assert all(part.tolist() == sorted(part) for part in parts)
+    assert all(part.min() < 20 and part.max() > 80 for part in parts)
 
 
 def test_first_of_each_class_within_each_hospital():
@@ -23,6 +107,11 @@ def test_first_of_each_class_within_each_hospital():
     groups = np.array([0, 0, 0, 0, 1, 1, 1])
     assert first_of_each(np.stack([y, groups]), 2).tolist() == [0, 1, 3, 4, 5, 6]
     assert first_of_each(y, 99).tolist() == list(range(7))
+
+
+@given(st.lists(st.sampled_from([7, 5, -1]), min_size=1, max_size=20))
+def test_the_place_of_a_sample_is_how_many_of_its_class_come_before_it(y):
+    assert place_in_class(np.array(y)).tolist() == [y[:number].count(label) for number, label in enumerate(y)]
 
 
 def best_by_trying_all(counts: np.ndarray, each: int) -> int:
@@ -54,52 +143,6 @@ def test_a_chain_of_agents_is_found():
     """Agent 0 can leave class 0 only for class 1, and only agent 1 can go on from there to class 2."""
     counts = np.array([[4, 4, 0], [0, 4, 4], [4, 0, 0]])
     assert balanced_quotas(counts, 4).sum(axis=0).tolist() == [4, 4, 4]
-
-
-DATA = Dataset(np.arange(6000, dtype=np.float32)[:, None], np.arange(6000) % 10, tuple("0123456789"))
-SPLIT = {
-    "agents": 10,
-    "partition": "dirichlet",
-    "alpha": 1.0,
-    "target_fraction": 0.25,
-    "test_fraction": 0.2,
-    "low_quality": (),
-    "seed": 0,
-}
-
-
-def test_shared_data_as_in_the_paper_have_every_class_equally_and_equally_many_of_each_agent():
-    """5 % of the whole, as for CIFAR-10; a plain draw is uneven on the same split."""
-    scenario = split(DATA, **SPLIT, shared_per_agent=30, shared_balanced=True)
-    assert np.bincount(scenario.shared_y).tolist() == [30] * 10
-    parts = [scenario.shared, scenario.target_x]
-    for share in scenario.shares.values():
-        parts += [share.x, share.test_x]
-    assert sorted(np.concatenate(parts)[:, 0]) == list(range(6000))
-    plain = split(DATA, **SPLIT, shared_per_agent=30)
-    assert np.bincount(plain.shared_y, minlength=10).std() > 1
-    np.testing.assert_array_equal(plain.target_x, scenario.target_x)
-
-
-def test_agents_of_a_natural_split_are_hospitals_and_nobody_elses_patients():
-    groups = np.repeat([0, 1, 2], [100, 60, 40])
-    data = Dataset(np.arange(200, dtype=np.float32)[:, None], np.arange(200) % 2, ("a", "b"), groups, ("x", "y", "z"))
-    settings = SPLIT | {"agents": 3, "partition": "natural", "low_quality": (1,)}
-    scenario = split(data, **settings, shared_per_agent=5)
-    assert tuple(scenario.shares) == ("x", "y", "z")
-    assert scenario.low_quality == ("y",)
-    for number, share in enumerate(scenario.shares.values()):
-        own = np.concatenate([share.x, share.test_x, scenario.shared[5 * number : 5 * number + 5]])[:, 0].astype(int)
-        assert set(groups[own]) == {number}
-
-
-@pytest.mark.parametrize(
-    ("groups", "says"), [(None, "does not say where"), (np.arange(6000) % 3, "comes from 3: x, y, z. Set agents=3")]
-)
-def test_a_natural_split_that_cannot_be_is_refused(groups, says):
-    data = Dataset(DATA.x, DATA.y, DATA.classes, groups, () if groups is None else ("x", "y", "z"))
-    with pytest.raises(ConsilienceError, match=says):
-        split(data, **(SPLIT | {"partition": "natural"}), shared_per_agent=5)
 
 
 def test_even_shared_data_are_found_at_the_size_of_cifar100():

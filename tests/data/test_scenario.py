@@ -1,61 +1,139 @@
-"""Splits: nobody shares a sample, nothing is lost, wrong labels are all wrong."""
+"""Splits: nobody shares a sample, nothing is lost, wrong labels are all wrong, and the numbers do not move."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from consilience import ConsilienceError
-from consilience.data.datasets import DATASETS, Dataset, load
-from consilience.data.partition import dirichlet, iid
-from consilience.data.scenario import polynomial, split
+from consilience.data.datasets import Dataset
+from consilience.data.options import Data
+from consilience.data.scenario import Scenario, polynomial, shift_labels, split
 
 COUNTING = Dataset(np.arange(600, dtype=np.float32)[:, None], np.arange(600) % 4, tuple("abcd"))
+HOSPITALS = replace(COUNTING, groups=np.arange(600) % 3, group_names=("x", "y", "z"))
+LARGE = Dataset(np.arange(6000, dtype=np.float32)[:, None], np.arange(6000) % 10, tuple("0123456789"))
 
 
-def make(**changes):
-    settings = {
-        "agents": 6,
-        "partition": "dirichlet",
-        "alpha": 1.0,
-        "target_fraction": 0.25,
-        "test_fraction": 0.2,
-        "shared_per_agent": 10,
-        "low_quality": (),
-        "seed": 0,
-    }
-    return split(COUNTING, **(settings | changes))
+def make(data=COUNTING, agents=6, seed=0, **changes) -> Scenario:
+    return split(data, Data(**({"shared_per_agent": 10} | changes)), agents, seed)
 
 
-@pytest.mark.parametrize("partition", ["dirichlet", "iid"])
-def test_every_sample_is_in_exactly_one_place(partition):
-    scenario = make(partition=partition)
+def samples(x) -> list[int]:
+    """The numbers of the samples in a part of COUNTING or LARGE."""
+    return x[:, 0].astype(int).tolist()
+
+
+def everything(scenario) -> list[int]:
     parts = [scenario.shared, scenario.target_x]
     for share in scenario.shares.values():
         parts += [share.x, share.test_x]
-    assert sorted(np.concatenate(parts)[:, 0]) == list(range(600))
-    assert len(scenario.target_x) == 150
-    assert len(scenario.shared) == 6 * 10
-    np.testing.assert_array_equal(scenario.shared[:, 0] % 4, scenario.shared_y)
+    return samples(np.concatenate(parts))
 
 
-def test_every_agent_contributes_equally_to_the_shared_data():
-    scenario = make()
-    again = make(shared_per_agent=10, low_quality=(1,))
-    np.testing.assert_array_equal(scenario.shared, again.shared)
-    whole = make()
-    for number, share in enumerate(whole.shares.values()):
-        given = set(whole.shared[number * 10 : number * 10 + 10, 0])
-        assert not given & set(share.x[:, 0])
+@pytest.mark.parametrize("changes", [{}, {"partition": "iid"}, {"shared_balanced": True}, {"low_quality": (0, 5)}])
+def test_every_sample_is_in_exactly_one_place_and_keeps_its_label(changes):
+    scenario = make(**changes)
+    assert sorted(everything(scenario)) == list(range(600))
+    assert tuple(scenario.shares) == ("0", "1", "2", "3", "4", "5")
+    truth = [(scenario.shared, scenario.shared_y), (scenario.target_x, scenario.target_y)]
+    truth += [(share.test_x, share.test_y) for share in scenario.shares.values()]
+    truth += [(share.x, share.y) for name, share in scenario.shares.items() if name not in scenario.low_quality]
+    for x, y in truth:
+        assert y.tolist() == [number % 4 for number in samples(x)]
 
 
-def test_low_quality_agents_have_every_training_label_wrong_and_true_test_labels():
+@pytest.mark.parametrize(
+    ("changes", "target", "given", "test_fraction"),
+    [
+        ({}, 150, 10, 0.2),
+        ({"target_fraction": 0.1, "shared_per_agent": 3, "test_fraction": 0.5}, 60, 3, 0.5),
+        ({"partition": "iid", "target_fraction": 0.4}, 240, 10, 0.2),
+    ],
+)
+def test_the_sizes_are_the_fractions_that_were_asked_for(changes, target, given, test_fraction):
+    scenario = make(**changes)
+    assert len(scenario.target_x) == target
+    assert len(scenario.shared) == 6 * given
+    left = 0
+    for share in scenario.shares.values():
+        own = len(share.x) + len(share.test_x)
+        assert len(share.test_x) == round(test_fraction * own)
+        assert len(share.y) == len(share.x)
+        left += own + given
+    assert left == 600 - target
+
+
+def test_every_agent_contributes_equally_to_the_shared_data_from_its_own():
+    """In a natural split, where one sees whose a sample is."""
+    scenario = make(HOSPITALS, agents=3, partition="natural")
+    for number, share in enumerate(scenario.shares.values()):
+        own = samples(share.x) + samples(share.test_x) + samples(scenario.shared[10 * number : 10 * number + 10])
+        assert {sample % 3 for sample in own} == {number}
+
+
+def test_what_an_agent_gives_and_tests_on_is_drawn_at_random():
+    """Samples are numbered in order: the first ones of an agent's are not those that it gives."""
+    scenario = make(HOSPITALS, agents=3, partition="natural")
+    for number, share in enumerate(scenario.shares.values()):
+        given = samples(scenario.shared[10 * number : 10 * number + 10])
+        assert min(given) < 200
+        assert max(given) > 400
+        assert min(samples(share.test_x)) < 200
+        assert max(samples(share.test_x)) > 400
+    assert min(samples(scenario.target_x)) < 100
+    assert max(samples(scenario.target_x)) > 500
+
+
+def slow_shift(y, shift, classes):
+    return [(label + shift) % classes for label in y]
+
+
+def test_low_quality_agents_have_every_training_label_shifted_alike_and_true_test_labels():
     scenario = make(low_quality=(1, 4))
-    for name, share in scenario.shares.items():
-        truth = share.x[:, 0].astype(int) % 4
-        shift = (share.y - truth) % 4
-        assert len(set(shift)) == 1
-        assert (shift[0] != 0) == (name in ("1", "4"))
-        np.testing.assert_array_equal(share.test_y, share.test_x[:, 0].astype(int) % 4)
     assert scenario.low_quality == ("1", "4")
+    for name, share in scenario.shares.items():
+        truth = [number % 4 for number in samples(share.x)]
+        shifts = [shift for shift in range(4) if share.y.tolist() == slow_shift(truth, shift, 4)]
+        assert len(shifts) == 1
+        assert (shifts != [0]) == (name in ("1", "4"))
+
+
+def test_a_low_quality_agent_changes_nothing_but_its_own_labels():
+    plain, low = make(), make(low_quality=(1,))
+    assert everything(plain) == everything(low)
+    for name in plain.shares:
+        assert (plain.shares[name].y.tolist() == low.shares[name].y.tolist()) == (name != "1")
+
+
+@pytest.mark.parametrize("classes", [2, 3, 10])
+def test_labels_are_shifted_by_any_number_but_a_whole_turn(classes):
+    y = np.arange(30) % classes
+    found = set()
+    for seed in range(100):
+        shifted = shift_labels(y, classes, np.random.default_rng(seed)).tolist()
+        (shift,) = [s for s in range(classes) if shifted == slow_shift(y.tolist(), s, classes)]
+        found.add(shift)
+    assert found == set(range(1, classes))
+
+
+@pytest.mark.parametrize(
+    ("scenario", "known"),
+    [
+        (lambda: make(), "75b0ddfe85bafcc9028f1697bb131ae01492bc991bec38cf2cfd820e5bea32a8"),
+        (lambda: make(partition="iid"), "7657fe7034ef090ba213d5bfbb2157d4c39382a2b91c65f153d792f54239883e"),
+        (lambda: make(low_quality=(1, 4)), "b91978431c3666e35a8faf43b5ffaae7fc4b926651817c3e8313ccd5227c35c1"),
+        (lambda: make(shared_balanced=True), "205a9c9281f7c17d869b1a045eaddd0b38e08d53bb76874ecc2e7c2d47392216"),
+        (
+            lambda: make(HOSPITALS, 3, 5, partition="natural"),
+            "9fe14cd81f323565c2332f09c66508449b7b2f2b5e1697033c80a7f0de9b4096",
+        ),
+    ],
+    ids=["dirichlet", "iid", "low quality", "balanced", "natural"],
+)
+def test_a_seed_gives_the_same_split_on_every_machine_and_in_every_version(scenario, known):
+    """Every published number depends on these."""
+    assert scenario().fingerprint() == known
 
 
 def test_the_fingerprint_tells_scenarios_apart():
@@ -63,35 +141,77 @@ def test_the_fingerprint_tells_scenarios_apart():
     assert len({make(seed=seed).fingerprint() for seed in range(3)} | {make(low_quality=(0,)).fingerprint()}) == 4
 
 
-def test_small_alpha_gives_uneven_classes():
-    y = np.arange(3000) % 10
-
-    def unevenness(alpha: float) -> float:
-        parts = dirichlet(y, 10, alpha, np.random.default_rng(0))
-        assert sorted(np.concatenate(parts)) == list(range(3000))
-        counts = np.array([np.bincount(y[part], minlength=10) for part in parts])
-        return float((counts / counts.sum(axis=1, keepdims=True)).std())
-
-    assert unevenness(0.1) > 2 * unevenness(1.0) > 2 * unevenness(100.0)
-
-
-def test_dirichlet_gives_no_more_to_those_who_have_enough():
-    """Without the limit, ten agents and alpha 0.1 regularly leave one with over three times its share."""
-    y = np.arange(2000) % 10
-    for seed in range(20):
-        sizes = [len(part) for part in dirichlet(y, 10, 0.1, np.random.default_rng(seed))]
-        assert max(sizes) <= 200 + 200
+@pytest.mark.parametrize("part", ["shared", "shared_y", "target_x", "target_y"])
+def test_the_fingerprint_sees_a_change_of_any_value_type_or_order(part):
+    scenario = make()
+    known, array = scenario.fingerprint(), getattr(scenario, part)
+    changed = array.copy()
+    changed[0] += 1
+    for other in (changed, array[::-1], array.astype(np.float16), array.reshape(-1, 2)):
+        assert replace(scenario, **{part: other}).fingerprint() != known
+    assert replace(scenario, **{part: np.asfortranarray(array)}).fingerprint() == known
 
 
-def test_iid_parts_are_equal():
-    assert {len(part) for part in iid(np.zeros(100), 5, np.random.default_rng(0))} == {20}
+@pytest.mark.parametrize("part", ["x", "y", "test_x", "test_y"])
+def test_the_fingerprint_sees_every_agents_data(part):
+    scenario = make()
+    for name, share in scenario.shares.items():
+        changed = getattr(share, part).copy()
+        changed[-1] += 1
+        shares = scenario.shares | {name: replace(share, **{part: changed})}
+        assert replace(scenario, shares=shares).fingerprint() != scenario.fingerprint()
+
+
+def test_shared_data_as_in_the_paper_have_every_class_equally_and_equally_many_of_each_agent():
+    """5 % of the whole, as for CIFAR-10; a plain draw is uneven on the same split."""
+    scenario = make(LARGE, 10, shared_per_agent=30, shared_balanced=True)
+    assert np.bincount(scenario.shared_y).tolist() == [30] * 10
+    assert sorted(everything(scenario)) == list(range(6000))
+    plain = make(LARGE, 10, shared_per_agent=30)
+    assert np.bincount(plain.shared_y, minlength=10).std() > 1
+    np.testing.assert_array_equal(plain.target_x, scenario.target_x)
+
+
+def test_balanced_shared_data_come_from_the_same_agents_as_without():
+    plain, even = make(), make(shared_balanced=True)
+    for number, name in enumerate(plain.shares):
+        held = []
+        for scenario in (plain, even):
+            share, given = scenario.shares[name], scenario.shared[10 * number : 10 * number + 10]
+            held.append(sorted(samples(share.x) + samples(share.test_x) + samples(given)))
+        assert held[0] == held[1]
+
+
+def test_agents_of_a_natural_split_are_hospitals_by_name():
+    scenario = make(HOSPITALS, agents=3, partition="natural", low_quality=(1,))
+    assert tuple(scenario.shares) == ("x", "y", "z")
+    assert scenario.low_quality == ("y",)
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (COUNTING, r"does not say where its samples come from\. Use partition=dirichlet or iid"),
+        (HOSPITALS, r"agents is 6, but the dataset comes from 3: x, y, z\. Set agents=3"),
+    ],
+)
+def test_a_natural_split_that_cannot_be_is_refused(data, says):
+    with pytest.raises(ConsilienceError, match=says):
+        make(data, partition="natural")
+
+
+def test_a_hospital_without_samples_is_named():
+    groups = np.where(np.arange(600) == 7, 1, 2 * (np.arange(600) % 2))
+    data = replace(HOSPITALS, groups=groups)
+    with pytest.raises(ConsilienceError, match=r"agent 'y' has \d samples, too few to share 10 and keep 5"):
+        make(data, agents=3, partition="natural")
 
 
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"agents": 60}, "cannot give 60 agents at least 15 each"),
-        ({"agents": 60, "partition": "iid"}, "too few to share 10"),
+        ({"agents": 60}, r"450 samples cannot give 60 agents at least 15 each\. Use fewer agents or more samples"),
+        ({"agents": 60, "partition": "iid"}, r"agent '0' has 8 samples, too few to share 10 and keep 5\. Lower"),
     ],
 )
 def test_impossible_splits_are_refused(changes, says):
@@ -99,29 +219,90 @@ def test_impossible_splits_are_refused(changes, says):
         make(**changes)
 
 
-def test_a_split_that_starves_an_agent_is_refused():
-    with pytest.raises(ConsilienceError, match="Raise alpha"):
-        dirichlet(np.arange(100) % 2, 10, 0.01, np.random.default_rng(0), smallest=8)
+@pytest.mark.parametrize(("agents", "possible"), [(30, True), (31, False)])
+def test_fifteen_samples_are_enough_to_share_ten(agents, possible):
+    if possible:
+        assert {len(s.x) + len(s.test_x) for s in make(agents=agents, partition="iid").shares.values()} == {5}
+    else:
+        with pytest.raises(ConsilienceError, match="too few to share 10"):
+            make(agents=agents, partition="iid")
 
 
-@pytest.mark.parametrize("name", sorted(DATASETS))
-def test_datasets_are_finite_and_labelled(name):
-    data = load(name)
-    assert np.isfinite(data.x).all()
-    assert set(np.unique(data.y)) == set(range(len(data.classes)))
+@pytest.mark.parametrize("task", ["multilabel", "regression"])
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({}, "partition=dirichlet"),
+        ({"partition": "iid", "shared_balanced": True}, "shared_balanced"),
+        ({"partition": "iid", "low_quality": (1,)}, "low_quality"),
+    ],
+)
+def test_what_goes_by_class_is_refused_where_there_are_none(task, changes, what):
+    y = np.stack([COUNTING.y % 2, COUNTING.y > 1], axis=1)
+    with pytest.raises(
+        ConsilienceError, match=rf"^{what} goes by the class of a sample, and {task} has none\. Use part"
+    ):
+        make(replace(COUNTING, y=y, task=task), **changes)
 
 
-def test_unknown_dataset():
-    with pytest.raises(ConsilienceError, match="Known: breast-cancer, digits"):
-        load("mnist")
+@pytest.mark.parametrize("task", ["multilabel", "regression"])
+def test_other_tasks_are_split_evenly(task):
+    """The rows of a table of labels stay with their samples."""
+    y = np.stack([np.arange(600) % 2, np.arange(600) % 3 == 0], axis=1)
+    scenario = make(replace(COUNTING, y=y, task=task), partition="iid")
+    assert scenario.task == task
+    assert sorted(everything(scenario)) == list(range(600))
+    for share in scenario.shares.values():
+        np.testing.assert_array_equal(share.y, y[samples(share.x)])
+    np.testing.assert_array_equal(scenario.shared_y, y[samples(scenario.shared)])
+    np.testing.assert_array_equal(scenario.target_y, y[samples(scenario.target_x)])
+    assert scenario.low_quality == ()
+
+
+def cubic(x):
+    return 0.5 * x**3 + 0.3 * x**2 - 5 * x + 4
 
 
 def test_the_polynomial_of_the_paper():
     scenario = polynomial(0)
     x = scenario.shared[:, 0]
     assert (x.min(), x.max(), len(x)) == (-4, 4, 50)
-    np.testing.assert_allclose(scenario.shared_y[:, 0], 0.5 * x**3 + 0.3 * x**2 - 5 * x + 4, rtol=1e-4, atol=1e-4)
-    means = [share.x.mean() for share in scenario.shares.values()]
-    np.testing.assert_allclose(means, [-2, 0, 2], atol=0.5)
-    noise = [share.y - (0.5 * share.x**3 + 0.3 * share.x**2 - 5 * share.x + 4) for share in scenario.shares.values()]
-    assert 0.8 < np.std(noise) < 1.2
+    np.testing.assert_allclose(np.diff(x), 8 / 49, rtol=1e-5)
+    np.testing.assert_allclose(scenario.shared_y[:, 0], cubic(x), rtol=1e-4, atol=1e-4)
+    assert scenario.target_x.shape == (400, 1)
+    assert -4 <= scenario.target_x.min() < -3.8
+    assert 3.8 < scenario.target_x.max() <= 4
+    np.testing.assert_allclose(scenario.target_y, cubic(scenario.target_x), rtol=1e-4, atol=1e-4)
+    assert (scenario.task, scenario.classes) == ("regression", ())
+    assert tuple(scenario.shares) == ("0", "1", "2")
+
+
+def test_agents_of_the_polynomial_see_different_ranges_with_unit_noise():
+    scenario = polynomial(0, agents=4, samples=2000)
+    for mean, share in zip([-2, 0, 2, 3], scenario.shares.values(), strict=True):
+        for x, y in ((share.x, share.y), (share.test_x, share.test_y)):
+            assert x.shape == y.shape == (2000, 1)
+            assert x.dtype == y.dtype == np.float32
+            assert x.mean() == pytest.approx(mean, abs=0.1)
+            assert x.std() == pytest.approx(1, abs=0.1)
+            assert (y - cubic(x)).mean() == pytest.approx(0, abs=0.1)
+            assert (y - cubic(x)).std() == pytest.approx(1, abs=0.1)
+        assert np.intersect1d(share.x, share.test_x).size < 10
+
+
+def test_the_polynomial_is_the_same_on_every_machine_and_in_every_version():
+    scenario = polynomial(0)
+    assert len(scenario.shares["0"].x) == 50
+    first = [[part[0, 0] for part in (s.x, s.y, s.test_x, s.test_y)] for s in scenario.shares.values()]
+    known = [
+        [-1.6690319776535034, 11.299412727355957, -2.5913195610046387, 10.364830017089844],
+        [-0.23217172920703888, 4.9328999519348145, 0.3761392831802368, 2.9274682998657227],
+        [1.513949990272522, -0.5765716433525085, 0.4620380997657776, 1.784521460533142],
+    ]
+    np.testing.assert_allclose(first, known, rtol=1e-5)
+    np.testing.assert_allclose(scenario.target_x[:2, 0], [-1.5894765, 3.695867], rtol=1e-6)
+
+
+def test_the_polynomial_has_at_most_four_agents():
+    with pytest.raises(ConsilienceError, match=r"at most 4 agents, not 5"):
+        polynomial(0, agents=5)

@@ -1,11 +1,12 @@
 """A conformance suite for anyone's agent class."""
 
 from collections.abc import Callable
+from types import TracebackType
 from typing import Any, cast
 
 import numpy as np
 
-from consilience.agents.protocol import Agent, Losses, Publishes, can, lacks, published
+from consilience.agents.protocol import Agent, Averageable, Losses, Publishes, Widens, can, lacks, published
 from consilience.agents.wrapper import Wrapper
 from consilience.core.streams import stream
 from consilience.errors import ConsilienceError
@@ -26,21 +27,31 @@ def check_agent(make_agent: MakeAgent, x: Array | None = None, y: Array | None =
     """
     x, y = _blobs() if x is None or y is None else (np.asarray(x), np.asarray(y))
     own = 2 * len(x) // 3
+    shared = x[own:]
 
     def make() -> Agent:
         return make_agent(x[:own], y[:own], "checked")
 
-    with _Unchanged("making it"):
+    with _Step("making it"):
         agent = make()
     _check_attributes(agent, own)
-    with _Unchanged("predicting"):
-        _check_predictions(agent, x[own:])
-    labels = _pseudo_labels(agent, x[own:])
-    with _Unchanged("training"):
-        _check_training(agent, x[own:], labels)
-    _check_determinism(make, x[own:], labels)
-    _check_restore(make, x[own:], labels)
-    _check_wrapper(make, x[own:], labels)
+    with _Step("predicting before any training"):
+        _check_predictions(agent, shared)
+        labels = _pseudo_labels(agent, shared)
+    with _Step("training"):
+        _check_training(agent, shared, labels)
+    with _Step("training it again"):
+        _check_determinism(make, shared, labels)
+    with _Step("saving and restoring it"):
+        _check_restore(make, shared, labels)
+    with _Step("training in a wrapper"):
+        _check_wrapper(make, shared, labels)
+    if can(agent, Widens):
+        with _Step("telling it of one more class"):
+            _check_widened(make(), shared)
+    if can(agent, Averageable):
+        with _Step("averaging its weights"):
+            _check_weights(make, shared)
 
 
 def _check_attributes(agent: Agent, samples: int) -> None:
@@ -55,17 +66,19 @@ def _check_attributes(agent: Agent, samples: int) -> None:
 
 def _check_predictions(agent: Agent, x: Array) -> None:
     """Before any training, as the first exchange may come without a warm-up."""
-    first = agent.predict(x)
-    f = checked_predictions(agent.name, first, len(x), agent.outputs, agent.task)
-    _require(np.array_equal(first, agent.predict(x)), "predicting twice gives different numbers.")
-    half = agent.predict(x[: len(x) // 2])
+    before, half = x.copy(), len(x) // 2
+    f = np.array(agent.predict(x))
+    checked_predictions(agent.name, f, len(x), agent.outputs, agent.task)
+    _require(np.array_equal(f, agent.predict(x)), "predicting twice gives different numbers.")
+    part = checked_predictions(agent.name, agent.predict(x[:half]), half, agent.outputs, agent.task)
     _require(
-        np.allclose(half, f[: len(x) // 2], atol=1e-4),
+        np.allclose(part, f[:half], atol=1e-4),
         "what it predicts for a sample depends on the other samples (is a network in training mode?).",
     )
     if can(agent, Publishes):
         said = cast(Publishes, agent).publish(x)
         checked_predictions(agent.name, said, len(x), agent.outputs, agent.task)
+    _require(np.array_equal(x, before), "predict changed the samples that it was given.")
 
 
 def _check_training(agent: Agent, shared: Array, labels: Array) -> None:
@@ -77,21 +90,27 @@ def _check_training(agent: Agent, shared: Array, labels: Array) -> None:
         checked_predictions(agent.name, agent.predict(shared), len(shared), agent.outputs, agent.task)
     _require(np.array_equal(labels, before), "train changed the pseudo-labels that it was given.")
     _require(np.array_equal(shared, kept), "train changed the shared data that it was given.")
+    _require(0 < agent.noise < np.inf, f"noise is {agent.noise}; it must be a number above 0 (1 where there is none).")
 
 
 def _check_determinism(make: Callable[[], Agent], shared: Array, labels: Array) -> None:
-    one, other = (_trained(make(), shared, labels, 2) for _ in range(2))
+    one, other = (np.array(_trained(make(), shared, labels, 2).predict(shared)) for _ in range(2))
     _require(
-        np.array_equal(one.predict(shared), other.predict(shared)),
-        "two agents made and trained in the same way predict differently. Draw from a generator seeded by the agent.",
+        np.array_equal(one, other),
+        "two agents made and trained in the same way predict differently. Draw from a generator seeded by the agent; "
+        "or is a model made outside make_agent?",
     )
 
 
 def _check_restore(make: Callable[[], Agent], shared: Array, labels: Array) -> None:
     whole = _trained(make(), shared, labels, 2)
     saved: Any = whole.state()
-    arrays = isinstance(saved, dict) and all(isinstance(value, np.ndarray) for value in saved.values())
-    _require(arrays, "state() must be a dict of NumPy arrays.")
+    numbers = isinstance(saved, dict) and all(
+        isinstance(key, str) and isinstance(value, np.ndarray) and value.dtype.kind in "biuf"
+        for key, value in saved.items()
+    )
+    _require(numbers, "state() must be a dict of NumPy arrays of numbers: it is never pickled.")
+    _require(saved, "state() is empty. Let it hold at least the number of rounds trained.")
     copies = {key: value.copy() for key, value in saved.items()}
     whole = _trained(whole, shared, labels, 1)
     _require(
@@ -118,6 +137,29 @@ def _check_wrapper(make: Callable[[], Agent], shared: Array, labels: Array) -> N
     )
 
 
+def _check_widened(agent: Agent, shared: Array) -> None:
+    cast(Widens, agent).widen(agent.outputs + 1)
+    checked_predictions(agent.name, agent.predict(shared), len(shared), agent.outputs, agent.task)
+
+
+def _check_weights(make: Callable[[], Agent], shared: Array) -> None:
+    agent = make()
+    one, other = cast(Averageable, agent), cast(Averageable, make())
+    first = one.weights()
+    copies = {name: value.copy() for name, value in first.items()}
+    losses: Any = one.train_alone()
+    _require(isinstance(losses, Losses), f"train_alone returned {type(losses).__name__}, not consilience.Losses.")
+    kept = all(np.array_equal(first[name], value) for name, value in copies.items())
+    _require(kept, "what weights() returned changed when the agent trained on. Return copies.")
+    unknown = [name for name in one.trained_names if name not in first]
+    _require(not unknown, f"trained_names has {', '.join(unknown)}, which weights() does not.")
+    other.set_weights(one.weights())
+    _require(
+        np.array_equal(agent.predict(shared), cast(Agent, other).predict(shared)),
+        "an agent that took over the weights of another predicts otherwise. Is a part missing from weights()?",
+    )
+
+
 def _trained(agent: Agent, shared: Array, labels: Array, rounds: int) -> Agent:
     for _ in range(rounds):
         agent.train(shared, labels, 0.5)
@@ -141,8 +183,8 @@ def _require(holds: Any, problem: str) -> None:
         raise ConsilienceError(f"the agent does not conform: {problem}")
 
 
-class _Unchanged:
-    """Nothing in the block may draw from a global random generator, or change its state."""
+class _Step:
+    """One part of the suite: nothing in it may fail, nor draw from a global random generator or change its state."""
 
     def __init__(self, doing: str) -> None:
         self._doing = doing
@@ -150,12 +192,18 @@ class _Unchanged:
     def __enter__(self) -> None:
         self._before = _global_state()
 
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is None and _global_state() != self._before:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, Exception) and not isinstance(error, ConsilienceError):
             raise ConsilienceError(
-                f"the agent does not conform: {self._doing} changed the state of a global random generator. Use "
-                "np.random.default_rng(seed), or torch.random.fork_rng()."
-            )
+                f"the agent does not conform: {self._doing} raised {type(error).__name__}: {error}."
+            ) from error
+        _require(
+            kind is not None or _global_state() == self._before,
+            f"{self._doing} changed the state of a global random generator. Use np.random.default_rng(seed), or "
+            "torch.random.fork_rng().",
+        )
 
 
 def _global_state() -> tuple[Any, ...]:

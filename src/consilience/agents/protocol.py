@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
+from consilience.errors import ConsilienceError
 from consilience.tasks.protocol import Array, Task
 
 Weights = dict[str, Array]

@@ -45,6 +45,7 @@ class Request:
     side: int = 0
     """Height and width of images; 0 for the dataset's own."""
     agents: int = 0
+    """For data that come divided; 0 for the usual number."""
     seed: int = 0
 
 
@@ -97,10 +98,11 @@ def size_of(name: str) -> Size:
 
 
 def _first(data: Dataset, limit: int) -> Dataset:
-    """The first `limit` samples of each class, within each hospital."""
+    """The first `limit` samples of each class, within each hospital; without classes, of each hospital."""
     if not limit:
         return data
-    origin = np.zeros_like(data.y) if data.groups is None else data.groups
-    first = first_of_each(np.stack([data.y, origin]), limit) if data.y.ndim == 1 else np.arange(min(limit, len(data.y)))
+    kind = data.y if data.task == "classification" else np.zeros(len(data.y), dtype=np.int64)
+    origin = np.zeros_like(kind) if data.groups is None else data.groups
+    first = first_of_each(np.stack([kind, origin]), limit)
     groups_left = None if data.groups is None else data.groups[first]
     return replace(data, x=data.x[first], y=data.y[first], groups=groups_left)

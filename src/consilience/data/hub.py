@@ -147,8 +147,8 @@ def _local_folder(name: str, source: Source, data_dir: str | Path) -> Path:
             return candidate
     raise ConsilienceError(
         f"{name} was looked for in {' and '.join(map(str, candidates))}, but there is no such folder: "
-        f"copy https://huggingface.co/datasets/{source.hub} there, or, to download it, name no folder "
-        "in CONSILIENCE_DATA."
+        f"copy https://huggingface.co/datasets/{source.hub} there, or, to download it, name no folder for data "
+        "(CONSILIENCE_DATA)."
     )
 
 

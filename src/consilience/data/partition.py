@@ -20,9 +20,9 @@ def iid(y: NDArray[Any], agents: int, draw: np.random.Generator) -> list[Indices
     return [np.sort(part) for part in np.array_split(draw.permutation(len(y)), agents)]
 
 
-def natural(groups: NDArray[Any]) -> list[Indices]:
+def natural(groups: NDArray[Any], hospitals: int) -> list[Indices]:
     """As it came: one part per hospital, in the order of their numbers."""
-    return [np.flatnonzero(groups == group) for group in np.unique(groups)]
+    return [np.flatnonzero(groups == hospital) for hospital in range(hospitals)]
 
 
 def dirichlet(

@@ -144,7 +144,7 @@ def _by_group(data: Dataset, rest: Indices, agents: int) -> tuple[list[Indices],
             f"agents is {agents}, but the dataset comes from {len(data.group_names)}: {', '.join(data.group_names)}. "
             f"Set agents={len(data.group_names)}."
         )
-    return natural(data.groups[rest]), data.group_names
+    return natural(data.groups[rest], len(data.group_names)), data.group_names
 
 
 def shift_labels(y: Array, classes: int, draw: np.random.Generator) -> Array:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
+from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from consilience.agents.protocol import Agent
@@ -60,7 +61,7 @@ def network(name: str, cost: Cost = UNKNOWN_COST) -> Callable[[F], F]:
     """Registers a function (shape of a sample, outputs) -> torch module that returns logits or values."""
 
     def register(make: F) -> F:
-        MODELS.add(name)(partial(_network_agent, make))
+        MODELS.add(name)(partial(_network_agent, name, make))
         COSTS[name] = cost
         return make
 
@@ -70,7 +71,7 @@ def network(name: str, cost: Cost = UNKNOWN_COST) -> Callable[[F], F]:
 def network_in(module: str, costs: dict[str, Cost]) -> None:
     """Registers the functions of a module that is imported when one of them is needed, with - for _ in their names."""
     for name, cost in costs.items():
-        MODELS.add(name)(partial(_network_agent, (module, name.replace("-", "_"))))
+        MODELS.add(name)(partial(_network_agent, name, (module, name.replace("-", "_"))))
         COSTS[name] = cost
 
 
@@ -81,14 +82,10 @@ def estimator(name: str, cost: Cost = UNKNOWN_COST) -> Callable[[F], F]:
         def build(order: Order) -> Agent:
             from consilience.agents.sklearn_agent import SklearnAgent
 
-            number = order.model.removeprefix(name).removeprefix("-")
-            try:
-                made = make(int(number)) if number else make()
-            except TypeError:
-                form = f"{name}-4" if not number else name
-                raise ConsilienceError(f"the model {order.model!r} is not known. Write it as {form}.") from None
+            wanted = signature(make).parameters.values()
+            number = _number(name, order, bool(wanted), any(one.default is one.empty for one in wanted))
             return SklearnAgent(
-                made,
+                make() if number is None else make(number),
                 order.x,
                 order.y,
                 order.name,
@@ -105,12 +102,13 @@ def estimator(name: str, cost: Cost = UNKNOWN_COST) -> Callable[[F], F]:
     return register
 
 
-def _network_agent(make: "Callable[..., nn.Module] | tuple[str, str]", order: Order) -> Agent:
+def _network_agent(name: str, make: "Callable[..., nn.Module] | tuple[str, str]", order: Order) -> Agent:
     """An agent around a torch module; its first weights depend on the seed and its name alone."""
     import torch
 
     from consilience.agents.torch_agent import TorchAgent
 
+    _number(name, order, takes=False, needs=False)
     function = getattr(import_module(make[0]), make[1]) if isinstance(make, tuple) else make
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(stream(order.seed, "initial weights", order.name).integers(2**63)))
@@ -135,10 +133,21 @@ def _network_agent(make: "Callable[..., nn.Module] | tuple[str, str]", order: Or
 
 def model_named(model: str) -> Callable[[Order], Agent]:
     """The function that builds an agent with this model; NAME-4 is the model NAME with the number 4."""
+    known = MODELS.names()
     head, _, number = model.rpartition("-")
-    numbered = number.isdecimal() and head in MODELS.names()
+    numbered = model not in known and head in known and number.isdecimal()
     build: Callable[[Order], Agent] = MODELS.find(head if numbered else model)
     return build
+
+
+def _number(name: str, order: Order, takes: bool, needs: bool) -> int | None:
+    """The 4 of NAME-4, if there is one; an error where the model `takes` none, or `needs` one."""
+    number = order.model.removeprefix(name).removeprefix("-")
+    if number and not takes:
+        raise ConsilienceError(f"the model {name!r} takes no number; {order.model!r} is not known.")
+    if needs and not number:
+        raise ConsilienceError(f"the model {name!r} needs a number, such as {name}-4.")
+    return int(number) if number else None
 
 
 def cost_of(model: str) -> Cost:

@@ -6,5 +6,5 @@ from consilience.data.scenario import Scenario, polynomial
 
 @dataset("polynomial", Size(200, 1, 1))
 def made(request: Request) -> Scenario:
-    """At most four agents that see different ranges of one cubic curve."""
-    return polynomial(request.seed, request.agents)
+    """At most four agents, three unless asked otherwise, that see different ranges of one cubic curve."""
+    return polynomial(request.seed, request.agents or 3)
