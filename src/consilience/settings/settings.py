@@ -7,9 +7,10 @@ from consilience import toml
 from consilience.agents.training import Training
 from consilience.data.options import Data
 from consilience.errors import ConsilienceError
-from consilience.methods import method_from, method_named, method_table
+from consilience.methods import METHODS, method_from, method_named, method_table
 from consilience.methods.consensus import Consensus
 from consilience.methods.protocol import Method
+from consilience.methods.trust import DEFAULT, TRUST
 from consilience.options import check_options, flat, from_table, hint, option, to_table
 from consilience.plugins import load_plugin
 
@@ -76,7 +77,11 @@ class Settings:
 
     def to_toml(self) -> str:
         """All settings as TOML, each with its meaning."""
-        return toml.dump(to_table(self), meanings(self))
+        names = {
+            "method.name": " | ".join(METHODS.names()),
+            "method.trust.name": " | ".join([f"{DEFAULT} (the task's own)", *TRUST.names()]),
+        }
+        return toml.dump(to_table(self), meanings(self) | names)
 
 
 def settings_from(tables: dict[str, Any], where: str) -> Settings:
