@@ -170,6 +170,7 @@ _MOVED = {
     "similarity": "method.trust",
     "entropy_offset": "method.trust.offset",
     "entropy_floor": "method.trust.floor",
+    "wire": "method.wire.form",
     "wire_top": "method.wire.top",
     "fedprox_mu": "method.mu, with method=fedprox",
     "feddyn_alpha": "method.alpha, with method=feddyn",
