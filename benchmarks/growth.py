@@ -7,12 +7,12 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from benchmarks.timing import exponent, interleaved, table
-from consilience.agents import models
+from consilience.agents import networks
 from consilience.agents.batched import train_all
 from consilience.agents.torch_agent import TorchAgent
 from consilience.core.labels import pseudo_labels
 from consilience.core.trust import entropy_trust
-from consilience.report.figures import blank, save, style
+from consilience.paper.figures import blank, save, style
 
 FIGURE = Path("docs") / "benchmarks" / "growth"
 USUAL = {"agents": 10, "shared": 300, "classes": 10, "hidden": 64}
@@ -55,7 +55,7 @@ def _round(size: dict[str, int]) -> tuple[dict[str, float], int]:
     agents = []
     for number in range(size["agents"]):
         x, y = draw.normal(size=(80, 64)).astype(np.float32), draw.integers(0, size["classes"], 80)
-        agents.append(TorchAgent(models.mlp((64,), size["classes"], size["hidden"]), x, y, str(number)))
+        agents.append(TorchAgent(networks.mlp((64,), size["classes"], size["hidden"]), x, y, str(number)))
     f = np.stack([agent.predict(shared) for agent in agents])
     labels = {agent.name: f[0] for agent in agents}
     seconds = interleaved(

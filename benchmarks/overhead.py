@@ -13,18 +13,18 @@ from unittest.mock import patch
 from benchmarks.timing import table, verdict
 from consilience.agents import batched
 from consilience.agents.torch_agent import TorchAgent
-from consilience.experiments.method import run_method
-from consilience.experiments.news import Finished, News
-from consilience.experiments.settings import read_settings
+from consilience.runtime.events import Event, Finished
+from consilience.settings.presets import read_settings
+from consilience.workers.work import work
 
 CHANGES = {"references": [], "epochs": 1}
 
 
 def run() -> str:
     """The section on the overhead."""
-    here, work = _in_one_process()
+    here, training = _in_one_process()
     rows = [["one process", f"{here * 1e3:.1f} ms", f"under 20 ms: {verdict(here < 0.02)}"]]
-    there = _over_workers(2) - work / 2
+    there = _over_workers(2) - training / 2
     rows.append(["two workers", f"{there * 1e3:.1f} ms", f"under 60 ms: {verdict(there < 0.06)}"])
     return (
         "## Overhead of a round\n\n"
@@ -50,8 +50,8 @@ def _in_one_process() -> tuple[float, float]:
 
         return measured
 
-    def note(news: News) -> None:
-        if isinstance(news, Finished):
+    def note(event: Event) -> None:
+        if isinstance(event, Finished):
             ends.append((time.perf_counter(), spent[0]))
 
     with (
@@ -59,9 +59,9 @@ def _in_one_process() -> tuple[float, float]:
         patch.object(batched, "train_all", timed(batched.train_all)),
         patch.object(TorchAgent, "predict", timed(TorchAgent.predict)),
     ):
-        run_method(settings, "dynamic", Path(folder), note)
+        work(settings, Path(folder), note)
     rounds = [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(ends[10:])]
-    return median(whole - work for whole, work in rounds), median(work for _, work in rounds)
+    return median(whole - training for whole, training in rounds), median(training for _, training in rounds)
 
 
 def _over_workers(workers: int) -> float:

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
-from consilience.agents import models
-from consilience.agents.models import ResidualBlock
+from consilience.agents import networks
+from consilience.agents.networks import ResidualBlock
 
 
 class PlainAgent:
@@ -49,11 +49,11 @@ class PlainBlock(ResidualBlock):
 
 def plain_model(name: str) -> nn.Module:
     """A built-in model for 32x32 colour images and ten classes, as usually written."""
-    network = getattr(models, name)((3, 32, 32), 10)
+    network = getattr(networks, name)((3, 32, 32), 10)
     for place, layer in enumerate(network):
         if isinstance(layer, ResidualBlock):
             layer.__class__ = PlainBlock
-        elif isinstance(layer, models.ImageMean):
+        elif isinstance(layer, networks.ImageMean):
             network[place] = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
     return network
 

@@ -8,10 +8,10 @@ import torch
 
 from benchmarks.plain import PlainAgent, plain_model
 from benchmarks.timing import interleaved, table, verdict
-from consilience.agents import models
+from consilience.agents import networks
 from consilience.agents.batched import LARGEST_MODEL, train_all
 from consilience.agents.torch_agent import TorchAgent
-from consilience.runtime.workers import keep_memory
+from consilience.workers.group import keep_memory
 
 GFLOP_PER_IMAGE = {"resnet20": 0.242}
 """Forward and backward pass, 2 operations for each multiply-add."""
@@ -101,7 +101,7 @@ def _worker(name: str, steps: int, number: int, pipe: Connection) -> None:
     keep_memory()  # as every run does
     torch.set_num_threads(1)
     x, y, shared, psi = _data(steps)
-    agent = TorchAgent(getattr(models, name)((3, 32, 32), 10), x, y, str(number), epochs=1)
+    agent = TorchAgent(getattr(networks, name)((3, 32, 32), 10), x, y, str(number), epochs=1)
     one, two = torch.randn(SIDE, SIDE), torch.randn(SIDE, SIDE)
     while (what := pipe.recv()) != "end":
         if what == "train":
@@ -149,16 +149,16 @@ def _ten_networks(hidden: int) -> tuple[dict[str, float], int]:
     plain = []
     for number, size in enumerate(sizes):
         x, y = draw.normal(size=(size, 64)).astype(np.float32), draw.integers(0, 10, size)
-        for agents in ours:
-            agents.append(TorchAgent(models.mlp((64,), 10, hidden), x, y, str(number)))
-        plain.append(PlainAgent(models.mlp((64,), 10, hidden), torch.from_numpy(x), torch.from_numpy(y)))
+        for agents, batch in zip(ours, (False, True), strict=True):
+            agents.append(TorchAgent(networks.mlp((64,), 10, hidden), x, y, str(number), batched=batch))
+        plain.append(PlainAgent(networks.mlp((64,), 10, hidden), torch.from_numpy(x), torch.from_numpy(y)))
     targets = torch.from_numpy(shared), torch.from_numpy(psi)
     torch.set_num_threads(1)
     before, batched.LARGEST_MODEL = batched.LARGEST_MODEL, 10**9
     seconds = interleaved(
         {
             "plain": lambda: [agent.train(*targets, 0.5, 5) for agent in plain],
-            "one by one": lambda: train_all(ours[0], shared, labels, 0.5, batched=False),
+            "one by one": lambda: train_all(ours[0], shared, labels, 0.5),
             "together": lambda: train_all(ours[1], shared, labels, 0.5),
         }
     )

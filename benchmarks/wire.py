@@ -1,18 +1,18 @@
 """Communication: bytes a round for each form of predictions, and what it costs in accuracy."""
 
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.timing import table
 from consilience.experiments.compare import estimate
-from consilience.experiments.jobs import Job, run_jobs
-from consilience.experiments.settings import DEFAULT, read_settings
+from consilience.settings.presets import DEFAULT, read_settings
+from consilience.workers.job import Job
+from consilience.workers.jobs import run_jobs
 
-FORMS = {"float32": {}, "float16": {"wire": "float16"}} | {
-    f"top-k, k = {k}": {"wire": "top-k", "wire_top": k} for k in (1, 3)
+FORMS = {"float32": {}, "float16": {"method.wire.form": "float16"}} | {
+    f"top-k, k = {k}": {"method.wire.form": "top-k", "method.wire.top": k} for k in (1, 3)
 }
 SEEDS = range(5)
 
@@ -21,11 +21,7 @@ def run() -> str:
     """The section on communication."""
     with tempfile.TemporaryDirectory() as folder:
         jobs = [
-            Job(
-                replace(read_settings(DEFAULT, changes), seed=seed, references=()),
-                "dynamic",
-                Path(folder) / f"{n}-{seed}",
-            )
+            Job(read_settings(DEFAULT, changes | {"seed": seed, "references": []}), Path(folder) / f"{n}-{seed}")
             for n, changes in enumerate(FORMS.values())
             for seed in SEEDS
         ]

@@ -18,7 +18,8 @@ agents = [
     cs.SklearnAgent(RandomForestClassifier(30), x[960:1010], y[960:1010], name="forest"),
     cs.SklearnAgent(LogisticRegression(max_iter=1000), x[1010:1060], y[1010:1060], name="logistic"),
 ]
-result = cs.collaborate(agents, shared=shared, rounds=20, lam=0.5, trust="dynamic", target=target)
+method = cs.Consensus(lam=0.5, trust=cs.Entropy())  # or a name, such as "static" or "naive"
+result = cs.collaborate(agents, shared=shared, method=method, rounds=20, target=target)
 
 scores = result.history.pivot(index="round", columns="agent", values="accuracy_target")
 print(scores.loc[[5, 20]].round(3))  # after the warm-up, and at the end

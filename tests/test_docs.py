@@ -2,11 +2,19 @@
 
 import re
 import runpy
+import shlex
+from itertools import pairwise
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
 import consilience
+from consilience import toml
+from consilience.cli.runs import split_names
+from consilience.methods import method_named
+from consilience.settings.presets import preset_names, read_settings
+from consilience.settings.settings import Settings, parse_change, settings_from
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
@@ -38,16 +46,73 @@ def test_links_lead_somewhere(path):
 
 def test_every_function_that_notation_names_exists():
     """docs/notation.md maps equations to functions: each must be there."""
-    import importlib
-
-    names = re.findall(r"`((?:core|runtime|agents)\.[\w.]+)`", (ROOT / "docs" / "notation.md").read_text())
-    assert len(names) > 15
+    names = re.findall(r"`((?:core|tasks|agents|methods)\.[\w.]+)`", (ROOT / "docs" / "notation.md").read_text())
+    assert len(names) > 30
     for name in names:
-        parts = name.split(".")
-        module = importlib.import_module("consilience." + ".".join(parts[:2]))
-        thing = module
-        for part in parts[2:]:
-            thing = getattr(thing, part)
+        assert callable(resolve_name(f"consilience.{name}")), name
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_every_source_file_that_is_named_exists(path):
+    """Names such as `methods/consensus.py`, from src/consilience or from the top."""
+    for name in re.findall(r"`((?:\w+/)+\w+\.py)`", path.read_text()):
+        assert any((place / name).exists() for place in (ROOT, ROOT / "src" / "consilience")), name
+
+
+def test_every_package_is_in_contributing():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    for package in (ROOT / "src" / "consilience").glob("*/__init__.py"):
+        assert f"| `{package.parent.name}/`" in text
+
+
+def commands(path: Path) -> list[list[str]]:
+    """The words of every `consilience run` and `consilience compare` in a document."""
+    text = path.read_text().replace("\\\n", " ")
+    found = re.findall(r"\bconsilience ((?:run|compare) [^`\n]*)", text)
+    return [shlex.split(line, comments=True) for line in found]
+
+
+COMMANDS = [(path.name, words) for path in DOCUMENTS for words in commands(path)]
+
+
+@pytest.mark.parametrize(("page", "words"), [(p, w) for p, w in COMMANDS if p != "extend.md"], ids=" ".join)
+def test_settings_and_methods_of_commands_are_known(page, words):
+    """They are read as the program would read them; tests/test_extend.py runs those of extend.md."""
+    source = words[1] if len(words) > 1 and words[1] in preset_names() else "digits"
+    after = dict(pairwise(words))
+    changes = [words[place + 1] for place, word in enumerate(words) if word == "--set"]
+    settings = read_settings(source, dict(parse_change(text) for text in changes))
+    for method in split_names(after.get("--methods", "")):
+        method_named(method, settings.method)
+
+
+def test_there_are_commands_to_check():
+    assert len(COMMANDS) > 15
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_settings_in_toml_are_known(path):
+    for text in re.findall(r"```toml\n(.*?)```", path.read_text(), re.DOTALL):
+        tables = toml.parse(text, path.name)
+        if set(tables) <= {"data", "agents", "training", "method", "run"}:
+            assert settings_from(tables, path.name) != Settings()
+
+
+def test_contributing_agrees_with_the_makefile():
+    """Every target is in the table, and takes as long as the Makefile says."""
+    makefile, table = (ROOT / "Makefile").read_text(), (ROOT / "CONTRIBUTING.md").read_text()
+    for target, meaning in re.findall(r"^([a-z]+):.*?## (.*)$", makefile, re.MULTILINE):
+        [line] = [line for line in table.splitlines() if line.endswith(f"`make {target}` |")]
+        for minutes in re.findall(r"about \w+ minutes", meaning):
+            assert minutes in line
+
+
+def test_the_drawing_of_the_layout_is_that_of_the_imports():
+    """If it is not: python docs/layout.py."""
+    layout = runpy.run_path(str(ROOT / "docs" / "layout.py"))
+    found = layout["imports"]()
+    assert {path.parent.name for path in (ROOT / "src" / "consilience").glob("*/__init__.py")} <= set(found)
+    assert (ROOT / "docs" / "layout.svg").read_text() == layout["drawing"](found)
 
 
 def test_versions_agree():

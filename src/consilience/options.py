@@ -163,6 +163,8 @@ def meanings(options: Any, before: str = "") -> dict[str, str]:
     found: dict[str, str] = {}
     for one in fields(options):
         value = getattr(options, one.name)
+        if one.metadata.get("named") is not None:
+            found[f"{before}{one.name}.name"] = one.metadata["meaning"]
         if is_dataclass(value) and not isinstance(value, type):
             found |= meanings(value, f"{before}{one.name}.")
         else:

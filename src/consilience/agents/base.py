@@ -49,8 +49,8 @@ class BaseAgent:
         raise NotImplementedError
 
     def state(self) -> dict[str, Array]:
-        """Copies of what `keeps` names."""
-        return {name: np.array(getattr(self, name)) for name in self.keeps}
+        """Copies of what `keeps` names, and the number of samples: a state is never empty."""
+        return {"samples": np.array(self.samples)} | {name: np.array(getattr(self, name)) for name in self.keeps}
 
     def restore(self, state: dict[str, Array], shared: Array) -> None:
         """Takes up such copies."""

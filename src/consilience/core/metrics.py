@@ -61,14 +61,12 @@ def calibration_error(f: Array, y: Labels, bins: int = 15) -> float:
 
 
 def _area(values: Array, positive: NDArray[np.bool_]) -> float:
-    """The AUC of `values` for telling `positive` samples from others: from the ranks, ties sharing theirs."""
-    yes, no = int(positive.sum()), int((~positive).sum())
-    if not yes or not no:
+    """The AUC of `values` for telling `positive` samples from others: pairs that are in order, ties half."""
+    own, others = values[positive], np.sort(values[~positive])
+    if not len(own) or not len(others):
         return float("nan")
-    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(count)
-    rank = (last - (count - 1) / 2)[place.reshape(len(values))]
-    return float((rank[positive].sum() - yes * (yes + 1) / 2) / (yes * no))
+    below, not_above = (int(others.searchsorted(own, side).sum()) for side in ("left", "right"))
+    return (below + not_above) / 2 / (len(own) * len(others))
 
 
 def rmse(f: Array, y: Array) -> float:

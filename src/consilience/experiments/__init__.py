@@ -1,1 +1,1 @@
-"""Settings, the one place that wires objects, and comparisons of methods."""
+"""One experiment, or many: a method beside its references, and comparisons of methods over seeds."""

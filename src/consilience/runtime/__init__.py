@@ -1,1 +1,1 @@
-"""Who talks to whom: the consensus loop, the exchange, what is recorded and saved."""
+"""The driver of a run: goes through the rounds of any method, records and saves them, and tells of them."""

@@ -1,1 +1,1 @@
-"""The settings of an experiment, the presets, and the one place that wires objects from them."""
+"""The settings of an experiment: tables of dataclasses, presets, and the one place that wires objects from them."""

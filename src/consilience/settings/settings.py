@@ -48,7 +48,9 @@ class Settings(Options):
     data: Data = option(Data(), "what the agents hold, and what is shared")
     agents: Agents = option(Agents(), "who learns")
     training: Training = option(Training(), "local training of torch models")
-    method: Method = option(Consensus(), "how they learn together", named=method_named)
+    method: Method = option(
+        Consensus(), "consensus | alone | fedavg | fedprox | scaffold | feddyn | ...", named=method_named
+    )
     run: RunOptions = option(RunOptions(), "how long, how often, and where")
 
     def __post_init__(self) -> None:
@@ -146,6 +148,7 @@ _MOVED = {
     "similarity": "method.trust",
     "entropy_offset": "method.trust.offset",
     "entropy_floor": "method.trust.floor",
+    "wire": "method.wire.form",
     "wire_top": "method.wire.top",
     "fedprox_mu": "method.mu, with method=fedprox",
     "feddyn_alpha": "method.alpha, with method=feddyn",
