@@ -1,20 +1,40 @@
 """Figures are written as PNG and SVG with all their panels, and the same data give the same bytes."""
 
+import re
 import struct
 import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pandas as pd
 import pytest
-from consilience.experiments.toys import AXIS, CENTRES, ROUNDS, WIDE, Fig1, Fig2, FigA1, gaussian_classes
-from consilience.report.figures import METHOD_COLOURS, draw_bars, draw_bubbles, draw_lines, draw_trust
-from consilience.report.toy_figures import draw_fig1, draw_fig2, draw_figA1
 
 from consilience.data.scenario import polynomial
 from consilience.errors import ConsilienceError
+from consilience.paper import communication, fig1, fig2, fig4, fig5, fig6, figA1, lam, table1, theory
+from consilience.paper.artefact import needs
+from consilience.paper.fig1 import Fig1
+from consilience.paper.fig2 import AXIS, CENTRES, Fig2, gaussian_classes
+from consilience.paper.fig3 import draw_bubbles
+from consilience.paper.figA1 import FigA1
+from consilience.paper.figures import (
+    COLOURS,
+    MARKERS,
+    METHOD_COLOURS,
+    METHOD_MARKERS,
+    OTHER_COLOUR,
+    colour_of,
+    in_order,
+)
+from consilience.paper.lines import draw_lines
+from consilience.paper.polynomials import ROUNDS, WIDE
+from consilience.paper.scales import METHODS
+from consilience.runtime.run import Run
+from consilience.workers.job import Job
+from tests.paper.conftest import made_runs
 
 matplotlib = pytest.importorskip("matplotlib")
 
@@ -53,7 +73,8 @@ def a_table(x: list[float], half_width: float = 0.01) -> pd.DataFrame:
 def bars(stem: str | Path) -> tuple[Path, Path]:
     keys = [(d, m, g) for d in ("cifar10", "cifar100") for m in ("dynamic", "alone") for g in ("strong", "weak")]
     rows = [(*key, 0.5, 0.1 if key[1] == "alone" else np.nan) for key in keys[:-1]]
-    return draw_bars(pd.DataFrame(rows, columns=["dataset", "method", "group", "mean", "half_width"]), stem)
+    table = pd.DataFrame(rows, columns=["dataset", "method", "group", "mean", "half_width"])
+    return fig5.draw(table, [], Path(stem))
 
 
 def bubbles(stem: str | Path) -> tuple[Path, Path]:
@@ -63,19 +84,43 @@ def bubbles(stem: str | Path) -> tuple[Path, Path]:
 
 def trust(stem: str | Path) -> tuple[Path, Path]:
     w = np.full((5, 5), 0.2) + 0.01 * np.eye(5)
-    return draw_trust({"some are marked": w, "none is": w}, {"some are marked": [0, 2, 3]}, stem)
+    return fig4.draw_trust({"some are marked": w, "none is": w}, {"some are marked": [0, 2, 3]}, stem)
 
 
+def drawn(module: ModuleType, made: list[tuple[Job, Run]]) -> Draw:
+    """The figure of an artefact from its own table."""
+    return lambda stem: module.draw(module.tabulate(made), made, Path(stem))
+
+
+def a_table1(stem: str | Path) -> tuple[Path, Path]:
+    made = made_runs(needs(["cifar10"], ["regular", "low-quality"], METHODS), (0, 1))
+    return table1.draw(table1.tabulate(made), made, Path(stem))
+
+
+TWO_TRUSTS = [("cifar10", "low-quality", "dynamic"), ("cifar100", "two-models", "dynamic")]
+TRUST_OVER_SEEDS = made_runs(needs(["cifar10"], ["regular"], ["static", "dynamic"]), (3, 4))
+LAMBDAS = needs(["cifar10"], ["lam-0.1", "lam-2"], ["dynamic"])
 FIGURES: dict[str, tuple[Draw, tuple[int, int], int]] = {
-    "fig1": (lambda stem: draw_fig1(a_fig1(), stem), (1950, 465), 6),
-    "figA1": (lambda stem: draw_figA1(a_fig_a1(), stem), (1650, 510), 4),
-    "fig2": (lambda stem: draw_fig2(a_fig2(), stem), (1800, 780), 12),
+    "fig1": (lambda stem: fig1.draw(a_fig1(), stem), (1950, 465), 6),
+    "figA1": (lambda stem: figA1.draw(a_fig_a1(), stem), (1650, 510), 4),
+    "fig2": (lambda stem: fig2.draw(a_fig2(), stem), (1800, 780), 12),
     "bubbles": (bubbles, (1320, 600), 2),
+    "table1": (a_table1, (1080, 435), 2),
     "trust": (trust, (1200, 645), 6),
+    "fig4": (drawn(fig4, made_runs(TWO_TRUSTS)), (1200, 645), 6),
     "bars": (bars, (960, 510), 2),
-    "few": (lambda stem: draw_lines(a_table([1, 3, 5, 10]), stem, "local epochs", "accuracy"), (840, 480), 1),
-    "crowded": (lambda stem: draw_lines(a_table([0, 0.1, 5], np.nan), stem, "λ", "accuracy"), (840, 480), 1),
-    "many": (lambda stem: draw_lines(a_table([*range(1, 51)]), stem, "round", "accuracy"), (840, 480), 1),
+    "few": (lambda stem: draw_lines(a_table([1, 3, 5, 10]), stem, "local epochs"), (840, 480), 1),
+    "crowded": (lambda stem: draw_lines(a_table([0, 0.1, 5], np.nan), stem, "λ"), (840, 480), 1),
+    "many": (lambda stem: draw_lines(a_table([*range(1, 51)]), stem, "round"), (840, 480), 1),
+    "epochs": (lambda stem: fig6.draw_epochs(a_table([1, 3, 5]), [], Path(stem)), (840, 480), 1),
+    "rounds": (lambda stem: fig6.draw_rounds(a_table([*range(1, 51)]), [], Path(stem)), (840, 480), 1),
+    "lambda": (drawn(lam, made_runs(LAMBDAS)), (840, 480), 1),
+    "communication": (drawn(communication, made_runs(needs(["cifar10"], ["regular"], METHODS))), (840, 420), 1),
+    "theory": (
+        drawn(theory, TRUST_OVER_SEEDS),
+        (1260, 480),
+        2,
+    ),
 }
 """How each is drawn, the size of its PNG in pixels, and the number of its panels, an inset and colour bars included."""
 
@@ -123,7 +168,47 @@ def test_a_stem_with_a_dot_keeps_it(tmp_path: Path) -> None:
     assert (png.name, svg.name) == ("lam-0.5.png", "lam-0.5.svg")
 
 
+def texts(path: Path) -> str:
+    """The words of an SVG of matplotlib, which draws letters as shapes and names each word in a comment."""
+    return "\n".join(re.findall(r"<!-- (.*?) -->", path.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("table1", ("regular labels", "low-quality labels", "consensus (dynamic)", "printed in the paper")),
+        ("fig4", ("cifar10-low-quality", "cifar100-two-models", "trust of agent")),
+        ("bars", ("cifar10", "strong model", "weak model (fully connected)")),
+        ("epochs", ("local epochs", "accuracy on the shared data", "FedAvg")),
+        ("rounds", ("round", "accuracy on the shared data")),
+        ("lambda", ("lambda", "accuracy on the shared data", "0.1", "2")),
+        ("communication", ("megabytes of all agents in a round", "SCAFFOLD", "formula")),
+        ("theory", ("cifar10-regular, static", "cifar10-regular, dynamic", "trace of W")),
+        ("bubbles", ("few", "many", "x", "samples")),
+    ],
+)
+def test_a_figure_names_what_it_shows(name: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    _, svg = FIGURES[name][0](tmp_path / name)
+    shown = texts(svg).split("\n")
+    assert [word for word in words if word not in shown] == []
+
+
+def test_theory_is_drawn_for_the_first_seed(tmp_path: Path) -> None:
+    both = made_runs(needs(["cifar10"], ["regular"], ["dynamic"]), (3, 4))
+    _, svg = theory.draw(theory.tabulate(both), both, tmp_path / "both")
+    _, first = theory.draw(theory.tabulate(both[:1]), both[:1], tmp_path / "first")
+    _, second = theory.draw(theory.tabulate(both[1:]), both[1:], tmp_path / "second")
+    assert svg.read_bytes() == first.read_bytes() != second.read_bytes()
+
+
+def test_methods_are_drawn_in_one_order_and_unknown_ones_last() -> None:
+    assert in_order(["every-5", "fedavg", "dynamic", "fedavg", "alone"]) == ["alone", "dynamic", "fedavg", "every-5"]
+    assert (colour_of("dynamic"), colour_of("every-5")) == (METHOD_COLOURS["dynamic"], OTHER_COLOUR)
+
+
 def test_every_method_has_a_colour_of_its_own() -> None:
+    assert len(set(METHOD_MARKERS.values())) == len(METHOD_MARKERS)
+    assert len(set(COLOURS)) == len(set(MARKERS)) == 4
     assert set(METHOD_COLOURS) == {"alone", "naive", "static", "dynamic", "fedavg", "fedprox", "scaffold", "feddyn"}
     assert len(set(METHOD_COLOURS.values())) == len(METHOD_COLOURS)
 
