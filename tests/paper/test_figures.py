@@ -5,6 +5,7 @@ import struct
 import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 
@@ -116,13 +117,22 @@ FIGURES: dict[str, tuple[Draw, tuple[int, int], int]] = {
     "rounds": (lambda stem: fig6.draw_rounds(a_table([*range(1, 51)]), [], Path(stem)), (840, 480), 1),
     "lambda": (drawn(lam, made_runs(LAMBDAS)), (840, 480), 1),
     "communication": (drawn(communication, made_runs(needs(["cifar10"], ["regular"], METHODS))), (840, 420), 1),
-    "theory": (
-        drawn(theory, TRUST_OVER_SEEDS),
-        (1260, 480),
-        2,
-    ),
+    "theory": (drawn(theory, TRUST_OVER_SEEDS), (1260, 480), 2),
 }
 """How each is drawn, the size of its PNG in pixels, and the number of its panels, an inset and colour bars included."""
+
+WORDS: dict[str, tuple[str, ...]] = {
+    "table1": ("regular labels", "low-quality labels", "consensus (dynamic)", "printed in the paper"),
+    "fig4": ("cifar10-low-quality", "cifar100-two-models", "trust of agent"),
+    "bars": ("cifar10", "strong model", "weak model (fully connected)"),
+    "epochs": ("local epochs", "accuracy on the shared data", "FedAvg"),
+    "rounds": ("round", "accuracy on the shared data"),
+    "lambda": ("lambda", "accuracy on the shared data", "0.1", "2"),
+    "communication": ("megabytes of all agents in a round", "SCAFFOLD", "formula"),
+    "theory": ("cifar10-regular, static", "cifar10-regular, dynamic", "trace of W"),
+    "bubbles": ("few", "many", "x", "samples"),
+}
+"""Words that a figure must show."""
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -133,6 +143,7 @@ def test_every_figure_is_written_whole_and_the_same_every_time(name: str, tmp_pa
     assert (png, svg) == (tmp_path / "new folder" / f"{name}.png", tmp_path / "new folder" / f"{name}.svg")
     assert png_size(png) == size
     assert panels_of(svg) == panels
+    assert set(WORDS.get(name, ())) <= texts(svg)
     again = draw(str(tmp_path / "again"))
     assert svg.read_bytes() == again[1].read_bytes()
     assert png.read_bytes() == again[0].read_bytes()
@@ -168,29 +179,21 @@ def test_a_stem_with_a_dot_keeps_it(tmp_path: Path) -> None:
     assert (png.name, svg.name) == ("lam-0.5.png", "lam-0.5.svg")
 
 
-def texts(path: Path) -> str:
+def texts(path: Path) -> set[str]:
     """The words of an SVG of matplotlib, which draws letters as shapes and names each word in a comment."""
-    return "\n".join(re.findall(r"<!-- (.*?) -->", path.read_text(encoding="utf-8")))
+    return {*re.findall(r"<!-- (.*?) -->", path.read_text(encoding="utf-8"))}
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("table1", ("regular labels", "low-quality labels", "consensus (dynamic)", "printed in the paper")),
-        ("fig4", ("cifar10-low-quality", "cifar100-two-models", "trust of agent")),
-        ("bars", ("cifar10", "strong model", "weak model (fully connected)")),
-        ("epochs", ("local epochs", "accuracy on the shared data", "FedAvg")),
-        ("rounds", ("round", "accuracy on the shared data")),
-        ("lambda", ("lambda", "accuracy on the shared data", "0.1", "2")),
-        ("communication", ("megabytes of all agents in a round", "SCAFFOLD", "formula")),
-        ("theory", ("cifar10-regular, static", "cifar10-regular, dynamic", "trace of W")),
-        ("bubbles", ("few", "many", "x", "samples")),
-    ],
-)
-def test_a_figure_names_what_it_shows(name: str, words: tuple[str, ...], tmp_path: Path) -> None:
-    _, svg = FIGURES[name][0](tmp_path / name)
-    shown = texts(svg).split("\n")
-    assert [word for word in words if word not in shown] == []
+def test_values_that_lie_too_close_to_be_read_are_spaced_evenly(tmp_path: Path) -> None:
+    def gaps(name: str) -> list[float]:
+        """Between the marks on the x axis."""
+        text = FIGURES[name][0](tmp_path / name)[1].read_text(encoding="utf-8")
+        marks = [part.split('x="')[1].split('"')[0] for part in text.split('<g id="xtick_')[1:]]
+        return [later - earlier for earlier, later in pairwise(map(float, marks))]
+
+    crowded, few = gaps("crowded"), gaps("few")
+    assert crowded == pytest.approx([crowded[0]] * 2), "0, 0.1 and 5"
+    assert few == pytest.approx([few[0], few[0], few[0] * 5 / 2]), "1, 3, 5 and 10"
 
 
 def test_theory_is_drawn_for_the_first_seed(tmp_path: Path) -> None:
