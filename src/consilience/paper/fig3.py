@@ -39,10 +39,11 @@ class ClassDistributions:
             settings = settings_for(dataset, "regular", scale, seeds[0])
             scenario = build_scenario(settings)
             agents = build_agents(settings, scenario)
-            table = pd.DataFrame([agent.class_counts for agent in agents]).fillna(0).astype(int)
-            table = table.reindex(columns=range(len(scenario.classes)), fill_value=0)
+            width = len(scenario.classes)
+            samples = [[*agent.class_counts, *[0] * (width - len(agent.class_counts))] for agent in agents]
+            table = pd.DataFrame(samples, columns=list(scenario.classes))
             counts[dataset], names[dataset] = table.to_numpy(), scenario.classes
-            rows.append(table.set_axis(list(scenario.classes), axis=1).melt(ignore_index=False).assign(dataset=dataset))
+            rows.append(table.melt(ignore_index=False).assign(dataset=dataset))
         long = pd.concat(rows).reset_index(names="agent").rename(columns={"variable": "class", "value": "samples"})
         written = write_csv(long, folder / f"{self.name}.csv")
         return Outcome([], [written, *draw_bubbles(counts, names, folder / self.name)])

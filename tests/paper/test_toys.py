@@ -3,36 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
-from consilience.experiments.toys import (
-    AXIS,
-    CENTRES,
-    EXPECTATIONS,
-    ROUNDS,
-    WIDE,
-    Claim,
-    Fig1,
-    Fig2,
-    FigA1,
-    fig1,
-    fig2,
-    figA1,
-    gaussian_classes,
-)
 
-
-@pytest.fixture(scope="module")
-def three_polynomials() -> Fig1:
-    return fig1(seed=0)
-
-
-@pytest.fixture(scope="module")
-def weak_among_strong() -> FigA1:
-    return figA1(seed=0)
-
-
-@pytest.fixture(scope="module")
-def four_networks() -> Fig2:
-    return fig2(seed=0)
+from consilience.paper import fig1, fig2, figA1
+from consilience.paper.fig1 import Fig1
+from consilience.paper.fig2 import AXIS, CENTRES, Fig2, gaussian_classes
+from consilience.paper.figA1 import FigA1
+from consilience.paper.polynomials import ROUNDS, WIDE, away, cubic, errors_of, largest_difference
+from consilience.paper.toys import Claim, judged, told
 
 
 def holding(claims: list[Claim]) -> set[str]:
@@ -112,20 +89,40 @@ def test_labels_are_flipped_as_the_paper_says() -> None:
 
 
 def test_every_expectation_is_judged(three_polynomials: Fig1, weak_among_strong: FigA1, four_networks: Fig2) -> None:
-    claims = {"fig1": three_polynomials.claims, "figA1": weak_among_strong.claims, "fig2": four_networks.claims}
-    for name, made in claims.items():
-        assert {claim.name: claim.expectation for claim in made} == EXPECTATIONS[name]
-        assert all(claim.measured for claim in made)
-    assert holding(claims["fig1"]) == set(EXPECTATIONS["fig1"])
-    assert holding(claims["figA1"]) == set(EXPECTATIONS["figA1"]) - {"strong agree"}
+    for module, data in ((fig1, three_polynomials), (figA1, weak_among_strong), (fig2, four_networks)):
+        assert {claim.name: claim.expectation for claim in data.claims} == module.EXPECTATIONS
+        assert all(claim.measured for claim in data.claims)
+    assert holding(three_polynomials.claims) == set(fig1.EXPECTATIONS)
+    assert holding(weak_among_strong.claims) == set(figA1.EXPECTATIONS) - {"strong agree"}
 
 
 def test_the_same_seed_gives_the_same_numbers(three_polynomials: Fig1) -> None:
-    pd.testing.assert_frame_equal(fig1(seed=0).course, three_polynomials.course)
-    first, again = fig2(seed=5, rounds=1), fig2(seed=5, rounds=1)
+    pd.testing.assert_frame_equal(fig1.compute(seed=0).course, three_polynomials.course)
+    first, again = fig2.compute(seed=5, rounds=1), fig2.compute(seed=5, rounds=1)
     pd.testing.assert_frame_equal(first.accuracies, again.accuracies)
     np.testing.assert_array_equal(first.regions["dynamic"], again.regions["dynamic"])
 
 
 def test_another_seed_gives_other_data() -> None:
     assert gaussian_classes(0).fingerprint() == gaussian_classes(0).fingerprint() != gaussian_classes(1).fingerprint()
+
+
+def test_a_claim_is_judged_by_what_was_found() -> None:
+    found = {"a": (np.bool_(True), "1"), "b": (False, "2")}
+    assert judged({"b": "B.", "a": "A."}, found) == [Claim("b", "B.", False, "2"), Claim("a", "A.", True, "1")]
+    assert told(in_all=[1, 2.34567], last=3) == "in all 1 2.346, last 3"
+
+
+def test_polynomials_are_measured_point_by_point(three_polynomials: Fig1) -> None:
+    scenario, f = three_polynomials.scenario, three_polynomials.on_shared[5]
+    points = range(len(scenario.shared))
+    by_hand = max(abs(float(f[i, p]) - float(f[j, p])) for i in range(3) for j in range(3) for p in points)
+    assert float(largest_difference(f)) == pytest.approx(by_hand)
+    errors = errors_of({"five": f}, scenario)
+    share = scenario.shares["1"]
+    sd = np.sqrt(np.mean([(x - share.x.mean()) ** 2 for x in share.x[:, 0]]))
+    for p in points:
+        assert away(scenario)[1, p] == pytest.approx(abs(scenario.shared[p, 0] - share.x.mean()) / sd, rel=1e-4)
+    squares = [(float(f[1, p]) - float(scenario.shared_y[p, 0])) ** 2 for p in points]
+    assert errors["five"][1] == pytest.approx(np.sqrt(sum(squares) / len(squares)), rel=1e-5)
+    np.testing.assert_allclose(scenario.shared_y[:, 0], cubic(scenario.shared[:, 0]), rtol=1e-4, atol=1e-4)
