@@ -39,7 +39,7 @@ class Stratified(Options):
     base: Trust | Callable[..., Any] = option(
         Centred(), "the rule that strata refine: centred | entropy | cosine | uniform | gaussian", named=trust_named
     )
-    p: float = option(2.0, "how sharply informativeness counts; 0 leaves the base as it is, capped", at_least=0)
+    p: float = option(3.0, "how sharply informativeness counts; 0 leaves the base as it is, capped", at_least=0)
     k0: float = option(5.0, "samples' worth of shrinking to what a peer is worth everywhere", at_least=0)
     cap: bool = option(True, "hold every peer at most at the median of its row before strata refine it")
     ranges: int = option(4, "strata for values: ranges of the reference with equally many samples", at_least=1)
