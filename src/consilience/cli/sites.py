@@ -48,6 +48,9 @@ def new(
     classes: Annotated[str, typer.Option(help="Class names in order, separated by commas.")],
     deadline: Annotated[float, typer.Option(help="Seconds after which a round closes without the missing.")] = 600.0,
     quorum: Annotated[int | None, typer.Option(help="Agents needed in a round. Default: two thirds.")] = None,
+    on_suspicion: Annotated[
+        str, typer.Option(help="A peer that repeats itself, another or us: warn, or exclude it from that round.")
+    ] = "warn",
     changes: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, such as rounds=20.")
     ] = None,
@@ -67,7 +70,7 @@ def new(
         raise ConsilienceError(f"{out} exists and is not overwritten. Choose another --out.")
     names = [part.strip() for part in classes.split(",")]
     agreed = new_federation(
-        name, shared, names, members, dict(parse_change(text) for text in changes or []), deadline, quorum
+        name, shared, names, members, dict(parse_change(text) for text in changes or []), deadline, quorum, on_suspicion
     )
     write_atomically(out, agreed.to_toml().encode())
     console.print(

@@ -59,6 +59,7 @@ def new_federation(
     changes: dict[str, Any],
     deadline: float,
     quorum: int | None = None,
+    on_suspicion: str = "warn",
 ) -> Federation:
     """A federation of the members whose public files are given. `changes` are settings that differ from the default."""
     settings = changed(Settings(), changes, "settings")
@@ -67,7 +68,7 @@ def new_federation(
     others = [one.key for one in differing if one.key not in known]
     if others:
         raise ConsilienceError(f"{others[0]!r} is not for a federation to agree on. Settings are: {', '.join(known)}.")
-    return federation_of(name, shared, classes, members, settings, deadline, quorum)
+    return federation_of(name, shared, classes, members, settings, deadline, quorum, on_suspicion)
 
 
 def federation_of(
@@ -78,6 +79,7 @@ def federation_of(
     settings: Settings,
     deadline: float,
     quorum: int | None = None,
+    on_suspicion: str = "warn",
 ) -> Federation:
     """A federation with these settings, as far as they are for a federation to agree on."""
     check_method(settings.method)
@@ -93,4 +95,5 @@ def federation_of(
         quorum=default_quorum(len(roster)) if quorum is None else quorum,
         settings=agreed(settings),
         roster=roster,
+        on_suspicion=on_suspicion,
     )

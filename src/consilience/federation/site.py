@@ -17,7 +17,7 @@ from consilience.core.streams import stream
 from consilience.data.files import read_features, read_labelled
 from consilience.errors import ConsilienceError
 from consilience.federation.peers import keys
-from consilience.federation.peers.audit import AuditLog
+from consilience.federation.peers.audit import AuditLog, suspicious_peers
 from consilience.federation.peers.federation import Federation, fingerprint, read_federation
 from consilience.federation.peers.inbox import Say
 from consilience.federation.peers.link import Tls
@@ -163,6 +163,7 @@ def run_site(prepared: Prepared, say: Say, on_round: OnRound = lambda number, me
             on_round=on_round,
         )
         mesh.finish()
+        run = _with_suspicions(run, out)
     except ConsilienceError as error:
         audit.add("stopped", reason=str(error))
         raise
@@ -175,6 +176,16 @@ def run_site(prepared: Prepared, say: Say, on_round: OnRound = lambda number, me
     finally:
         mesh.close()
         audit.close()
+    return run
+
+
+def _with_suspicions(run: Run, out: Path) -> Run:
+    """The run with what the audit log has of suspicious peers, before and after interruptions."""
+    found = suspicious_peers(out / "audit.jsonl")
+    if not found:
+        return run
+    run = replace(run, summary=replace(run.summary, suspicions=found))
+    run.save(out)
     return run
 
 

@@ -54,6 +54,7 @@ def page_data(run: Run) -> dict[str, Any]:
         "trust": _trust(run, rows),
         "agreement": _agreement(run, rows, square),
         "influence": _influence(run) if square else None,
+        "suspicions": known.suspicions,
         "theory": findings(run),
         "classes": _classes(run),
         "sent": _sent(run),

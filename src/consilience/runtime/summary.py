@@ -48,6 +48,8 @@ class Summary:
     """Fingerprint of the data."""
     federation: str = ""
     """Identity of the federation file."""
+    suspicions: list[str] = field(default_factory=list)
+    """Sentences on peers that may not say what their own models predict."""
     seconds: float | None = None
     versions: dict[str, str] = field(default_factory=dict)
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, final
 
+from consilience.core.suspicion import Suspicion
+
 
 @final
 class AuditLog:
@@ -54,6 +56,16 @@ def read_audit(path: Path) -> list[dict[str, Any]]:
         except ValueError:
             continue
     return events
+
+
+def suspicious_peers(path: Path) -> list[str]:
+    """A sentence for each peer and sign of not saying what its own model predicts, with the rounds."""
+    rounds: dict[Suspicion, list[str]] = {}
+    for event in read_audit(path):
+        if event.get("event") == "suspicious":
+            sign = Suspicion(str(event["agent"]), str(event["sign"]), str(event["of"]))
+            rounds.setdefault(sign, []).append(str(event["round"]))
+    return [f"{sign} (round {', '.join(numbers)})." for sign, numbers in rounds.items()]
 
 
 def broken_at(path: Path) -> int | None:

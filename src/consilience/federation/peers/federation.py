@@ -67,6 +67,11 @@ class Federation(Options):
     quorum: int = option(meaning="agents, this one included, without whom no round closes")
     settings: dict[str, Any] = option(meaning="the tables of settings on which all agree")
     roster: tuple[Member, ...] = option(meaning="members, in the order of rows and columns of every trust matrix")
+    on_suspicion: str = option(
+        "warn",
+        "a peer that repeats itself, another or us: warn | exclude (from that round)",
+        one_of=("warn", "exclude"),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -7,6 +7,7 @@ from typing import final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from consilience.core.suspicion import suspicions
 from consilience.errors import ConsilienceError
 from consilience.federation.peers.audit import AuditLog
 from consilience.federation.peers.equivocation import (
@@ -57,6 +58,8 @@ class Mesh:
         """Peers of whom equivocation was proven."""
         self._receipts: dict[int, Receipt] = {}
         """Of the last exchange, by place in the roster."""
+        self._before: dict[str, Array] = {}
+        """Predictions of the last exchange, by agent."""
         self._session = Session(federation, me, tls, listen, self._outbox)
         self._inbox = Inbox(federation, self._session, audit, say)
 
@@ -99,7 +102,20 @@ class Mesh:
             number = ahead
         self._close_round(number, frames)
         predictions = {name: frames[name].predictions for name in self.roster if name in frames}
+        predictions = self._without_suspicious(number, predictions)
         return Received(predictions, {self._me: self._format.payload * (len(frames) - 1)}, number)
+
+    def _without_suspicious(self, number: int, predictions: dict[str, Array]) -> dict[str, Array]:
+        """Names peers that repeat themselves, each other or this site, and leaves them out if all agreed on that."""
+        found = suspicions(self._me, predictions, self._before)
+        self._before = predictions
+        for one in found:
+            self._audit.add("suspicious", round=number, agent=one.agent, sign=one.sign, of=one.of)
+            self._say(f"round {number}: suspicious: {one}")
+        if self._federation.on_suspicion == "warn":
+            return predictions
+        left_out = {one.agent for one in found}
+        return {name: f for name, f in predictions.items() if name not in left_out}
 
     def finish(self) -> None:
         """Answers until every peer has finished and knows that this site has, or for one deadline.

@@ -1,0 +1,83 @@
+"""Signs that an agent does not say what its own model predicts: pure comparisons of what was published.
+
+None of them proves anything: a model that has stopped changing also says the same twice. They are reasons to look.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.floating]
+
+SAME = 1e-4
+"""Mean difference of two predictions below which they count as the same: what rounding or a little noise hides."""
+JUMP = 0.2
+"""Least rise of a correlation, from one round to the next, that counts as a jump."""
+
+
+@dataclass(frozen=True)
+class Suspicion:
+    """Why an agent is suspicious in a round."""
+
+    agent: str
+    sign: str
+    """stale | copy | echo | jump."""
+    of: str = ""
+    """Whose predictions it repeats."""
+
+    def __str__(self) -> str:
+        return {
+            "stale": f"{self.agent} said the same as in the round before",
+            "copy": f"{self.agent} said the same as {self.of}",
+            "echo": f"{self.agent} said the same as this site",
+            "jump": f"{self.agent} agrees with this site far better than in the round before, unlike the others",
+        }[self.sign]
+
+
+def suspicions(me: str, now: Mapping[str, Array], before: Mapping[str, Array]) -> list[Suspicion]:
+    """Suspicious agents, from the predictions (samples, classes) of this round and of the last one, by name.
+
+    - stale: f_j(t) is f_j(t-1)
+    - copy: f_j(t) is f_k(t) or f_k(t-1) of another peer k; of two that are the same now, both are named
+    - echo: f_j(t) is ours, of this round or the last
+    - jump: corr(f_me, f_j) rises by more than 0.2, and the median of the other peers' by less than a quarter of that
+    """
+    found: list[Suspicion] = []
+    peers = [name for name in now if name != me]
+    for name in peers:
+        others = [other for other in now if other != name]
+        if name in before and is_same(now[name], before[name]):
+            found.append(Suspicion(name, "stale"))
+            continue
+        same = [other for other in others if is_same(now[name], now[other])]
+        same += [other for other in others if other in before and is_same(now[name], before[other])]
+        if me in same:
+            found.append(Suspicion(name, "echo", me))
+        elif same:
+            found.append(Suspicion(name, "copy", same[0]))
+    if me in now and me in before:
+        named = {one.agent for one in found}
+        rises = {
+            name: correlation(now[me], now[name]) - correlation(before[me], before[name])
+            for name in peers
+            if name in before
+        }
+        for name, rise in rises.items():
+            usual = np.median([other for peer, other in rises.items() if peer != name] or [np.inf])
+            if name not in named and rise > JUMP and usual < rise / 4:
+                found.append(Suspicion(name, "jump", me))
+    return found
+
+
+def is_same(one: Array, other: Array) -> bool:
+    """Whether two predictions differ by less than 1e-4 on average."""
+    return one.shape == other.shape and float(np.abs(one - other).mean(dtype=np.float64)) < SAME
+
+
+def correlation(one: Array, other: Array) -> float:
+    """<u, v> / (|u| |v|) of predictions without their means over samples; 0 where one says always the same."""
+    u, v = (f - f.mean(axis=0, dtype=np.float64) for f in (one, other))
+    scale = np.sqrt(np.square(u).sum() * np.square(v).sum())
+    return float((u * v).sum() / scale) if scale > 0 else 0.0

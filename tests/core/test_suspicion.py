@@ -1,0 +1,75 @@
+"""Signs that an agent does not say what its own model predicts."""
+
+import numpy as np
+import pytest
+
+from consilience.core.suspicion import Suspicion, correlation, is_same, suspicions
+
+
+def rounds(agents: int = 4, seed: int = 0) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Two rounds of honest agents that come a little closer to each other."""
+    draw = np.random.default_rng(seed)
+    truth = np.eye(3)[draw.integers(0, 3, 60)]
+    said = {name: draw.dirichlet(np.ones(3), 60) for name in "abcdefg"[:agents]}
+    now = {name: (0.4 * truth + 0.6 * f).astype(np.float32) for name, f in said.items()}
+    before = {name: (0.35 * truth + 0.65 * f).astype(np.float32) for name, f in said.items()}
+    return now, before
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_honest_agents_are_not_suspicious(seed):
+    assert suspicions("a", *rounds(seed=seed)) == []
+
+
+def test_a_stale_peer_is_named():
+    now, before = rounds()
+    now["c"] = before["c"] + np.float32(1e-6)
+    assert suspicions("a", now, before) == [Suspicion("c", "stale")]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_an_echo_of_ourselves_is_named(late):
+    now, before = rounds()
+    now["b"] = (before if late else now)["a"].copy()
+    assert suspicions("a", now, before) == [Suspicion("b", "echo", "a")]
+
+
+def test_a_copy_of_another_peer_is_named_and_of_last_round_only_the_copier():
+    now, before = rounds()
+    now["d"] = now["b"]
+    assert {one.agent for one in suspicions("a", now, before)} == {"b", "d"}
+    now, before = rounds()
+    now["d"] = before["b"]
+    assert suspicions("a", now, before) == [Suspicion("d", "copy", "b")]
+
+
+def test_a_peer_that_suddenly_agrees_with_us_is_named_unless_all_do():
+    now, before = rounds()
+    draw = np.random.default_rng(1)
+    before["d"] = draw.dirichlet(np.ones(3), 60).astype(np.float32)
+    now["d"] = (0.9 * now["a"] + 0.1 * before["d"]).astype(np.float32)
+    assert suspicions("a", now, before) == [Suspicion("d", "jump", "a")]
+    for name in "bc":
+        before[name] = draw.dirichlet(np.ones(3), 60).astype(np.float32)
+        now[name] = (0.9 * now["a"] + 0.1 * before[name]).astype(np.float32)
+    assert suspicions("a", now, before) == []
+
+
+def test_the_first_round_has_nothing_to_compare_with():
+    now, _ = rounds()
+    assert suspicions("a", now, {}) == []
+
+
+def test_correlation_with_plain_loops():
+    now, _ = rounds()
+    one, other = now["a"].astype(float), now["b"].astype(float)
+    u = [[one[x, c] - one[:, c].mean() for c in range(3)] for x in range(60)]
+    v = [[other[x, c] - other[:, c].mean() for c in range(3)] for x in range(60)]
+    dot = sum(u[x][c] * v[x][c] for x in range(60) for c in range(3))
+    sizes = [np.sqrt(sum(value**2 for row in part for value in row)) for part in (u, v)]
+    assert correlation(one, other) == pytest.approx(dot / sizes[0] / sizes[1])
+    assert correlation(one, np.tile([0.2, 0.3, 0.5], (60, 1))) == pytest.approx(0, abs=1e-9)
+
+
+def test_predictions_of_another_shape_are_not_the_same():
+    assert not is_same(np.zeros((3, 2)), np.zeros((2, 2)))
