@@ -149,7 +149,7 @@ def a_round(number: int, names=NAMES, received=None, trust=None) -> Round:
 
 
 def no_scores(names=NAMES) -> dict[str, dict[str, float]]:
-    return {name: {"accuracy_target": 0.5} for name in names}
+    return {name: {"precision_at_0.5_target": 0.5} for name in names}
 
 
 def test_what_was_saved_is_taken_up_and_goes_on():

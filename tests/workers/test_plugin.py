@@ -1,6 +1,7 @@
 """A file of the user's brings a trust rule, which works on several workers as it does on one."""
 
 import textwrap
+from multiprocessing import active_children
 
 import numpy as np
 import pytest
@@ -33,6 +34,14 @@ PLUGIN = """
     @cs.TRUST.add("sure")
     def sure(f):
         return np.eye(len(f))
+
+    @cs.TRUST.add("broken")
+    def broken(f):
+        raise ZeroDivisionError("never divide")
+
+    @cs.TRUST.add("wrong")
+    def wrong(f):
+        return np.eye(2)
 """
 
 
@@ -65,6 +74,25 @@ def test_a_registered_function_on_two_workers(folder):
     settings = read_settings("digits", SETTINGS | {"plugins": "mine.py", "method.trust": "sure"})
     run = run_experiment(settings, folder / "run", 2)
     np.testing.assert_array_equal(run.trust, [np.eye(4)] * 3)
+
+
+@pytest.mark.parametrize(
+    ("rule", "error", "message"),
+    [
+        (
+            "broken",
+            RuntimeError,
+            r"worker \d of dynamic \(seed 0\), which trained agents .* failed:\n(.*\n)*.*never divide",
+        ),
+        ("wrong", ConsilienceError, r"^the trust rule wrong returned an array of shape \(2, 2\) for 4 agents"),
+    ],
+)
+def test_what_goes_wrong_in_a_worker_is_heard(folder, rule, error, message):
+    """A mistake in the user's code with its traceback, what the user can mend in a sentence."""
+    settings = read_settings("digits", SETTINGS | {"plugins": ["mine.py"], "method.trust": rule})
+    with pytest.raises(error, match=message):
+        run_experiment(settings, folder / "run", 2)
+    assert not active_children()
 
 
 def test_without_the_plugin_the_rule_is_not_known(folder):

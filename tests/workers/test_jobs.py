@@ -1,0 +1,38 @@
+"""Jobs: one method with one seed each, run wherever there is room."""
+
+from pathlib import Path
+
+import pytest
+
+from consilience.runtime.events import Finished, Started, Trained
+from consilience.settings.presets import read_settings
+from consilience.settings.settings import Settings
+from consilience.workers.job import Job
+from consilience.workers.jobs import run_jobs
+
+SMALL = read_settings(
+    "digits", {"rounds": 2, "warmup": 1, "agents.count": 2, "models": ["linear"], "epochs": 1, "low_quality": []}
+)
+
+
+def test_a_job_is_called_as_its_method_was():
+    assert Job(Settings(), Path("run")).method == "dynamic"
+    named = Job(Settings().with_method("fedprox(mu=0.1)"), Path("run"), "fedprox(mu=0.1)")
+    assert named.method == "fedprox(mu=0.1)"
+    assert Job(Settings().with_method("fedprox(mu=0.1)"), Path("run")).method == "fedprox"
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2])
+def test_runs_come_back_in_order_with_word_of_every_round_and_finished_ones_are_not_run_again(tmp_path, workers):
+    """With as many workers as pay off (here one), with one, and two runs side by side."""
+    jobs = [Job(SMALL.with_method(name), tmp_path / name, name) for name in ("naive", "alone")]
+    told = []
+    runs = run_jobs(jobs, workers, lambda job, event: told.append((job.method, event)))
+    assert [run.summary.method for run in runs] == ["naive", "alone"]
+    for name in ("naive", "alone"):
+        events = [event for method, event in told if method == name]
+        assert events[0] == Started((("0", "1"),))
+        assert [event.number for event in events if isinstance(event, Finished)] == [1, 2]
+        assert [event for event in events if isinstance(event, Trained)] == [Trained("0", 0), Trained("1", 0)] * 2
+    again = run_jobs(jobs, workers, lambda job, event: pytest.fail("it was finished"))
+    assert [run.summary for run in again] == [run.summary for run in runs]
