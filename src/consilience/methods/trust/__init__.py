@@ -1,9 +1,7 @@
 """Trust: whom an agent believes. A rule makes it from predictions; how often it is made is a choice of the method."""
 
-from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from consilience.errors import ConsilienceError
 from consilience.options import from_table, to_table
 from consilience.registry import Registry
 
@@ -21,10 +19,7 @@ def trust_from(value: Any, where: str) -> "Trust | None":
     name = str(table.pop("name", DEFAULT))
     if name == DEFAULT and not table:
         return None
-    found = TRUST.find("entropy" if name == DEFAULT else name)
-    rule: Trust = from_table(found, table, where) if isinstance(found, type) else found
-    if rule is found and table:
-        raise ConsilienceError(f"{where}: the trust rule {name!r} is a function, and has no options.")
+    rule: Trust = from_table(TRUST.find("entropy" if name == DEFAULT else name), table, where)
     return rule
 
 
@@ -32,6 +27,5 @@ def trust_table(rule: "Trust | None") -> Any:
     """The other way round."""
     if rule is None:
         return {"name": DEFAULT}
-    if is_dataclass(rule):
-        return {"name": TRUST.name_of(type(rule))} | to_table(rule)
-    return {"name": TRUST.name_of(rule)}
+    options = to_table(rule) if hasattr(rule, "__dataclass_fields__") else {}
+    return {"name": TRUST.name_of(type(rule))} | options
