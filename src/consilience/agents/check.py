@@ -55,9 +55,8 @@ def _check_attributes(agent: Agent, samples: int) -> None:
 
 def _check_predictions(agent: Agent, x: Array) -> None:
     """Before any training, as the first exchange may come without a warm-up."""
-    first = agent.predict(x)
-    f = checked_predictions(agent.name, first, len(x), agent.outputs, agent.task)
-    _require(np.array_equal(first, agent.predict(x)), "predicting twice gives different numbers.")
+    f = checked_predictions(agent.name, agent.predict(x), len(x), agent.outputs, agent.task)
+    _require(np.array_equal(f, agent.predict(x)), "predicting twice gives different numbers.")
     half = agent.predict(x[: len(x) // 2])
     _require(
         np.allclose(half, f[: len(x) // 2], atol=1e-4),
