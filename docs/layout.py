@@ -7,6 +7,7 @@ import ast
 from html import escape
 from importlib.util import find_spec
 from pathlib import Path
+from textwrap import shorten
 
 import grimp
 
@@ -45,7 +46,10 @@ def imports() -> Imports:
 
 
 def rows(found: Imports) -> list[list[str]]:
-    """Names from the top down: each as low as what it imports allows, and what nobody imports at the top."""
+    """Names from the top down: each as low as what it imports allows, and what nobody imports at the top.
+
+    In a row what is imported from far above stands to the right, and others below those that import them.
+    """
 
     def height(name: str, above: tuple[str, ...] = ()) -> int:
         if name in above:
@@ -57,8 +61,15 @@ def rows(found: Imports) -> list[list[str]]:
     top = max(heights.values())
     heights = {name: own if name in imported else top for name, own in heights.items()}
     from_far = {other for name, other in arrows(found) if heights[name] - heights[other] > 1}
-    order = sorted(found, key=lambda name: (name in from_far, name))
-    return [[name for name in order if heights[name] == level] for level in range(top, 0, -1)]
+    place: dict[str, float] = {}
+    levels = []
+    for level in range(top, 0, -1):
+        names = [name for name in found if heights[name] == level]
+        importers = {name: [place[one] for one, other in arrows(found) if other == name] for name in names}
+        middle = {name: sum(places) / max(1, len(places)) for name, places in importers.items()}
+        levels.append(sorted(names, key=lambda name, middle=middle: (name in from_far, middle[name], name)))
+        place |= {name: number for number, name in enumerate(levels[-1])}
+    return levels
 
 
 def arrows(found: Imports) -> list[tuple[str, str]]:
@@ -92,8 +103,7 @@ def drawing(found: Imports) -> str:
         elif (name, other) in right:
             path = _beside(x + width, y, to_x + to_width, to_y, begin + WIDTH, 1, right.index((name, other)))
         else:
-            middle = (max(x, to_x) + min(x + width, to_x + to_width)) / 2
-            path = f"M{middle:g} {y + HEIGHT:g}V{to_y - 2:g}"
+            path = _down(x, x + width, y, to_x, to_x + to_width, to_y)
         parts.append(f'<path class="arrow" d="{path}"/>')
     parts += [_box(name, *place[name]) for name in found]
     height = 2 * MARGIN + len(levels) * (HEIGHT + GAP)
@@ -109,6 +119,15 @@ def drawing(found: Imports) -> str:
     return "\n".join([opening, title, f"<defs>{head}</defs>", f"<style>{STYLE}</style>", *parts, "</svg>"]) + "\n"
 
 
+def _down(x: float, x_end: float, y: float, to_x: float, to_end: float, to_y: float) -> str:
+    """An arrow from a box to one in the next row: straight, or with a step where it stands beside."""
+    first, last = max(x, to_x), min(x_end, to_end)
+    if first < last:
+        return f"M{(first + last) / 2:g} {y + HEIGHT:g}V{to_y - 2:g}"
+    start, end = (x + 3 * LANE, to_end - 3 * LANE) if to_end < x else (x_end - 3 * LANE, to_x + 3 * LANE)
+    return f"M{start:g} {y + HEIGHT:g}v{GAP / 3:g}H{end:g}V{to_y - 2:g}"
+
+
 def _beside(x: float, y: float, to_x: float, to_y: float, edge: float, side: int, number: int) -> str:
     """An arrow from near the corner x of one box to that of another, in a lane beside all boxes."""
     turn = 8 + 3 * (number % 3)
@@ -118,7 +137,7 @@ def _beside(x: float, y: float, to_x: float, to_y: float, edge: float, side: int
 
 def _box(name: str, x: float, y: float, width: float) -> str:
     text = f'<tspan class="name">{escape(name)}</tspan>'
-    meaning = _meaning(name)
+    meaning = shorten(_meaning(name), int((width - 9 * len(name) - 36) / 6.5), placeholder=" …")
     if meaning:
         text += f'<tspan dx="12">{escape(meaning)}</tspan>'
     rect = f'<rect class="box" x="{x:g}" y="{y:g}" width="{width:g}" height="{HEIGHT}" rx="5"/>'

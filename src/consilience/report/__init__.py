@@ -1,1 +1,1 @@
-"""A run in; tables, figures and one page out."""
+"""Tables and the page of a run: a run in, text and one page that opens offline out."""
