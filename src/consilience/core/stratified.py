@@ -186,6 +186,25 @@ def mean_weights(w: Array, numbers: Indices) -> Array:
     return np.asarray(np.tensordot(share, w, axes=1))
 
 
+def class_weights(w: Array, numbers: Indices, classes: int) -> Array:
+    """The mean of w_ij(x) over the samples of each class, or label: (classes, agents, agents); NaN where none is.
+
+    The strata of a class, of which there are equally many, follow each other.
+    """
+    sizes = np.bincount(numbers, minlength=len(w)).reshape(classes, -1)
+    total = sizes.sum(axis=1)
+    parts = w.reshape(classes, sizes.shape[1], *w.shape[1:])
+    summed = np.einsum("ck,ckij->cij", sizes, parts)
+    return np.asarray(summed / np.where(total > 0, total, np.nan)[:, None, None])
+
+
+def class_sizes(numbers: Indices, count: int, classes: int) -> tuple[Indices, Array]:
+    """Samples of each class, and the share of them of which the reference is unsure."""
+    sizes = np.bincount(numbers, minlength=count).reshape(classes, -1)
+    total = sizes.sum(axis=1)
+    return total, np.asarray(sizes[:, 1::2].sum(axis=1) / np.maximum(total, 1))
+
+
 def value_strata(r: Array, ranges: int) -> Indices:
     """Ranges of the reference `r` (samples, outputs), by the mean over outputs, with equally many samples each."""
     rank = np.argsort(np.argsort(r.mean(axis=1), kind="stable"), kind="stable")

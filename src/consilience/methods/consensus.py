@@ -16,7 +16,7 @@ from consilience.methods import METHODS
 from consilience.methods.protocol import Exchange, Memory, Record, Round, Start
 from consilience.methods.trust import trust_named
 from consilience.methods.trust.default import Default
-from consilience.methods.trust.protocol import Context, Trust, check_rule, opinion
+from consilience.methods.trust.protocol import ByClass, Context, Trust, check_rule, opinion
 from consilience.methods.trust.uniform import Uniform
 from consilience.options import Options, option
 from consilience.tasks.protocol import Array, Task
@@ -84,6 +84,7 @@ class Consensus(Options):
             t += 1
             psi: dict[str, Array] = {}
             received: dict[str, Array] = {}
+            by_class: dict[str, Array] = {}
             heard: tuple[str, ...] = ()
             w, sent = None, dict.fromkeys(agents.names, 0)
             together = t > self.warmup and self.lam > 0
@@ -95,13 +96,13 @@ class Consensus(Options):
                 heard = tuple(name for name in roster if name in received)
                 present = np.array([name in received for name in roster])
                 f = np.stack([received[name] for name in heard])
-                w_heard, psi, memory = self._believed(agents, f, heard, present, here, t, memory)
+                w_heard, psi, memory, by_class = self._believed(agents, f, heard, present, here, t, memory)
                 w = _own_rows(w_heard, here, present)
             elif self.warmup_shared:
                 psi = own
             losses = agents.train(shared, psi, self.lam if together else 0.0)
             own = self._published(agents, shared)
-            yield Round(t, Record(own, losses, sent, heard, received, w), memory)
+            yield Round(t, Record(own, losses, sent, heard, received, w, by_class), memory)
 
     def _memory(self, start: Start, names: tuple[str, ...]) -> Memory:
         """What `start` holds, if it is this method's."""
@@ -125,8 +126,9 @@ class Consensus(Options):
         here: NDArray[np.intp],
         t: int,
         memory: Memory,
-    ) -> tuple[Array, dict[str, Array], Memory]:
-        """Whom and what to believe: trust among all heard, pseudo-labels of this process's agents, and the memory.
+    ) -> tuple[Array, dict[str, Array], Memory, dict[str, Array]]:
+        """Whom and what to believe: trust among all heard, pseudo-labels of this process's agents, the memory, and
+        trust by class where the rule has it.
 
         Pseudo-labels take the place of `f`, which is not needed afterwards.
         """
@@ -134,6 +136,7 @@ class Consensus(Options):
         known = last_trust[np.ix_(here, present)][present[here]]
         period = _period(self.schedule)
         labels: Array | None = None
+        by_class: dict[str, Array] = {}
         names = [name for name in agents.names if name in heard]
         if np.isnan(known).any() or (period > 0 and (t - self.warmup - 1) % period == 0):
             rule = Uniform() if self.labels == "majority" else self.trust
@@ -143,7 +146,7 @@ class Consensus(Options):
             said = opinion(rule, f, Context(agents.first.task, heard, rows, noises, t, memory.common))
             last_trust = np.full_like(last_trust, np.nan)
             last_trust[np.ix_(present, present)] = said.trust
-            labels = said.labels
+            labels, by_class = said.labels, _rows_by_class(said.by_class, here, present)
             if labels is not None and period != 1:
                 raise ConsilienceError(
                     f"this trust rule weighs peers anew for every sample, so that trust cannot be kept. Use the "
@@ -159,7 +162,7 @@ class Consensus(Options):
         else:
             mixed = pseudo_labels(w, f, out=f)
             psi = {name: mixed[heard.index(name)] for name in names}
-        return w, psi, memory
+        return w, psi, memory, by_class
 
     def _check(self, task: Task) -> None:
         """Refuses what makes no sense for the task."""
@@ -172,6 +175,15 @@ class Consensus(Options):
                 f"wire.form is 'top-k', which is for probabilities that sum to one. Use float32 or float16 for "
                 f"{task.name}."
             )
+
+
+def _rows_by_class(found: ByClass | None, here: NDArray[np.intp], present: NDArray[np.bool_]) -> dict[str, Array]:
+    """Trust by class of this process's agents over the roster, (agents, roster, classes), as it is recorded."""
+    if found is None:
+        return {}
+    full = np.zeros((len(present), len(present), len(found.samples)))
+    full[np.ix_(present, present)] = np.moveaxis(found.trust, 0, 2)
+    return {"trust": full[here], "samples": found.samples, "unsure": found.unsure}
 
 
 def _last_trust(memory: Memory, names: tuple[str, ...], here: NDArray[np.intp], agents: int) -> Array:

@@ -35,6 +35,9 @@ class Record:
     """What they said before training."""
     trust: Array | None = None
     """(agents of this process, roster); None where nobody was weighed."""
+    by_class: dict[str, Array] = field(default_factory=dict)
+    """For rules that weigh peers differently on each class: trust (agents of this process, roster, classes), samples
+    (classes,) and unsure (classes,)."""
 
 
 @dataclass(frozen=True)

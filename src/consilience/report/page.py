@@ -52,6 +52,7 @@ def page_data(run: Run) -> dict[str, Any]:
         "measures": measures,
         "headline": _headline(run, measures),
         "trust": _trust(run, rows),
+        "by_class": _by_class(run, rows),
         "agreement": _agreement(run, rows, square),
         "influence": _influence(run) if square else None,
         "suspicions": known.suspicions,
@@ -218,6 +219,19 @@ def _trust(run: Run, rows: list[int]) -> dict[str, Any] | None:
         "rows": rows,
         "matrices": _rounded(run.trust[shown]),
         "received": _rounded(np.array([_received(w, rows) for w in run.trust[shown]])),
+    }
+
+
+def _by_class(run: Run, rows: list[int]) -> dict[str, Any] | None:
+    """Whom agents believe on each class in the last round, where the trust rule tells classes apart."""
+    if not run.by_class or run.by_class["trust"].size > MOST_TRUST_VALUES:
+        return None
+    return {
+        "rows": rows,
+        "names": run.summary.classes,
+        "matrices": _rounded(np.moveaxis(run.by_class["trust"], 2, 0)),
+        "samples": [int(count) for count in run.by_class["samples"]],
+        "unsure": _rounded(run.by_class["unsure"]),
     }
 
 

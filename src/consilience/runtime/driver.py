@@ -65,7 +65,8 @@ def run_rounds(
     trust, rounds = history.trust()
     seconds = round(before + time.perf_counter() - began, 3)
     summary = _with_all_agents(summary, exchange.roster, group)
-    run = Run(history.frame(), trust, rounds, replace(summary, seconds=seconds, versions=versions()))
+    summary = replace(summary, seconds=seconds, versions=versions())
+    run = Run(history.frame(), trust, rounds, summary, by_class=history.by_class)
     if folder is not None and group.first:
         run.save(folder)
     return run

@@ -9,6 +9,7 @@ import numpy as np
 from consilience.agents.protocol import Agent
 from consilience.core import metrics
 from consilience.methods.protocol import Round
+from consilience.runtime.checkpoint import part
 from consilience.tasks.protocol import Array
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ class History:
         self._columns: dict[str, list[float]] = {}
         self._trust: list[Array] = []
         self._trust_rounds: list[int] = []
+        self.by_class: dict[str, Array] = {}
+        """Trust by class in the last round that had it, with the samples of each class and how unsure they are."""
 
     def add(self, done: Round, scores: dict[str, dict[str, float]]) -> dict[str, float]:
         """Records a round and every agent's `scores` in it. Returns the mean over agents of every measure."""
@@ -87,6 +90,7 @@ class History:
         if record.trust is not None:
             self._trust.append(record.trust)
             self._trust_rounds.append(done.number)
+            self.by_class = record.by_class
         return {key: float(np.mean(values[first:])) for key, values in self._columns.items()}
 
     def _fill_in(self, done: Round) -> None:
@@ -122,6 +126,7 @@ class History:
         trust, rounds = self.trust()
         columns = enumerate(self._columns.items())
         saved: dict[str, Array] = {f"column.{place:02d}.{key}": np.array(values) for place, (key, values) in columns}
+        saved |= {f"by_class.{key}": value for key, value in self.by_class.items()}
         return saved | {"trust": trust, "trust_rounds": rounds}
 
     def restore(self, saved: dict[str, Array]) -> None:
@@ -130,3 +135,4 @@ class History:
         self._columns = {key.split(".", 2)[2]: saved[key].tolist() for key in columns}
         self._trust = list(saved["trust"])
         self._trust_rounds = saved["trust_rounds"].tolist()
+        self.by_class = part(saved, "by_class.")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
 import numpy as np
@@ -29,6 +29,9 @@ class Run:
     summary: Summary
     references: dict[str, "Run"] = field(default_factory=dict)
     """The same agents under other methods, such as alone and naive."""
+    by_class: dict[str, Array] = field(default_factory=dict)
+    """Where the trust rule weighs peers by class: trust in the last round (agents of the process, roster, classes),
+    samples (classes,) that seem to have each class, and the share (classes,) of them that are unsure."""
 
     @property
     def names(self) -> list[str]:
@@ -46,7 +49,10 @@ class Run:
         """Writes metrics.parquet, trust.npz and, last, summary.json: a folder with a summary is a finished run."""
         table, matrices = BytesIO(), BytesIO()
         self.metrics.to_parquet(table, index=False)
-        np.savez_compressed(matrices, trust=self.trust, rounds=self.trust_rounds, agents=np.array(self.names))
+        by_class: dict[str, Any] = {f"class_{key}": value for key, value in self.by_class.items()}
+        np.savez_compressed(
+            matrices, trust=self.trust, rounds=self.trust_rounds, agents=np.array(self.names), **by_class
+        )
         folder.mkdir(parents=True, exist_ok=True)
         checkpoint.write_atomically(folder / "metrics.parquet", table.getvalue())
         checkpoint.write_atomically(folder / "trust.npz", matrices.getvalue())
@@ -73,8 +79,9 @@ def load_run(folder: Path) -> Run:
         summary = summary_from((folder / "summary.json").read_text())
         with np.load(folder / "trust.npz", allow_pickle=False) as matrices:
             trust, rounds = matrices["trust"], matrices["rounds"]
+            by_class = checkpoint.part(dict(matrices), "class_")
         table = pd.read_parquet(folder / "metrics.parquet")
     except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
         raise ConsilienceError(f"the run in {folder} cannot be read: {error}. Run it again.") from error
     inner = {path.name: load_run(path) for path in sorted(folder.iterdir()) if path.is_dir() and is_finished(path)}
-    return Run(table, trust, rounds, summary, inner)
+    return Run(table, trust, rounds, summary, inner, by_class)

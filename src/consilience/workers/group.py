@@ -114,6 +114,8 @@ class WorkerGroup:
             own[name] = {"measured": np.array(measured, dtype=np.float64)}
             if record.trust is not None:
                 own[name]["trust"] = record.trust[place]
+            if record.by_class:
+                own[name]["by_class"] = record.by_class["trust"][place]
             own[name] |= {f"memory/{key}": value for key, value in done.memory.own.get(name, {}).items()}
         found = self.by_agent(own)
         measured_by = {name: arrays["measured"].tolist() for name, arrays in found.items()}
@@ -124,6 +126,8 @@ class WorkerGroup:
             heard=record.heard,
             received=record.received,
             trust=None if record.trust is None else np.stack([arrays["trust"] for arrays in found.values()]),
+            by_class=record.by_class
+            and record.by_class | {"trust": np.stack([arrays["by_class"] for arrays in found.values()])},
         )
         kept = {name: part(arrays, "memory/") for name, arrays in found.items()}
         memory = Memory(done.memory.common, {name: arrays for name, arrays in kept.items() if arrays})

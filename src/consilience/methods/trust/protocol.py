@@ -29,6 +29,18 @@ class Context:
 
 
 @dataclass(frozen=True)
+class ByClass:
+    """Whom agents believe on each class, for reports."""
+
+    trust: Array
+    """(classes, agents, agents); NaN for a class that no sample seems to have."""
+    samples: Array
+    """That seem to have each class, (classes,)."""
+    unsure: Array
+    """The share of them of which all together are rather unsure, (classes,)."""
+
+
+@dataclass(frozen=True)
 class Opinion:
     """What a rule returns that does more than to make a matrix."""
 
@@ -38,6 +50,8 @@ class Opinion:
     """Pseudo-labels (context.rows, samples, outputs) of such a rule; None where they follow from the matrix."""
     memory: dict[str, Array] = field(default_factory=dict)
     """What the next call shall find in its context. It must not depend on which agents live in this process."""
+    by_class: ByClass | None = None
+    """For rules that weigh peers differently on each class."""
 
 
 class Trust(Protocol):

@@ -8,6 +8,8 @@ import numpy as np
 
 from consilience.core.stratified import (
     capped,
+    class_sizes,
+    class_weights,
     informativeness,
     mean_weights,
     reference,
@@ -21,7 +23,7 @@ from consilience.core.stratified import (
 from consilience.errors import ConsilienceError
 from consilience.methods.trust import TRUST, trust_named
 from consilience.methods.trust.centred import Centred
-from consilience.methods.trust.protocol import Context, Opinion, Trust, opinion
+from consilience.methods.trust.protocol import ByClass, Context, Opinion, Trust, opinion
 from consilience.options import Options, option
 from consilience.tasks.protocol import Array
 
@@ -58,7 +60,9 @@ class Stratified(Options):
         psi = stratified_labels(w, probabilities, found.numbers, context.rows)
         if groups is not None:
             psi = psi[..., 1].reshape(len(context.rows), *f.shape[1:])
-        return Opinion(mean_weights(w, found.numbers), psi)
+        classes = probabilities.shape[2] if groups is None else f.shape[2]
+        by_class = ByClass(class_weights(w, found.numbers, classes), *class_sizes(found.numbers, found.count, classes))
+        return Opinion(mean_weights(w, found.numbers), psi, by_class=by_class)
 
     def _base(self, f: Array, context: Context) -> Array:
         w = opinion(self.base, f, context)
