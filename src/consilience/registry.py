@@ -83,9 +83,10 @@ class Registry:
             if point.name in self._found:
                 continue
             try:
-                self._found[point.name] = point.load()
+                loaded = point.load()
             except Exception as error:
                 raise ConsilienceError(
                     f"the {self.kind} {point.name!r}, which an installed package brings ({point.value}), cannot be "
                     f"loaded: {error}. Mend that package, or uninstall it."
                 ) from error
+            self._found.setdefault(point.name, loaded)  # the file may have registered it itself while it was loaded
