@@ -227,7 +227,7 @@ def test_the_task_shows_its_own_score_and_report_knows_it(written):
     [run] = runs_of("A task", written)
     assert run.summary.task == "screening"
     assert run.metrics["cost_target"].between(0, 20).all()
-    again = [sys.executable, "-m", "consilience", "report", "out-0"]
+    again = [sys.executable, "-m", "consilience", "report", "out-0", "--set", "plugins=screening.py"]
     done = subprocess.run(again, capture_output=True, text=True)
     assert "Cost on the target domain" in done.stdout, done.stderr
 

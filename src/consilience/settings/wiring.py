@@ -4,7 +4,7 @@ import os
 from collections.abc import Collection
 from itertools import cycle
 
-from consilience.agents.models import Order, model_named
+from consilience.agents.models import Order, build_agent, model_named
 from consilience.agents.protocol import Agent
 from consilience.data.datasets import Dataset, Request, load
 from consilience.data.scenario import Scenario, split
@@ -44,7 +44,7 @@ def build_agents(settings: Settings, scenario: Scenario, names: Collection[str] 
 def agent_for(settings: Settings, name: str, model: str, x: Array, y: Array, outputs: int, task: str) -> Agent:
     """One agent with a built-in model and private data (x, y)."""
     order = Order(name, model, x, y, outputs, task_named(task), settings.training, settings.run.seed, _device(settings))
-    return model_named(model)(order)
+    return build_agent(order)
 
 
 def summarise(settings: Settings, scenario: Scenario, agents: list[Agent]) -> Summary:

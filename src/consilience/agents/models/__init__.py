@@ -140,6 +140,11 @@ def model_named(model: str) -> Callable[[Order], Agent]:
     return build
 
 
+def build_agent(order: Order) -> Agent:
+    """The agent that an order asks for."""
+    return model_named(order.model)(order)
+
+
 def _number(name: str, order: Order, takes: bool, needs: bool) -> int | None:
     """The 4 of NAME-4, if there is one; an error where the model `takes` none, or `needs` one."""
     number = order.model.removeprefix(name).removeprefix("-")
