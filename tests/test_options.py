@@ -1,36 +1,54 @@
 """Options: types, ranges and tables follow from the fields of a dataclass."""
 
+import re
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pytest
 
 from consilience import Consensus, ConsilienceError
-from consilience.options import check_options, differences, flat, from_table, hint, option, to_table
+from consilience.options import (
+    Options,
+    check_options,
+    differences,
+    flat,
+    from_table,
+    hint,
+    meanings,
+    option,
+    to_table,
+)
 
 
 @dataclass(frozen=True)
-class Engine:
+class Coal(Options):
+    name = "coal"
+    tons: int = option(5, "of it", at_least=0)
+
+
+class Tea:
+    name = "tea"
+
+
+@dataclass(frozen=True)
+class Engine(Options):
     power: float = option(1.0, "in horses", above=0, below=1000)
     fuel: str = option("oil", "what it burns", one_of=("oil", "coal"))
-
-    def __post_init__(self) -> None:
-        check_options(self)
+    serial: str = option("a-1", "on its plate", like=r"[a-z]-\d+")
 
 
 @dataclass(frozen=True)
-class Ship:
+class Ship(Options):
     name: str = option(meaning="painted on it")
     masts: int = option(3, "of wood", at_least=1)
     afloat: bool = option(True, "still")
     ports: tuple[str, ...] = option((), "on the way")
     rows: tuple[int, ...] = option((2, 2), "of oars")
     engine: Engine = option(Engine(), "below deck")
-    cargo: list[str] | None = option(None, "in its belly", parse=lambda value, where: [where, value], show=str)
+    cargo: Any = option(Coal(), "in its belly", named=lambda name: {"": Coal, "coal": Coal, "tea": Tea}[name]())
+    crew: tuple[Engine, ...] = option((), "in reserve")
     plain: int = 7
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 @pytest.mark.parametrize(
@@ -141,8 +159,9 @@ def test_tables_within_tables_become_options_and_come_back():
         "afloat": True,
         "ports": ["Brest"],
         "rows": [2, 2],
-        "engine": {"power": 5.0, "fuel": "oil"},
-        "cargo": "None",
+        "engine": {"power": 5.0, "fuel": "oil", "serial": "a-1"},
+        "cargo": {"name": "coal", "tons": 5},
+        "crew": [],
         "plain": 7,
     }
 
@@ -151,11 +170,50 @@ def test_one_word_may_stand_for_a_list_of_one():
     assert from_table(Ship, {"name": "Argo", "ports": "Brest"}, "").ports == ("Brest",)
 
 
-def test_what_is_no_plain_value_is_parsed_and_shown_by_its_own_functions():
-    ship = from_table(Ship, {"name": "Argo", "cargo": 5}, "fleet.ship")
-    assert ship.cargo == ["fleet.ship.cargo", 5]
-    assert to_table(ship)["cargo"] == "['fleet.ship.cargo', 5]"
-    assert from_table(Ship, {"name": "Argo", "cargo": 5}, "").cargo == ["cargo", 5]
+def test_one_of_several_kinds_of_things_is_named_with_or_without_options():
+    def cargo(value: Any) -> Any:
+        return from_table(Ship, {"name": "Argo", "cargo": value}, "ship").cargo
+
+    assert cargo("coal") == Coal()
+    assert cargo({"name": "coal", "tons": 2}) == cargo({"tons": 2}) == Coal(2)
+    assert isinstance(cargo("tea"), Tea)
+    assert to_table(Ship("Argo", cargo=Tea()))["cargo"] == {"name": "tea"}
+    for value, says in (
+        (5, "ship.cargo is 5; it must be a name, or a table with a name and options"),
+        ({"name": "coal", "tns": 1}, "ship.cargo: unknown setting 'tns'. Did you mean 'tons'?"),
+        ({"name": "tea", "tons": 1}, "ship.cargo: unknown setting 'tons'. There are none."),
+    ):
+        with pytest.raises(ConsilienceError, match=re.escape(says)):
+            cargo(value)
+
+
+def test_a_list_of_tables_becomes_a_tuple_of_options():
+    ship = from_table(Ship, {"name": "Argo", "crew": [{"power": 2}, {"fuel": "coal"}]}, "ship")
+    assert ship.crew == (Engine(2.0), Engine(fuel="coal"))
+    assert to_table(ship)["crew"][1]["fuel"] == "coal"
+    with pytest.raises(ConsilienceError, match=r"crew is 5; it must be a table"):
+        from_table(Ship, {"name": "Argo", "crew": 5}, "ship")
+
+
+def test_a_word_may_have_to_match_a_pattern_and_a_list_to_be_long_enough():
+    assert Engine(serial="b-22").serial == "b-22"
+    with pytest.raises(ConsilienceError, match=r"serial is '22'; it must be one of these"):
+        Engine(serial="22")
+
+    @dataclass(frozen=True)
+    class Fleet(Options):
+        ships: tuple[str, ...] = option(("a",), "at sea", at_least=1)
+
+    with pytest.raises(ConsilienceError, match=r"ships is \(\); it must hold at least 1"):
+        Fleet(())
+
+
+def test_meanings_by_dotted_key():
+    found = meanings(Ship("Argo"))
+    assert found["masts"] == "of wood"
+    assert found["engine.power"] == "in horses"
+    assert found["cargo.name"] == "in its belly"
+    assert found["cargo.tons"] == "of it"
 
 
 @pytest.mark.parametrize(
@@ -172,7 +230,7 @@ def test_what_is_no_plain_value_is_parsed_and_shown_by_its_own_functions():
         ({"masts": 2}, "", r"^'name' is missing"),
         ({"name": "a", "masts": 0}, "ship", r"^ship: masts is 0; it must be at least 1"),
         ({"name": "a", "masts": 0}, "", r"^masts is 0"),
-        ({"name": "a", "engine": 5}, "ship", r"^ship.engine is 5; it must be a table with power, fuel\."),
+        ({"name": "a", "engine": 5}, "ship", r"^ship.engine is 5; it must be a table with power, fuel, serial\."),
         ({"name": "a", "engine": {"pwer": 5}}, "ship", r"^ship.engine: unknown setting 'pwer'\. Did you mean 'power'"),
         ({"name": "a", "engine": {"power": 0}}, "", r"^engine: power is 0.0; it must be above 0"),
         ("Argo", "ship", r"^ship is 'Argo'; it must be a table with name, masts"),

@@ -97,7 +97,7 @@ def _problem(kind: Any, facts: Any, value: Any) -> str:
     if facts["one_of"] and value not in facts["one_of"]:
         return f"be one of {', '.join(facts['one_of'])}"
     if facts["like"] and not fullmatch(facts["like"], value):
-        return f"be like {facts['like']}"
+        return "be one of these"
     if isinstance(value, bool) or not isinstance(value, int | float):
         return ""
     if not isfinite(value):

@@ -6,7 +6,8 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from torch import nn
 
 from consilience import TASKS, Agent, ConsilienceError, SklearnAgent, TorchAgent, Wrapper
-from consilience.agents.protocol import Averageable, Publishes, Widens, can, checked_data, lacks, published
+from consilience.agents.protocol import Averageable, Publishes, Widens, can, lacks, published
+from consilience.tasks.protocol import labelled
 from tests.conftest import CLASSES, FEATURES, blobs
 
 X, Y = blobs(20, seed=1)
@@ -106,10 +107,11 @@ def test_values_and_labels_are_as_many_as_they_are():
 )
 def test_private_data_that_cannot_be_are_refused_with_the_agents_name(name, x, y, says):
     with pytest.raises(ConsilienceError, match=says):
-        checked_data(name, TASKS.find("classification"), x, y)
+        labelled(name, TASKS.find("classification"), x, y)
 
 
 def test_private_data_may_be_lists():
-    x, y = checked_data("a", TASKS.find("classification"), [[1.0], [2.0]], [0, 1])
-    assert isinstance(x, np.ndarray)
-    assert y.dtype == np.int64
+    data = labelled("a", TASKS.find("classification"), [[1.0], [2.0]], [0, 2])
+    assert isinstance(data.x, np.ndarray)
+    assert data.y.dtype == np.int64
+    assert (data.outputs, data.counts) == (3, [1, 0, 1])

@@ -8,6 +8,7 @@ import pytest
 from consilience import Consensus, ConsilienceError, InMemory, Memory, Received, Start, Uniform, Wire
 from consilience.core.labels import pseudo_labels
 from consilience.core.trust import entropy_trust
+from consilience.methods.trust.default import Default
 from tests.methods.parrot import (
     NAMES,
     NOISE,
@@ -66,7 +67,13 @@ def test_algorithm_1_written_with_plain_loops(task):
 
 def test_the_defaults_are_those_of_the_documentation():
     given = Consensus(
-        warmup=5, lam=0.5, schedule="dynamic", labels="soft", warmup_shared=False, trust=None, wire=Wire("float32", 3)
+        warmup=5,
+        lam=0.5,
+        schedule="dynamic",
+        labels="soft",
+        warmup_shared=False,
+        trust=Default(),
+        wire=Wire("float32", 3),
     )
     assert Consensus() == given
     assert given.uses_shared

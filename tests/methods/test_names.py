@@ -1,6 +1,7 @@
 """Methods by name: the registry, short forms, options in brackets, and tables of a settings file."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,22 @@ from consilience import (
     Uniform,
     Wire,
 )
-from consilience.methods import method_from, method_named, method_table
+from consilience.methods import method_named
+from consilience.options import Options, from_table, option, to_table
+
+
+@dataclass(frozen=True)
+class Chosen(Options):
+    method: Any = option(Consensus(), "of a settings file", named=method_named)
+
+
+def method_from(value: Any, where: str) -> Any:
+    return from_table(Chosen, {where: value}, "").method
+
+
+def method_table(method: Any) -> dict[str, Any]:
+    return to_table(Chosen(method))["method"]
+
 
 EVERY = [
     Alone(),
@@ -103,7 +119,7 @@ def test_beside_naive_the_other_short_forms_have_the_trust_of_the_task():
         ("fedprox(mu=)", "the method 'fedprox(mu=)' is not valid TOML: "),
         ("fedprox(nu=0.1)", "fedprox(nu=0.1): unknown setting 'nu'. Did you mean 'mu'? Known: keep_optimizer, mu."),
         ("fedprox(mu=-1)", "fedprox(mu=-1): mu is -1.0; it must be at least 0 "),
-        ("every-x", "unknown schedule 'every-x'"),
+        ("every-x", "schedule is 'every-x'; it must be one of these (trust is made dynamic"),
     ],
 )
 def test_names_that_are_none_are_refused_with_a_hint(name, message):

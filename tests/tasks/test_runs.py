@@ -120,9 +120,7 @@ def test_votes_and_the_largest_probabilities_are_refused_where_rows_do_not_sum_t
 
 
 def test_trust_between_probabilities_is_refused_for_values(shared):
-    with pytest.raises(
-        ConsilienceError, match=r"Cosine compares probabilities, and regression has none\. Use"
-    ):
+    with pytest.raises(ConsilienceError, match=r"Cosine compares probabilities, and regression has none\. Use"):
         collaborate(few("regression"), shared, method=Consensus(warmup=0, trust=Cosine()), rounds=1)
 
 

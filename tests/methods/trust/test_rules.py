@@ -1,12 +1,32 @@
 """The trust rules that come with the package, and how a settings file names them."""
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 import pytest
 
 from consilience import TRUST, Consensus, ConsilienceError, Context, Cosine, Entropy, Gaussian, Uniform
-from consilience.methods.trust import trust_from, trust_table
+from consilience.methods.trust import trust_named
+from consilience.methods.trust.centred import Centred
+from consilience.methods.trust.default import Default
+from consilience.methods.trust.stratified import Stratified
+from consilience.options import Options, from_table, option, to_table
 from consilience.tasks import task_named
 from tests.methods.parrot import NAMES, NOISE, SAMPLES, first_words, parrots, rounds_of
+
+
+@dataclass(frozen=True)
+class Chosen(Options):
+    here: Any = option(Default(), "of a settings file", named=trust_named)
+
+
+def trust_from(value: Any, where: str) -> Any:
+    return from_table(Chosen, {"here": value}, "").here
+
+
+def trust_table(rule: Any) -> dict[str, Any]:
+    return to_table(Chosen(rule))["here"]
 
 
 def context(task: str = "classification", rows: tuple[int, ...] = (0, 1, 2, 3)) -> Context:
@@ -68,11 +88,14 @@ def test_naive_trust_is_uniform_among_those_heard_whatever_the_task(task):
 
 
 def test_every_rule_is_known_by_its_name():
-    assert TRUST.names() == ["cosine", "entropy", "gaussian", "uniform"]
-    assert [TRUST.find(name) for name in TRUST.names()] == [Cosine, Entropy, Gaussian, Uniform]
+    known = {"centred": Centred, "cosine": Cosine, "default": Default, "entropy": Entropy, "gaussian": Gaussian}
+    known |= {"stratified": Stratified, "uniform": Uniform}
+    assert known.items() <= {name: TRUST.find(name) for name in TRUST.names()}.items()
 
 
-@pytest.mark.parametrize("rule", [Cosine(), Gaussian(), Uniform(), Entropy(), Entropy(0.25, 0.5), None])
+@pytest.mark.parametrize(
+    "rule", [Cosine(), Gaussian(), Uniform(), Entropy(), Entropy(0.25, 0.5), Default(), Stratified(Entropy(0.5))]
+)
 def test_a_rule_as_a_table_and_back_is_the_same(rule):
     assert trust_from(trust_table(rule), "method.trust") == rule
 
@@ -80,10 +103,10 @@ def test_a_rule_as_a_table_and_back_is_the_same(rule):
 def test_what_a_settings_file_may_say():
     assert trust_from("cosine", "here") == Cosine()
     assert trust_from({"name": "entropy", "offset": 0}, "here") == Entropy(offset=0.0)
-    assert trust_from("default", "here") is None
-    assert trust_from({}, "here") is None
-    assert trust_from({"floor": 0.1}, "here") == Entropy(floor=0.1), "options of the default for probabilities"
-    assert trust_table(None) == {"name": "default"}
+    assert trust_from("default", "here") == trust_from({}, "here") == Default()
+    nested = {"name": "stratified", "base": {"name": "entropy", "offset": 0}, "p": 2}
+    assert trust_from(nested, "here") == Stratified(Entropy(offset=0.0), p=2.0)
+    assert trust_table(Default()) == {"name": "default"}
     assert trust_table(Entropy(0.25, 0.5)) == {"name": "entropy", "offset": 0.25, "floor": 0.5}
 
 
@@ -92,13 +115,14 @@ def test_what_a_settings_file_may_say():
     [
         (
             "entropie",
-            "unknown trust rule 'entropie'. Did you mean 'entropy'? Known: cosine, entropy, gaussian, uniform",
+            "unknown trust rule 'entropie'. Did you mean 'entropy'? Known: ",
         ),
         ({"name": "entropy", "offsett": 1.0}, "here: unknown setting 'offsett'. Did you mean 'offset'?"),
         ({"name": "entropy", "offset": -0.5}, "here: offset is -0.5; it must be at least 0"),
         ({"name": "entropy", "floor": 0.0}, r"here: floor is 0.0; it must be above 0"),
         ({"name": "uniform", "offset": 0.5}, "here: unknown setting 'offset'"),
-        (5, "unknown trust rule '5'"),
+        ({"name": "default", "floor": 0.1}, "here: unknown setting 'floor'. There are none here."),
+        (5, "here is 5; it must be a name, or a table with a name and options"),
     ],
 )
 def test_impossible_rules_are_refused(value, message):
@@ -132,7 +156,7 @@ def test_functions_and_classes_without_options_can_be_registered(registered):
     assert trust_table(mine) == {"name": "mine"}
     assert isinstance(trust_from("plain", "here"), Plain)
     assert trust_table(Plain()) == {"name": "plain"}
-    with pytest.raises(ConsilienceError, match="here: the trust rule 'mine' has no options, such as 'offset'"):
+    with pytest.raises(ConsilienceError, match="here: unknown setting 'offset'. There are none"):
         trust_from({"name": "mine", "offset": 1.0}, "here")
 
 
@@ -140,4 +164,4 @@ def test_a_function_that_is_not_registered_goes_by_its_own_name():
     def Mine(f):
         return np.eye(len(f))
 
-    assert trust_table(Mine) == {"name": "mine"}
+    assert trust_table(Mine) == {"name": "Mine"}
