@@ -156,7 +156,7 @@ def test_functions_and_classes_without_options_can_be_registered(registered):
     assert trust_table(mine) == {"name": "mine"}
     assert isinstance(trust_from("plain", "here"), Plain)
     assert trust_table(Plain()) == {"name": "plain"}
-    with pytest.raises(ConsilienceError, match="here: unknown setting 'offset'. There are none"):
+    with pytest.raises(ConsilienceError, match=r"here: unknown setting 'offset'\. There are none"):
         trust_from({"name": "mine", "offset": 1.0}, "here")
 
 
