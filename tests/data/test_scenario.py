@@ -274,6 +274,8 @@ def test_the_polynomial_of_the_paper():
     assert 3.8 < scenario.target_x.max() <= 4
     np.testing.assert_allclose(scenario.target_y, cubic(scenario.target_x), rtol=1e-4, atol=1e-4)
     assert (scenario.task, scenario.classes) == ("regression", ())
+    arrays = (scenario.shared, scenario.shared_y, scenario.target_x, scenario.target_y)
+    assert {array.dtype for array in arrays} == {np.dtype(np.float32)}
     assert tuple(scenario.shares) == ("0", "1", "2")
 
 
