@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 PIP := $(VENV)/bin/pip --disable-pip-version-check install -q -c constraints.txt
 
-.PHONY: run federation test coverage faults chaos bench lint format clean
+.PHONY: run federation test coverage mutants faults chaos bench lint format clean
 
 run: $(VENV)/run.stamp  ## install the package and run the default experiment
 	$(VENV)/bin/consilience run
@@ -16,6 +16,10 @@ test: $(VENV)/dev.stamp lint  ## install the development tools and pass the test
 
 coverage: $(VENV)/dev.stamp  ## which lines the tests reach
 	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist loadfile --cov=consilience --cov-report=term:skip-covered
+
+mutants: $(VENV)/dev.stamp  ## change the code of the results in thousands of ways and see that a test fails each time; hours
+	$(VENV)/bin/mutmut run
+	$(VENV)/bin/python -m tests.mutants
 
 faults: $(VENV)/dev.stamp  ## faults and attacks between sites and between machines, in about eight minutes; some need root
 	$(VENV)/bin/python -m pytest tests -m faults
@@ -37,7 +41,7 @@ format: $(VENV)/dev.stamp  ## bring the code into shape
 	$(VENV)/bin/ruff format .
 
 clean:  ## remove what was installed and cached; runs stay
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache mutants
 
 $(VENV)/bin/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3"; exit 1; }

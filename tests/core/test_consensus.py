@@ -133,6 +133,14 @@ def test_stochastic_means_positive_rows_that_sum_to_one(w, expected):
     assert consensus.is_stochastic(np.array(w)) is expected
 
 
+@pytest.mark.parametrize(
+    ("total", "atol", "expected"), [(1.05, 0.1, True), (1.05, 0.01, False), (1 + 1e-8, 1e-6, True)]
+)
+def test_rows_sum_to_one_as_closely_as_asked_for(total, atol, expected):
+    w = np.full((2, 2), total / 2)
+    assert consensus.is_stochastic(w, atol) is expected
+
+
 @pytest.mark.parametrize("b", [0, 2])
 def test_lowest_importance_checks_both_conditions_round_by_round(b):
     ws = coarse_matrices()

@@ -46,6 +46,13 @@ def test_average_of_one_is_that_one_to_the_bit():
     np.testing.assert_array_equal(federated.average([y], federated.shares([13])), y)
 
 
+def test_models_and_shares_that_are_not_equally_many_are_refused():
+    with pytest.raises(ValueError, match="argument 2 is longer"):
+        federated.average([1.0, 2.0], [1.0])
+    with pytest.raises(ValueError, match="argument 2 is longer"):
+        federated.scaffold_server_variate(0.0, [1.0], [1.0, 2.0], [1.0])
+
+
 @pytest.mark.parametrize("mu", [0.0, 0.7])
 def test_fedprox_gradient_is_that_of_its_objective(tensor, mu):
     """d/dy [G y + mu/2 (y - x)^2], by central differences, exact for a quadratic."""

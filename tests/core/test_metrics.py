@@ -70,6 +70,11 @@ def test_balanced_accuracy_is_the_mean_of_the_accuracies_per_class():
     assert metrics.balanced_accuracy(f, y) != pytest.approx(metrics.accuracy(f, y))
 
 
+def test_balanced_accuracy_counts_a_class_with_a_single_sample_like_any_other():
+    f = np.eye(3)[[0, 0, 0, 1, 1]]
+    assert metrics.balanced_accuracy(f, np.array([0, 0, 0, 1, 2])) == pytest.approx(2 / 3)
+
+
 @pytest.mark.filterwarnings("ignore:y_pred contains classes not in y_true")
 @pytest.mark.parametrize("missing", [None, 0, 2, 3])
 def test_balanced_accuracy_is_that_of_sklearn_even_when_a_class_is_missing(missing):
@@ -106,6 +111,7 @@ def test_auc_leaves_out_a_class_that_no_sample_has(missing):
 
 @pytest.mark.parametrize("classes", [2, 4])
 @pytest.mark.parametrize("only", [0, 1])
+@pytest.mark.filterwarnings("error")
 def test_auc_of_samples_of_one_class_is_not_defined(classes, only):
     assert math.isnan(metrics.auc(predictions(10, classes=classes), np.full(10, only)))
 
@@ -114,6 +120,11 @@ def test_auc_goes_from_nil_through_a_half_to_one():
     y = np.array([0, 0, 1, 1])
     for second, expected in (([0.1, 0.2, 0.7, 0.9], 1), ([0.9, 0.7, 0.2, 0.1], 0), ([0.4] * 4, 0.5)):
         assert metrics.auc(np.array([[1 - p, p] for p in second]), y) == expected
+
+
+def test_of_two_classes_auc_looks_at_the_second_alone():
+    f = np.array([[0.0, 0.1], [0.0, 0.2], [0.0, 0.7], [0.0, 0.9]])
+    assert metrics.auc(f, np.array([0, 0, 1, 1])) == 1
 
 
 def test_auc_depends_on_the_order_of_values_alone():
@@ -163,6 +174,16 @@ def test_a_confidence_on_the_border_of_two_bins_belongs_to_the_lower():
     f = np.array([[0.5, 0.25, 0.25], [0.375, 0.3125, 0.3125], [1.0, 0.0, 0.0], [0.875, 0.125, 0.0]])
     y = np.array([0, 1, 0, 1])
     assert metrics.calibration_error(f, y, 4) == slow_calibration(f, y, 4) == (0.125 + 0.875) / 4
+
+
+def test_the_least_and_the_most_sure_have_bins_of_their_own():
+    """Confidences of 1/20 (never right) and 1/10 (always right) do not cancel; a little above 1 is as good as 1."""
+    low, some = np.full((9, 20), 0.05), np.full((1, 20), 0.9 / 19)
+    some[0, 3] = 0.1
+    f, y = np.concatenate([low, some]), np.array([7] * 9 + [3])
+    assert metrics.calibration_error(f, y) == pytest.approx((9 * 0.05 + 0.9) / 10)
+    above = np.array([[1.0000001, 0.0], [0.96, 0.04]], np.float32)
+    assert metrics.calibration_error(above, np.array([1, 0])) == pytest.approx((1 - 0.04) / 2)
 
 
 def test_predictions_that_are_as_often_right_as_they_say_are_calibrated():
@@ -248,3 +269,19 @@ def test_measures_of_disagreement_agree_in_single_and_double_precision(measure):
 def test_distances_agree_in_single_and_double_precision(distance):
     f, psi = predictions(1000), predictions(1000, seed=1)
     assert distance(f.astype(np.float32), psi.astype(np.float32)) == pytest.approx(distance(f, psi), rel=1e-5)
+
+
+def test_sums_over_samples_are_in_double_precision():
+    """Runs of thousands of samples in single precision: exact to the last digits of the single values."""
+    f, psi, y = predictions(3, 5000).astype(np.float32), predictions(5000, seed=1).astype(np.float32), labels(5000)
+    log = np.log(f[0])
+    own = [-float(log[row, label]) for row, label in enumerate(y)]
+    assert metrics.log_loss(f[0], y) == pytest.approx(math.fsum(own) / 5000, rel=1e-12)
+    terms = [-float(value) for value in (psi * log).ravel()]
+    assert metrics.cross_entropy(f[0], psi) == pytest.approx(math.fsum(terms) / 5000, rel=1e-12)
+    largest = [float(max(f[:, x, c].max() - f[:, x, c].min() for c in range(4))) for x in range(5000)]
+    assert metrics.disagreement(f) == pytest.approx(math.fsum(largest) / 5000, rel=1e-12)
+    mean = f.mean(axis=0)
+    for agent, distance in enumerate(metrics.distances_to_mean(f)):
+        away = [float(max(abs(f[agent, x, c] - mean[x, c]) for c in range(4))) for x in range(5000)]
+        assert distance == pytest.approx(math.fsum(away) / 5000, rel=1e-12)

@@ -176,6 +176,14 @@ def test_gaussian_trust_is_the_mean_kernel():
     np.testing.assert_allclose(trust.gaussian_trust(f, scale), slow, rtol=1e-12)
 
 
+def test_gaussian_trust_adds_distances_in_double_precision():
+    f = np.random.default_rng(0).normal(size=(2, 1, 3000)).astype(np.float32)
+    squared = math.fsum(float(np.square(a - b)) for a, b in zip(f[0, 0], f[1, 0], strict=True))
+    kernel = math.exp(-squared / (2 * 50**2))
+    w = trust.gaussian_trust(f, np.array([50.0, 50.0]))
+    np.testing.assert_allclose(w[0], [1 / (1 + kernel), kernel / (1 + kernel)], rtol=1e-13)
+
+
 def test_gaussian_trust_is_unknown_for_agents_whose_noise_is():
     """Agents that live at other sites: their rows are NaN, and ours do not change."""
     f, scale = np.random.default_rng(0).normal(size=(3, 5, 1)), np.array([0.5, np.nan, 2.0])

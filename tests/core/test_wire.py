@@ -120,6 +120,20 @@ def test_class_numbers_take_one_byte_up_to_256_classes(classes, per_class):
     np.testing.assert_array_equal(wire.rounded(f), f)
 
 
+def test_predictions_in_double_precision_are_published_in_single():
+    f = probabilities(7, 10).astype(np.float64)
+    for wire in (Wire(form) for form in FORMS):
+        assert wire.encode(f) == wire.encode(f.astype(np.float32))
+
+
+def test_of_many_equal_probabilities_the_lowest_classes_are_kept():
+    f = (np.random.default_rng(0).integers(1, 4, (50, 100)) / 256).astype(np.float32)
+    data = Wire("top-k", 60).encode(f)
+    classes = np.frombuffer(data, "<u1", offset=50 * 60 * 2).reshape(50, 60)
+    for row, kept in zip(f, classes, strict=True):
+        assert kept.tolist() == sorted(range(100), key=lambda c: (-row[c], c))[:60]
+
+
 def test_equal_probabilities_keep_the_lowest_classes():
     got = Wire("top-k", 2).rounded(np.array([[0.1, 0.3, 0.3, 0.3]], np.float32))[0]
     assert got[1] == got[2] == np.float16(0.3)

@@ -1,5 +1,6 @@
 """How samples fall among agents: lists of their numbers."""
 
+import hashlib
 from itertools import product
 
 import numpy as np
@@ -63,6 +64,21 @@ def test_a_class_goes_to_those_with_room_where_a_tiny_alpha_leaves_them_nothing(
         parts = dirichlet(y, 2, 1e-4, np.random.default_rng(seed), smallest=0)
         assert sorted(np.concatenate(parts)) == list(range(60))
         assert sorted(len(part) for part in parts) == [20, 40]
+
+
+def test_who_holds_exactly_its_share_gets_no_more():
+    """Dirichlet(1e-4) gives each class to one agent; the second class must go to the other."""
+    for seed in range(20):
+        parts = dirichlet(np.repeat([0, 1], [30, 30]), 2, 1e-4, np.random.default_rng(seed), smallest=0)
+        assert sorted(part.tolist() for part in parts) == [list(range(30)), list(range(30, 60))]
+
+
+def test_one_sample_is_enough_unless_more_are_asked_for():
+    sizes = [
+        min(len(part) for part in dirichlet(np.arange(20) % 2, 4, 0.3, np.random.default_rng(seed)))
+        for seed in range(30)
+    ]
+    assert min(sizes) == 1
 
 
 def test_small_alpha_gives_uneven_classes():
@@ -139,6 +155,12 @@ def test_no_choice_of_contributions_is_more_even(rows, each):
     assert (quotas.sum(axis=0) ** 2).sum() == best_by_trying_all(counts, each)
 
 
+def test_only_an_agent_that_gives_a_class_can_give_another_instead():
+    """Agent 0 has none of class 0 to take back; agent 1 has one of class 1 left."""
+    counts = np.array([[0, 4], [5, 1], [5, 0]])
+    assert balanced_quotas(counts, 2).tolist() == [[0, 2], [1, 1], [2, 0]]
+
+
 def test_a_chain_of_agents_is_found():
     """Agent 0 can leave class 0 only for class 1, and only agent 1 can go on from there to class 2."""
     counts = np.array([[4, 4, 0], [0, 4, 4], [4, 0, 0]])
@@ -150,3 +172,12 @@ def test_even_shared_data_are_found_at_the_size_of_cifar100():
     parts = dirichlet(y, 10, 1.0, np.random.default_rng(0))
     counts = np.array([np.bincount(y[part], minlength=100) for part in parts])
     assert set(balanced_quotas(counts, 300).sum(axis=0)) == {30}
+
+
+def test_contributions_are_the_same_on_every_machine_and_in_every_version():
+    """Among a hundred classes many are equally frequent: which come first must not depend on how they are sorted."""
+    y = np.arange(6000) % 100
+    parts = dirichlet(y, 10, 1.0, np.random.default_rng(0))
+    counts = np.array([np.bincount(y[part], minlength=100) for part in parts])
+    digest = hashlib.sha256(balanced_quotas(counts, 130).astype("<i8").tobytes()).hexdigest()
+    assert digest == "e797c97fb1be1486e27463c40ff435af532c7064dc72bed6636c59e6898e0952"
