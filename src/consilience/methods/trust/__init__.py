@@ -2,7 +2,7 @@
 
 from dataclasses import is_dataclass
 from inspect import isfunction
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from consilience.errors import ConsilienceError
 from consilience.options import from_table, to_table
@@ -22,12 +22,13 @@ def trust_from(value: Any, where: str) -> "Trust | None":
     name = str(table.pop("name", DEFAULT))
     if name == DEFAULT and not table:
         return None
-    found = TRUST.find("entropy" if name == DEFAULT else name)
-    if is_dataclass(found):
-        return cast("Trust", from_table(cast(type, found), table, where))
-    if table:
+    found: Any = TRUST.find("entropy" if name == DEFAULT else name)
+    if hasattr(found, "__dataclass_fields__"):
+        found = from_table(found, table, where)
+    elif table:
         raise ConsilienceError(f"{where}: the trust rule {name!r} has no options, such as {next(iter(table))!r}.")
-    return cast("Trust", found() if isinstance(found, type) else found)
+    rule: Trust = found() if isinstance(found, type) else found
+    return rule
 
 
 def trust_table(rule: "Trust | None") -> Any:
