@@ -102,6 +102,14 @@ def test_options_that_are_not_given_are_those_of_the_method_beside_it():
     assert method_named("static", FedProx()) == Consensus(schedule="static")
 
 
+def test_a_function_as_trust_is_carried_over_to_the_other_schedules():
+    def mine(f):
+        return f
+
+    assert method_named("static", Consensus(trust=mine)).trust is mine
+    assert method_named("consensus", Consensus(trust=mine)).trust is mine
+
+
 def test_beside_naive_the_other_short_forms_have_the_trust_of_the_task():
     naive = method_named("naive", Consensus(lam=0.2))
     assert method_named("dynamic", naive) == Consensus(lam=0.2)

@@ -20,9 +20,9 @@ from tests.methods.parrot import (
 )
 
 
-def mostly_self(f: np.ndarray) -> np.ndarray:
+def mostly_self(f: np.ndarray, strength: float = 0.5) -> np.ndarray:
     """Half for oneself, the rest for all."""
-    return np.eye(len(f)) / 2 + np.full((len(f), len(f)), 0.5 / len(f))
+    return strength * np.eye(len(f)) + np.full((len(f), len(f)), (1 - strength) / len(f))
 
 
 class MostlySelf:
@@ -30,8 +30,13 @@ class MostlySelf:
         return mostly_self(f)
 
 
-def with_option(f, strength=0.5):
-    return mostly_self(f)
+class Reserved:
+    """As functions written in C: how many arguments it takes cannot be told."""
+
+    __signature__ = "unknown"
+
+    def __call__(self, f, *rest):
+        return mostly_self(f, *rest)
 
 
 def first_of(matrix, f, context):
@@ -47,11 +52,12 @@ def first_of(matrix, f, context):
         lambda f: mostly_self(f).tolist(),
         lambda f: Opinion(mostly_self(f)),
         lambda f: Opinion(mostly_self(f).tolist()),
+        lambda f, *options: mostly_self(f, *options),
         MostlySelf(),
-        with_option,
+        Reserved(),
         partial(first_of, mostly_self),
     ],
-    ids=["one", "two", "many", "list", "opinion", "opinion-list", "object", "option", "partial"],
+    ids=["one", "two", "many", "list", "opinion", "opinion-list", "rest", "object", "reserved", "partial"],
 )
 def test_any_callable_is_a_rule(rule):
     [one] = rounds_of(Consensus(trust=rule, warmup=0), 1)
@@ -137,9 +143,9 @@ def test_what_is_no_trust_is_refused_in_a_sentence(rule, message):
 
 def test_the_worst_row_is_named_by_its_sum():
     def skewed(f):
-        return np.diag([1.0, 0.9, 3.0, 1.1])
+        return np.diag([1.0, 0.25, 1.5, 1.0])
 
-    with pytest.raises(ConsilienceError, match=r"the trust rule skewed returned .*a row sums to 3"):
+    with pytest.raises(ConsilienceError, match=r"the trust rule skewed returned .*a row sums to 0.25\)"):
         rounds_of(Consensus(trust=skewed, warmup=0), 1)
 
     class Skewed:
@@ -153,11 +159,11 @@ def test_the_worst_row_is_named_by_its_sum():
 def test_rows_of_agents_elsewhere_are_not_looked_at_and_rounding_is_forgiven():
     def careless(f):
         matrix = np.full((4, 4), -1.0)
-        matrix[2] = [0.25, 0.25, 0.25, 0.25 + 1e-8]
+        matrix[2] = [0.25, 0.25, 0.25, 0.25 + 5e-6]
         return matrix
 
     [one] = rounds_of(Consensus(trust=careless, warmup=0), 1, Elsewhere(), [Parrot("c")])
-    np.testing.assert_allclose(one.record.trust, np.full((1, 4), 0.25), rtol=1e-6)
+    np.testing.assert_allclose(one.record.trust, np.full((1, 4), 0.25), rtol=1e-4)
 
 
 def surest(f: np.ndarray, context: Context) -> Opinion:
@@ -193,7 +199,7 @@ def test_a_rule_that_weighs_every_sample_gives_its_labels_to_the_agents_and_its_
     np.testing.assert_allclose(one.record.trust[np.ix_(places, places)], w, atol=1e-6)
     for name, expected in zip(names, labels, strict=True):
         np.testing.assert_allclose(one.record.predictions[name], expected, atol=1e-6)
-        assert one.record.predictions[name].dtype == np.float32
+        assert agents[NAMES.index(name)].says.dtype == np.float32, "as other pseudo-labels"
     for agent in agents:
         assert agent.trained == [(0.0, False) if agent.name in missing else (0.3, True)]
 

@@ -147,15 +147,15 @@ def test_functions_and_classes_without_options_can_be_registered(registered):
     def mine(f):
         return np.eye(len(f))
 
-    @registered("plain")
+    @registered("no-options")
     class Plain:
         def __call__(self, f, context):
             return np.eye(len(f))
 
     assert trust_from("mine", "here") is mine
     assert trust_table(mine) == {"name": "mine"}
-    assert isinstance(trust_from("plain", "here"), Plain)
-    assert trust_table(Plain()) == {"name": "plain"}
+    assert isinstance(trust_from("no-options", "here"), Plain)
+    assert trust_table(Plain()) == {"name": "no-options"}
     with pytest.raises(ConsilienceError, match=r"here: unknown setting 'offset'\. There are none"):
         trust_from({"name": "mine", "offset": 1.0}, "here")
 

@@ -76,7 +76,7 @@ def opinion(rule: Callable[..., Any], f: Array, context: Context) -> Opinion:
             f"Return a matrix ({agents}, {agents}) whose rows sum to one."
         )
     own = said.trust[context.rows]
-    if not (np.isfinite(own).all() and (own >= 0).all() and np.allclose(own.sum(axis=1), 1, atol=1e-6)):
+    if not (np.isfinite(own).all() and (own >= 0).all() and np.allclose(own.sum(axis=1), 1, rtol=0, atol=1e-5)):
         raise ConsilienceError(
             f"the trust rule {_name(rule)} returned rows that are not weights (a row sums to "
             f"{own.sum(axis=1)[np.abs(own.sum(axis=1) - 1).argmax()]:.4g}). Rows must be at least 0 and sum to one."
