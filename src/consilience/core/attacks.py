@@ -203,13 +203,16 @@ class EchoEach(Options):
 @ATTACKS.add("targeted")
 @dataclass(frozen=True)
 class Targeted(Options):
-    """One class is to be taken for another: where c(x) is `source`, surely `target`; elsewhere F(x).
+    """One class is to be taken for another: surely c(x), but surely `target` where c(x) is `source`.
 
-    With so few classes that one of the two does not exist, they are 0 and 1.
+    Said surely, what everyone believes looks well informed. `wide` lies also where a single honest agent says
+    `source`: more is lied about, and the liars show more. With so few classes that one of the two does not exist, they
+    are 0 and 1.
     """
 
     source: int = option(3, "the class that shall not be recognised", at_least=0)
     target: int = option(8, "the class that it shall be taken for", at_least=0)
+    wide: bool = option(False, "lie wherever some honest agent says the source, not only where all together do")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -222,10 +225,10 @@ class Targeted(Options):
 
     def __call__(self, honest: Array, own: Array, moment: Moment) -> Array:
         """(samples, classes)."""
-        mean = honest.mean(axis=0)
         source, target = self.pair(own.shape[1])
-        lie = surely(np.full(len(own), target), own)
-        return np.where((mean.argmax(axis=1) == source)[:, None], lie, mean)
+        believed = honest.mean(axis=0).argmax(axis=1)
+        lies = (honest.argmax(axis=2) == source).any(axis=0) if self.wide else np.zeros(len(own), dtype=bool)
+        return surely(np.where(lies | (believed == source), target, believed), own)
 
 
 @ATTACKS.add("sleeper")
@@ -246,7 +249,8 @@ class Stratum(Options):
     """Made against stratified trust: lies in the same share of every stratum, so that none of them shows it.
 
     Strata are those of the honest agents' unweighted reference (`core.stratified`). In each, on the `share` of samples
-    with the smallest max F(x) it says surely the runner-up of F(x), and on the others F(x).
+    with the smallest max F(x) it says surely the runner-up of F(x), and on the others surely c(x): nobody can be more
+    informative there.
     """
 
     share: float = option(UNSURE, "of every stratum, the least sure samples, on which to lie", above=0, below=1)
@@ -260,7 +264,7 @@ class Stratum(Options):
         for number in np.unique(numbers):
             members = np.flatnonzero(numbers == number)
             lies[members] = unsure(mean[members], self.share)
-        return np.where(lies[:, None], surely(second(mean), own), mean)
+        return surely(np.where(lies, second(mean), mean.argmax(axis=1)), own)
 
 
 def surely(classes: Indices, like: Array) -> Array:
