@@ -114,7 +114,7 @@ def summarise(compared: "Comparison", score: str = "") -> list[Line]:
         raise ConsilienceError(f"unknown score {column!r}. Known here: {', '.join(columns)}.")
     lower_is_better = not columns[column].higher_is_better
     score = column
-    good = table[~(table["low_quality"] | table["attacker"])]
+    good = table[~(table["low_quality"] | table.get("attacker", False))]
     per_seed = good.pivot_table(index="seed", columns="method", values=score)
     grouped = good.groupby(["method", "seed"])[score]
     worst = (grouped.max() if lower_is_better else grouped.min()).groupby("method").mean()
