@@ -1,17 +1,24 @@
 """The breakdown: what is run, what is said of it, and the page."""
 
 import re
+import shlex
+from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from consilience import ConsilienceError, load_run
+from consilience import TRUST, ConsilienceError, load_run
 from consilience.cli.main import app
+from consilience.cli.runs import split_names
+from consilience.core.attacks import ATTACKS
 from consilience.experiments.breakdown import NOBODY, Breakdown, plan, summarise, verdicts
+from consilience.experiments.compare import parse_seeds
 from consilience.report.breakdown import class_grid, drawing, markdown, score_grid, worst_grid
 from consilience.settings.presets import read_settings
+from consilience.settings.settings import parse_change
 
 TINY = ["rounds=3", "warmup=1", "models=logistic", "agents.count=4"]
 
@@ -174,3 +181,23 @@ def test_all_attacks_are_listed():
     said = call("breakdown", "--list")
     names = re.findall(r"^(\S+)", said, re.MULTILINE)
     assert "echo-each" in names and "worst-honest" in names and "none" not in names
+
+
+def test_every_rule_and_every_attack_is_explained():
+    text = (Path(__file__).parents[2] / "docs" / "trust.md").read_text()
+    named = set(re.findall(r"^\| `([\w-]+)", text, re.MULTILINE))
+    assert set(TRUST.names()) | set(ATTACKS.names()) - {"none"} <= named
+
+
+def test_the_commands_of_the_documentation_are_understood():
+    text = (Path(__file__).parents[2] / "docs" / "trust.md").read_text()
+    commands = re.findall(r"^consilience breakdown (\S+) (.*)$", text, re.MULTILINE)
+    assert len(commands) == 5
+    for source, rest in commands:
+        words = shlex.split(rest)
+        given = {word: value for word, value in pairwise(words) if word.startswith("--") and word != "--set"}
+        changes = dict(parse_change(value) for word, value in pairwise(words) if word == "--set")
+        attacks = [name for name in ATTACKS.names() if name != "none"]
+        attacks = attacks if given["--attacks"] == "all" else split_names(given["--attacks"])
+        counts, seeds = parse_seeds(given["--attackers"]), parse_seeds(given["--seeds"])
+        assert plan(read_settings(source, changes), attacks, split_names(given["--rules"]), counts, seeds)
