@@ -147,13 +147,14 @@ def test_echo_each_speaks_to_every_victim_in_its_own_words():
 
 
 def test_targeted_lies_about_one_class_alone():
-    narrow, wide = said("targeted"), said("targeted(wide=true)")
+    narrow, sure, wide = said("targeted"), said("targeted(sure=true)"), said("targeted(wide=true)")
     lies = [0, 0]
     for s in range(SAMPLES):
         believed = int(MEAN[s].argmax())
-        assert narrow[s].tolist() == one_hot(8 if believed == 3 else believed)
+        assert narrow[s].tolist() == (one_hot(8) if believed == 3 else MEAN[s].tolist())
+        assert sure[s].tolist() == one_hot(8 if believed == 3 else believed)
         some = any(int(HONEST[j, s].argmax()) == 3 for j in range(AGENTS)) or believed == 3
-        assert wide[s].tolist() == one_hot(8 if some else believed)
+        assert wide[s].tolist() == (one_hot(8) if some else MEAN[s].tolist())
         lies = [lies[0] + (believed == 3), lies[1] + some]
     assert 0 < lies[0] < lies[1] < SAMPLES
     assert Targeted().pair(8) == (0, 1) and Targeted().pair(9) == (3, 8) and Targeted(1, 0).pair(2) == (1, 0)

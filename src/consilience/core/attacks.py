@@ -203,15 +203,16 @@ class EchoEach(Options):
 @ATTACKS.add("targeted")
 @dataclass(frozen=True)
 class Targeted(Options):
-    """One class is to be taken for another: surely c(x), but surely `target` where c(x) is `source`.
+    """One class is to be taken for another: where c(x) is `source`, surely `target`; elsewhere F(x).
 
-    Said surely, what everyone believes looks well informed. `wide` lies also where a single honest agent says
-    `source`: more is lied about, and the liars show more. With so few classes that one of the two does not exist, they
-    are 0 and 1.
+    Two things make it stronger in some runs: `sure` says surely c(x) in place of F(x), which looks well informed, and
+    `wide` lies also where a single honest agent says `source`. With so few classes that one of the two does not
+    exist, they are 0 and 1.
     """
 
     source: int = option(3, "the class that shall not be recognised", at_least=0)
     target: int = option(8, "the class that it shall be taken for", at_least=0)
+    sure: bool = option(False, "be sure elsewhere, too")
     wide: bool = option(False, "lie wherever some honest agent says the source, not only where all together do")
 
     def __post_init__(self) -> None:
@@ -226,9 +227,12 @@ class Targeted(Options):
     def __call__(self, honest: Array, own: Array, moment: Moment) -> Array:
         """(samples, classes)."""
         source, target = self.pair(own.shape[1])
-        believed = honest.mean(axis=0).argmax(axis=1)
-        lies = (honest.argmax(axis=2) == source).any(axis=0) if self.wide else np.zeros(len(own), dtype=bool)
-        return surely(np.where(lies | (believed == source), target, believed), own)
+        mean = honest.mean(axis=0)
+        lies = mean.argmax(axis=1) == source
+        if self.wide:
+            lies |= (honest.argmax(axis=2) == source).any(axis=0)
+        elsewhere = surely(mean.argmax(axis=1), own) if self.sure else mean
+        return np.where(lies[:, None], surely(np.full(len(own), target), own), elsewhere)
 
 
 @ATTACKS.add("sleeper")

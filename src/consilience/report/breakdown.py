@@ -131,11 +131,11 @@ def _alone(found: Breakdown, attack: str, count: int) -> float:
 
 
 def _range(lines: Sequence[Line], found: Breakdown) -> tuple[float, float]:
-    """The scores that panels show, in whole twentieths."""
-    ends = [line.score.mean + side * np.nan_to_num(line.score.half_width) for line in lines for side in (-1, 1)]
-    ends += [float(value) for value in found.table.groupby("attackers")["alone"].mean()]
-    low, high = float(np.floor(min(ends) * 20) / 20), float(np.ceil(max(ends) * 20) / 20)
-    return (low, high) if high > low else (low - 0.05, high + 0.05)
+    """The scores that panels show, in whole twentieths. Intervals that are longer than that end at the edge."""
+    means = [line.score.mean for line in lines]
+    means += [float(value) for value in found.table.groupby("attackers")["alone"].mean()]
+    low, high = float(np.floor(min(means) * 20 - 0.2) / 20), float(np.ceil(max(means) * 20 + 0.2) / 20)
+    return low, high
 
 
 def _panel(found: Breakdown, lines: Sequence[Line], attack: str, low: float, high: float) -> list[str]:
@@ -149,7 +149,8 @@ def _panel(found: Breakdown, lines: Sequence[Line], attack: str, low: float, hig
         return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (score - low) / (high - low)
 
     parts = [f'<text x="{LEFT}" y="16" font-weight="600">{escape(attack)}</text>']
-    for tick in np.linspace(low, high, 1 + min(5, max(1, round((high - low) * 20)))):
+    step = next(size for size in (0.05, 0.1, 0.2, 0.5, 1, 10, 100, np.inf) if (high - low) / size <= 6)
+    for tick in np.arange(np.ceil(low / step - 1e-9), np.floor(high / step + 1e-9) + 1) * step:
         parts.append(f'<path d="M{LEFT} {up(tick):.1f}H{WIDTH - RIGHT}" stroke="#8884" fill="none"/>')
         parts.append(f'<text x="{LEFT - 6}" y="{up(tick) + 4:.1f}" text-anchor="end">{tick:.2f}</text>')
     for count in counts:
@@ -163,9 +164,10 @@ def _panel(found: Breakdown, lines: Sequence[Line], attack: str, low: float, hig
         parts.append(f'<path d="{_path(points)}" {_look(number)}/>')
         for (x, y), line in zip(points, known, strict=True):
             half = float(np.nan_to_num(line.score.half_width)) * (HEIGHT - TOP - BOTTOM) / (high - low)
+            upper, lower = max(y - half, TOP), min(y + half, HEIGHT - BOTTOM)
             tip = escape(f"{rule}, {line.attackers} attackers: {interval(line.score)}")
             colour = COLOURS[number % len(COLOURS)]
-            parts.append(f'<path d="M{x:.1f} {y - half:.1f}V{y + half:.1f}" stroke="{colour}" fill="none"/>')
+            parts.append(f'<path d="M{x:.1f} {upper:.1f}V{lower:.1f}" stroke="{colour}" fill="none"/>')
             parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"><title>{tip}</title></circle>')
     return parts
 
