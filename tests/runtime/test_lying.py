@@ -8,6 +8,8 @@ import pytest
 
 from consilience import Consensus, ConsilienceError, InMemory, Wire, load_run
 from consilience.core.attacks import ATTACKS, Moment, attack_named
+from consilience.report.page import page_data
+from consilience.report.tables import means_grid, run_grid
 from consilience.runtime.lying import LyingExchange
 from consilience.settings.presets import read_settings
 from consilience.settings.settings import Settings, changed
@@ -107,6 +109,14 @@ def test_a_run_marks_its_attackers_and_measures_the_attacked_class(tmp_path):
     assert [agent.attacker for agent in run.summary.agents] == [False, False, False, True, True]
     assert run.summary.attack == "targeted"
     assert list(run.last_round()["attacker"]) == [False, False, False, True, True]
+    page = page_data(run)
+    assert ["agents", "5, 2 of them attackers (targeted)"] in page["facts"]
+    assert [agent["mark"] for agent in page["agents"]] == ["", "", "", "attacker", "attacker"]
+    assert "over the honest agents with good labels" in page["headline"]["what"]
+    honest = run.last_round()["accuracy_target"][:3].mean()
+    assert page["headline"]["entries"][-1]["mean"] == pytest.approx(honest, abs=1e-3)
+    assert means_grid(run).rows[-1][1] == f"{honest:.3f}"
+    assert [row[2] for row in run_grid(run).rows] == ["good"] * 3 + ["good, lies"] * 2
     scenario = build_scenario(chosen)
     three = scenario.target_y == 3
     share = run.metrics["attacked_class_target"] * three.sum()

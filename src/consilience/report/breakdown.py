@@ -26,8 +26,7 @@ def score_grid(found: Breakdown, short: bool = False) -> Grid:
 
     In `short` without the interval, which a screen has no room for with many rules.
     """
-    where = found.score.rpartition("_")[0].replace("_", " ")
-    seeds = len(found.seeds)
+    where, seeds = _score_name(found), len(found.seeds)
     title = f"{where[0].upper()}{where[1:]} of the honest on the target domain, {seeds} seed{'s' * (seeds > 1)}"
     if short:
         return _grid(found, title, lambda line: f"{line.score.mean:.3f}", alone=True)
@@ -74,7 +73,7 @@ def drawing(found: Breakdown) -> str:
     low, high = _range(lines, found)
     across = min(ACROSS, max(1, len(found.attacks)))
     down = -(-len(found.attacks) // across)
-    legend = 22 * -(-(len(found.rules) + 1) // across)
+    legend = 22 * -(-(len(found.rules) + 1) // across) + 22
     width, height = across * WIDTH, legend + down * HEIGHT
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
@@ -85,6 +84,8 @@ def drawing(found: Breakdown) -> str:
         x, y = (number % across) * WIDTH + LEFT, 14 + 22 * (number // across)
         parts.append(f'<path d="M{x} {y}h26" {_look(number if name != "alone" else -1)}/>')
         parts.append(f'<text x="{x + 32}" y="{y + 4}">{escape(name)}</text>')
+    axes = f"Across: attackers among {found.agents} agents. Up: {_score_name(found)} of the honest, ± 95 % over seeds."
+    parts.append(f'<text x="{LEFT}" y="{legend - 6}">{escape(axes)}</text>')
     for number, attack in enumerate(found.attacks):
         x, y = (number % across) * WIDTH, legend + (number // across) * HEIGHT
         parts += [f'<g transform="translate({x} {y})">', *_panel(found, lines, attack, low, high), "</g>"]
@@ -109,6 +110,10 @@ def write_breakdown(found: Breakdown, folder: Path, title: str) -> list[Path]:
     for name, text in texts.items():
         write_atomically(folder / name, text.encode())
     return [folder / name for name in texts]
+
+
+def _score_name(found: Breakdown) -> str:
+    return found.score.rpartition("_")[0].replace("_", " ")
 
 
 def _grid(found: Breakdown, title: str, cell: Callable[[Line], str], alone: bool = False) -> Grid:
