@@ -83,3 +83,18 @@ def value(text: str) -> Any:
     except (ValueError, RecursionError):
         return text.strip()
     return found
+
+
+def call(text: str, what: str) -> tuple[str, dict[str, Any]]:
+    """A name with options in brackets behind it: the name and the options. `what` it is stands in errors.
+
+    >>> call("fedprox(mu=0.1)", "the method"), call("naive", "the method")
+    (('fedprox', {'mu': 0.1}), ('naive', {}))
+    """
+    head, bracket, rest = text.partition("(")
+    if not bracket:
+        return head.strip(), {}
+    if not rest.rstrip().endswith(")"):
+        raise ConsilienceError(f"{what} {text!r} lacks a closing bracket. Write it as name(option=value).")
+    options: dict[str, Any] = parse(f"options = {{{rest.rstrip()[:-1]}}}", f"{what} {text!r}")["options"]
+    return head.strip(), options

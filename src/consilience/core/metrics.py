@@ -15,6 +15,12 @@ def accuracy(f: Array, y: Labels) -> float:
     return float((f.argmax(axis=1) == y).mean())
 
 
+def accuracy_on(label: int, f: Array, y: Labels) -> float:
+    """The accuracy on samples of one class; NaN where there are none."""
+    own = y == label
+    return accuracy(f[own], y[own]) if own.any() else float("nan")
+
+
 def balanced_accuracy(f: Array, y: Labels) -> float:
     """Mean over the classes present in `y` of the accuracy on that class.
 

@@ -114,7 +114,7 @@ def summarise(compared: "Comparison", score: str = "") -> list[Line]:
         raise ConsilienceError(f"unknown score {column!r}. Known here: {', '.join(columns)}.")
     lower_is_better = not columns[column].higher_is_better
     score = column
-    good = table[~table["low_quality"]]
+    good = table[~(table["low_quality"] | table.get("attacker", False))]
     per_seed = good.pivot_table(index="seed", columns="method", values=score)
     grouped = good.groupby(["method", "seed"])[score]
     worst = (grouped.max() if lower_is_better else grouped.min()).groupby("method").mean()
@@ -130,8 +130,8 @@ def summarise(compared: "Comparison", score: str = "") -> list[Line]:
     return lines
 
 
-def parse_seeds(text: str) -> list[int]:
-    """Seeds from a list or a range.
+def parse_seeds(text: str, what: str = "seeds") -> list[int]:
+    """Seeds, or `what` these numbers are, from a list or a range.
 
     >>> parse_seeds("0-2"), parse_seeds("3,5")
     ([0, 1, 2], [3, 5])
@@ -140,6 +140,6 @@ def parse_seeds(text: str) -> list[int]:
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise ConsilienceError(f"seeds {text}: write numbers and ranges, such as 0-4 or 1,3,5.")
+            raise ConsilienceError(f"{what} {text}: write numbers and ranges, such as 0-4 or 1,3,5.")
         seeds += range(int(first), int(last or first) + 1)
     return list(dict.fromkeys(seeds))

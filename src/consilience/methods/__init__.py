@@ -18,10 +18,7 @@ def method_named(name: str, like: "Method | None" = None) -> "Method":
 
     Options that are not given are those of `like` where it is the same kind of method, and the defaults elsewhere.
     """
-    head, bracket, rest = (name or "consensus").partition("(")
-    if bracket and not rest.endswith(")"):
-        raise ConsilienceError(f"the method {name!r} lacks a closing bracket. Write it as fedprox(mu=0.1).")
-    options = toml.parse(f"options = {{{rest[:-1]}}}", f"the method {name!r}")["options"] if bracket else {}
+    head, options = toml.call(name or "consensus", "the method")
     found = _short_form(head, like)
     if found is None:
         kind = METHODS.find(_known(head))

@@ -23,6 +23,8 @@ from consilience.tasks.protocol import Array, Task
 
 LABELS = ("soft", "majority")
 SCHEDULES = r"dynamic|static|every-[1-9]\d*"
+_TOLD = "told/"
+"""Before what a trust rule keeps for an agent that was told something else than the others."""
 
 
 @METHODS.add("consensus")
@@ -96,7 +98,13 @@ class Consensus(Options):
                 heard = tuple(name for name in roster if name in received)
                 present = np.array([name in received for name in roster])
                 f = np.stack([received[name] for name in heard])
-                w_heard, psi, memory, by_class = self._believed(agents, f, heard, present, here, t, memory)
+                before = memory
+                w_heard, psi, memory, by_class = self._believed(agents, f, heard, present, here, t, before)
+                for told, victims in _views(answer.told, psi):
+                    f = np.stack([told.get(name, received[name]) for name in heard])
+                    known = Memory(_kept_of_view(before, victims[0]), before.own)
+                    w_view, psi_view, memory_view, _ = self._believed(agents, f, heard, present, here, t, known)
+                    memory = _with_view(w_heard, psi, memory, (w_view, psi_view, memory_view), heard, victims)
                 w = _own_rows(w_heard, here, present)
             elif self.warmup_shared:
                 psi = own
@@ -106,7 +114,8 @@ class Consensus(Options):
 
     def _memory(self, start: Start, names: tuple[str, ...]) -> Memory:
         """What `start` holds, if it is this method's."""
-        if any(start.memory.own.get(name, {"trust": ()}).keys() != {"trust"} for name in names):
+        kept = [start.memory.own.get(name, {"trust": ()}) for name in names]
+        if any({key for key in keys if not key.startswith(_TOLD)} != {"trust"} for keys in kept):
             raise ConsilienceError(
                 f"the checkpoint of round {start.done} does not hold what {self.title} keeps for these agents. "
                 "Was it made by another method? Resume with the same one, or start again in another folder."
@@ -193,6 +202,39 @@ def _last_trust(memory: Memory, names: tuple[str, ...], here: NDArray[np.intp], 
         if name in memory.own:
             matrix[row] = memory.own[name]["trust"]
     return matrix
+
+
+def _views(told: dict[str, dict[str, Array]], psi: dict[str, Array]) -> list[tuple[dict[str, Array], list[str]]]:
+    """What some of this process's agents were told alone, each with those who were told the same."""
+    groups: dict[int, tuple[dict[str, Array], list[str]]] = {}
+    for name in psi:
+        if told.get(name):
+            groups.setdefault(id(told[name]), (told[name], []))[1].append(name)
+    return list(groups.values())
+
+
+def _kept_of_view(memory: Memory, victim: str) -> dict[str, Array]:
+    """What the rule kept when it last judged by what this agent was told."""
+    kept = memory.own.get(victim, {})
+    return {key.removeprefix(_TOLD): value for key, value in kept.items() if key.startswith(_TOLD)}
+
+
+def _with_view(
+    w: Array,
+    psi: dict[str, Array],
+    memory: Memory,
+    view: tuple[Array, dict[str, Array], Memory],
+    heard: tuple[str, ...],
+    victims: list[str],
+) -> Memory:
+    """Puts what `victims` believe from what they were told into `w` and `psi`, and returns the memory with theirs."""
+    w_view, psi_view, memory_view = view
+    own = dict(memory.own)
+    for name in victims:
+        w[heard.index(name)], psi[name] = w_view[heard.index(name)], psi_view[name]
+        rule = {f"{_TOLD}{key}": value for key, value in memory_view.common.items()}
+        own[name] = {"trust": memory_view.own[name]["trust"]} | rule
+    return Memory(memory.common, own)
 
 
 def _own_rows(w: Array, here: NDArray[np.intp], present: NDArray[np.bool_]) -> Array:

@@ -68,6 +68,8 @@ class Received:
     """Bytes that each agent of this process sent."""
     number: int = 0
     """The round that was exchanged, if it is later than the one asked for: a site that was away takes it up."""
+    told: dict[str, dict[str, Array]] = field(default_factory=dict)
+    """By agent: what some of its peers told it alone, in place of the predictions that everyone else has of them."""
 
 
 class Exchange(Protocol):
@@ -85,6 +87,16 @@ class SharesArrays(Protocol):
 
     def share(self, arrays: dict[str, Weights]) -> dict[str, Weights]:
         """The arrays of all agents, in the order of the roster, from those of this process's agents."""
+
+
+class Remembers(Protocol):
+    """An exchange that must know later what it saw before. What it keeps goes through the checkpoint."""
+
+    def state(self) -> dict[str, Array]:
+        """What a later `restore` needs; the same in every process."""
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Takes up a saved `state`."""
 
 
 class Method(Protocol):

@@ -13,6 +13,7 @@ import numpy as np
 
 from consilience.core import consensus
 from consilience.errors import ConsilienceError
+from consilience.report.tables import good_agents
 from consilience.report.theory import findings, low_quality
 from consilience.runtime.checkpoint import write_atomically
 from consilience.runtime.run import Run
@@ -92,12 +93,14 @@ def _before(run: Run) -> list[int]:
 def _facts(run: Run) -> list[list[str]]:
     """What the run was, as pairs of a name and a value."""
     known, low, start, seconds = run.summary, len(low_quality(run)), _start(run), run.summary.seconds
+    liars = sum(agent.attacker for agent in known.agents)
+    lies = f", {liars} of them attackers ({known.attack})" if liars else ""
     warmup = "" if start is None else f", {len(_before(run))} of them warm-up"
     time = None if seconds is None else f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
     facts: dict[str, Any] = {
         "method": known.title,
         "dataset": known.dataset or None,
-        "agents": f"{len(run.names)}" + (f", {low} with shifted labels" if low else ""),
+        "agents": f"{len(run.names)}" + (f", {low} with shifted labels" if low else "") + lies,
         "rounds": f"{run.metrics['round'].max()}{warmup}",
         "shared data": f"{known.shared_samples} samples",
         "seed": known.seed,
@@ -115,7 +118,8 @@ def _agents(run: Run, rows: list[int], square: bool) -> list[dict[str, Any]]:
             "name": agent.name,
             "model": agent.model,
             "samples": agent.samples,
-            "low": agent.low_quality,
+            "low": agent.low_quality or agent.attacker,
+            "mark": "attacker" if agent.attacker else "labels shifted" if agent.low_quality else "",
             "here": number in rows,
             "received": [_rounded(column[number]) for column in received],
             "influence": None if shares is None else _rounded(shares[number]),
@@ -183,13 +187,13 @@ def _headline(run: Run, measures: list[dict[str, Any]]) -> dict[str, Any] | None
     if not measures:
         return None
     measure, column, low = measures[0], measures[0]["column"], low_quality(run)
-    good = [number for number in range(len(run.names)) if number not in low]
+    good = [n for n, agent in enumerate(run.summary.agents) if not (agent.low_quality or agent.attacker)]
     references = sorted(run.references.items(), key=lambda item: item[0] != "alone")
     methods = [(one.summary.title, _last(one, column)) for _, one in references]
     if "alone" not in run.references and _before(run):
         methods.insert(0, ("after the warm-up", _alone(run, column)))
     methods.append((run.summary.title, _last(run, column)))
-    whom = "the agents with good labels" if low else "all agents"
+    whom = good_agents(run) if len(good) < len(run.names) else "all agents"
     return {
         "what": f"Mean {measure['score']} on {measure['place']} over {whom}",
         "entries": [{"method": title, "mean": _mean(f, good), "low": _mean(f, low)} for title, f in methods],

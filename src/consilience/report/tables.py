@@ -72,7 +72,7 @@ def run_grid(run: Run) -> Grid:
     rows = []
     for number, agent in enumerate(run.summary.agents):
         name = agent.name
-        labels = "shifted" if agent.low_quality else "good"
+        labels = ("shifted" if agent.low_quality else "good") + (", lies" if agent.attacker else "")
         gain = sign * (together[name] - alone[name])
         numbers = (f"{agent.samples}", _number(alone[name]), _number(together[name]), _signed(gain))
         rows.append((name, agent.model, labels, *numbers, *(f"{column[number]:.2f}" for column in trust)))
@@ -99,11 +99,17 @@ def means_grid(run: Run) -> Grid:
     rows = []
     for one in [*run.references.values(), run]:
         table = one.last_round()
-        good = table[~table["low_quality"]][f"{measure.name}_target"]
+        good = table[~(table["low_quality"] | table["attacker"])][f"{measure.name}_target"]
         worst = good.min() if measure.higher_is_better else good.max()
         sent = int(one.metrics["bytes_sent"].sum())
         rows.append((one.summary.title, _number(good.mean()), _number(worst), size(sent)))
-    return Grid("Mean over the agents with good labels", ("method", "mean", "worst agent", "sent"), rows)
+    return Grid(f"Mean over {good_agents(run)}", ("method", "mean", "worst agent", "sent"), rows)
+
+
+def good_agents(run: Run) -> str:
+    """How the agents are called over which means are taken."""
+    lies = any(agent.attacker for agent in run.summary.agents)
+    return "the honest agents with good labels" if lies else "the agents with good labels"
 
 
 def weights_sentence(run: Run) -> str:

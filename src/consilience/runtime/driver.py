@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
-from consilience.agents.protocol import Agent
+from consilience.agents.protocol import Agent, can
 from consilience.agents.team import Team
 from consilience.errors import ConsilienceError
-from consilience.methods.protocol import Exchange, Memory, Method, Round, Start
+from consilience.methods.protocol import Exchange, Memory, Method, Remembers, Round, Start
 from consilience.runtime import checkpoint
 from consilience.runtime.group import Group, OneProcess
 from consilience.runtime.history import Evaluation, History
@@ -53,13 +54,13 @@ def run_rounds(
     with _limited(threads):
         start, before = Start(summary.rounds), 0.0
         if folder is not None:
-            start, before = _resumed(folder, method, start, team, shared, history, group)
+            start, before = _resumed(folder, method, start, team, shared, history, group, exchange)
         for done in method.rounds(team, shared, exchange, start):
             scores = {a.name: evaluation.scores(a, done.record.predictions[a.name]) for a in team}
             done, scores = group.whole(done, scores)
             means = history.add(done, scores)
             if folder is not None:
-                _save(folder, method, done, team, history, group, before + time.perf_counter() - began)
+                _save(folder, method, done, team, history, group, exchange, before + time.perf_counter() - began)
             if group.first:
                 on_round(done.number, means)
     trust, rounds = history.trust()
@@ -95,7 +96,14 @@ def _with_all_agents(summary: Summary, roster: tuple[str, ...], group: Group) ->
 
 
 def _save(
-    folder: Path, method: Method, done: Round, team: Team, history: History, group: Group, seconds: float
+    folder: Path,
+    method: Method,
+    done: Round,
+    team: Team,
+    history: History,
+    group: Group,
+    exchange: Exchange,
+    seconds: float,
 ) -> None:
     """A checkpoint of the agents of all processes, the method's memory and the history; the first process writes it."""
     states = {f"agent/{agent.name}/{key}": value for agent in team for key, value in agent.state().items()}
@@ -107,11 +115,20 @@ def _save(
     arrays |= {f"common/{key}": value for key, value in done.memory.common.items()}
     for name, parts in done.memory.own.items():
         arrays |= {f"own/{name}/{key}": value for key, value in parts.items()}
+    if can(exchange, Remembers):
+        arrays |= {f"exchange/{key}": value for key, value in cast(Remembers, exchange).state().items()}
     checkpoint.write(folder / "checkpoint", done.number, arrays)
 
 
 def _resumed(
-    folder: Path, method: Method, start: Start, team: Team, shared: Array, history: History, group: Group
+    folder: Path,
+    method: Method,
+    start: Start,
+    team: Team,
+    shared: Array,
+    history: History,
+    group: Group,
+    exchange: Exchange,
 ) -> tuple[Start, float]:
     """Restores agents and history from the newest checkpoint, if there is one. The first process reads it for all."""
     done, arrays, damaged = checkpoint.read(folder / "checkpoint") if group.first else (0, {}, [])
@@ -137,6 +154,8 @@ def _resumed(
                 f"the checkpoint in {folder} knows no agent {agent.name!r}. Resume with the same agents."
             )
         agent.restore(state, shared)
+    if can(exchange, Remembers):
+        cast(Remembers, exchange).restore(checkpoint.part(arrays, "exchange/"))
     own: dict[str, dict[str, Array]] = {}
     for path, value in checkpoint.part(arrays, "own/").items():
         name, _, key = path.partition("/")

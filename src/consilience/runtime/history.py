@@ -10,7 +10,7 @@ from consilience.agents.protocol import Agent
 from consilience.core import metrics
 from consilience.methods.protocol import Round
 from consilience.runtime.checkpoint import part
-from consilience.tasks.protocol import Array
+from consilience.tasks.protocol import Array, Score
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,6 +29,8 @@ class Evaluation:
     """A held-out sample (x, y) of the target domain."""
     own: dict[str, tuple[Array, Array]] = field(default_factory=dict)
     """Each agent's own test data (x, y)."""
+    more: Sequence[Score] = ()
+    """Measured beside the scores of the task."""
 
     def scores(self, agent: Agent, on_shared: Array) -> dict[str, float]:
         """How good an agent is on the shared data, where it predicts `on_shared`, on the target domain and on its own.
@@ -45,7 +47,7 @@ class Evaluation:
         return {
             f"{score.name}_{place}": score.measure(*pairs[place]) if place in pairs else float("nan")
             for place in PLACES
-            for score in agent.task.scores
+            for score in (*agent.task.scores, *self.more)
         }
 
 

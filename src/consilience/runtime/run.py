@@ -39,10 +39,11 @@ class Run:
         return self.summary.names
 
     def last_round(self) -> "pd.DataFrame":
-        """The metrics after the last round, with whether each agent's labels are of low quality."""
+        """The metrics after the last round, with whether each agent's labels are wrong, and whether it lies."""
         table = self.metrics[self.metrics["round"] == self.metrics["round"].max()]
         low = {agent.name: agent.low_quality for agent in self.summary.agents}
-        result: pd.DataFrame = table.assign(low_quality=table["agent"].map(low))
+        liars = {agent.name: agent.attacker for agent in self.summary.agents}
+        result: pd.DataFrame = table.assign(low_quality=table["agent"].map(low), attacker=table["agent"].map(liars))
         return result
 
     def save(self, folder: Path) -> None:

@@ -24,6 +24,8 @@ class AgentSummary:
     """Whether its training labels are known to be wrong."""
     parameters: int | None = None
     class_counts: list[int] = field(default_factory=list)
+    attacker: bool = False
+    """Whether it is known to lie to its peers."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,8 @@ class Summary:
     seed: int | None = None
     data: str = ""
     """Fingerprint of the data."""
+    attack: str = ""
+    """What the attackers do, if there are any."""
     federation: str = ""
     """Identity of the federation file."""
     suspicions: list[str] = field(default_factory=list)
@@ -82,7 +86,9 @@ def summary_from(text: str) -> Summary:
         raise ConsilienceError(f"summary.json does not have the fields of a summary ({error})") from None
 
 
-def summarised(agents: Iterable[Agent], low_quality: Sequence[str] = ()) -> list[AgentSummary]:
+def summarised(
+    agents: Iterable[Agent], low_quality: Sequence[str] = (), attackers: Sequence[str] = ()
+) -> list[AgentSummary]:
     """What a summary says of each agent."""
     return [
         AgentSummary(
@@ -92,6 +98,7 @@ def summarised(agents: Iterable[Agent], low_quality: Sequence[str] = ()) -> list
             agent.name in low_quality,
             agent.parameters,
             agent.class_counts + [0] * (agent.outputs - len(agent.class_counts)) if agent.class_counts else [],
+            agent.name in attackers,
         )
         for agent in agents
     ]

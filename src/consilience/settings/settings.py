@@ -54,11 +54,14 @@ class Settings(Options):
     run: RunOptions = option(RunOptions(), "how long, how often, and where")
 
     def __post_init__(self) -> None:
-        for number in self.data.low_quality:
-            if not 0 <= number < self.agents.count:
-                raise ConsilienceError(
-                    f"low_quality names agent {number}, but agents are 0 to {self.agents.count - 1}."
-                )
+        for option_name in ("low_quality", "attackers"):
+            for number in getattr(self.data, option_name):
+                if not 0 <= number < self.agents.count:
+                    raise ConsilienceError(
+                        f"{option_name} names agent {number}, but agents are 0 to {self.agents.count - 1}."
+                    )
+        if len(set(self.data.attackers)) == self.agents.count:
+            raise ConsilienceError("all agents are attackers. Leave some of them honest.")
 
     def with_method(self, name: str) -> "Settings":
         """The same under another method, whose options are those of this one where it is of the same kind."""

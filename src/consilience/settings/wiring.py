@@ -2,18 +2,29 @@
 
 import os
 from collections.abc import Collection
+from functools import partial
 from itertools import cycle
 
 from consilience.agents.models import Order, build_agent, model_named
 from consilience.agents.protocol import Agent
+from consilience.core.attacks import Targeted, attack_name, none
+from consilience.core.metrics import accuracy_on
 from consilience.data.datasets import Dataset, Request, load
 from consilience.data.scenario import Scenario, split
 from consilience.errors import ConsilienceError
+from consilience.methods.protocol import Exchange
+from consilience.methods.server import ServerMethod
 from consilience.places import data_folder
+from consilience.runtime.exchange import InMemory
+from consilience.runtime.history import Evaluation
+from consilience.runtime.lying import LyingExchange
 from consilience.runtime.summary import Summary, summarised
 from consilience.settings.settings import Settings
 from consilience.tasks import task_named
-from consilience.tasks.protocol import Array
+from consilience.tasks.protocol import Array, Score
+
+ATTACKED_CLASS = "attacked_class"
+"""The score of a targeted attack: accuracy on the class that it is about."""
 
 
 def build_scenario(settings: Settings) -> Scenario:
@@ -56,12 +67,45 @@ def summarise(settings: Settings, scenario: Scenario, agents: list[Agent]) -> Su
         rounds=settings.run.rounds,
         warmup=settings.method.warmup,
         shared_samples=len(scenario.shared),
-        agents=summarised(agents, scenario.low_quality),
+        agents=summarised(agents, scenario.low_quality, attackers(settings, scenario)),
         classes=list(scenario.classes),
         dataset=settings.data.dataset,
         seed=settings.run.seed,
         data=scenario.fingerprint(),
+        attack=attack_name(settings.data.attack) if settings.data.attackers else "",
     )
+
+
+def attackers(settings: Settings, scenario: Scenario) -> tuple[str, ...]:
+    """Names of the agents that lie."""
+    return tuple(name for number, name in enumerate(scenario.shares) if number in settings.data.attackers)
+
+
+def build_exchange(settings: Settings, scenario: Scenario) -> Exchange:
+    """How predictions travel when all agents are in one place, with lies where there are attackers."""
+    within = InMemory(tuple(scenario.shares), settings.method.wire)
+    data = settings.data
+    if not data.attackers:
+        return within
+    if data.attack is none:
+        raise ConsilienceError("attackers are named, but no attack. Name one, such as attack=flip.")
+    if not task_named(scenario.task).sums_to_one:
+        raise ConsilienceError(f"attacks lie about classes, and {scenario.task} has none. Set attackers=[].")
+    if isinstance(settings.method, ServerMethod):
+        raise ConsilienceError(
+            f"attackers lie in their predictions, and {settings.method.title} exchanges weights. Set attackers=[]."
+        )
+    return LyingExchange(within, attackers(settings, scenario), data.attack, settings.run.seed, settings.method.wire)
+
+
+def build_evaluation(settings: Settings, scenario: Scenario) -> Evaluation:
+    """What agents are measured on. Under a targeted attack the class that it is about is measured on its own."""
+    own = {name: (share.test_x, share.test_y) for name, share in scenario.shares.items()}
+    more: tuple[Score, ...] = ()
+    if isinstance(settings.data.attack, Targeted) and task_named(scenario.task).sums_to_one:
+        source, _ = settings.data.attack.pair(len(scenario.classes))
+        more = (Score(ATTACKED_CLASS, f"accuracy on class {source}", partial(accuracy_on, source)),)
+    return Evaluation(scenario.shared_y, (scenario.target_x, scenario.target_y), own, more)
 
 
 def _device(settings: Settings) -> str:

@@ -11,15 +11,16 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, cast, final
 
 import numpy as np
 from safetensors.numpy import load, save
 
-from consilience.agents.protocol import Losses, Weights
+from consilience.agents.protocol import Losses, Weights, can
 from consilience.errors import ConsilienceError
-from consilience.methods.protocol import Exchange, Memory, Received, Record, Round
+from consilience.methods.protocol import Exchange, Memory, Received, Record, Remembers, Round
 from consilience.runtime.checkpoint import part
 from consilience.runtime.group import Scores
 from consilience.tasks.protocol import Array
@@ -195,11 +196,20 @@ class WorkerExchange:
     def gather(self, number: int, own_predictions: dict[str, Array]) -> Received:
         """Everyone hears everyone, wherever they live."""
         received = self._within.gather(number, self._group.everyone(own_predictions))
-        return Received(received.predictions, {name: received.sent[name] for name in own_predictions})
+        return replace(received, sent={name: received.sent[name] for name in own_predictions})
 
     def share(self, arrays: dict[str, Weights]) -> dict[str, Weights]:
         """The arrays of all agents."""
         return self._group.by_agent(arrays) if self._group.size > 1 else arrays
+
+    def state(self) -> dict[str, Array]:
+        """What the exchange `within` keeps, which is the same in every worker."""
+        return cast(Remembers, self._within).state() if can(self._within, Remembers) else {}
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Gives it back."""
+        if can(self._within, Remembers):
+            cast(Remembers, self._within).restore(state)
 
 
 def join(number: int, size: int, meeting: str = "env://") -> None:

@@ -8,11 +8,9 @@ import numpy as np
 from consilience.errors import ConsilienceError
 from consilience.runtime.driver import run_rounds
 from consilience.runtime.events import Event, Finished, Started, Trained
-from consilience.runtime.exchange import InMemory
-from consilience.runtime.history import Evaluation
 from consilience.settings.presets import write_config
 from consilience.settings.settings import Settings
-from consilience.settings.wiring import build_agents, build_scenario, summarise
+from consilience.settings.wiring import build_agents, build_evaluation, build_exchange, build_scenario, summarise
 from consilience.workers.balance import balance, expected_costs
 from consilience.workers.group import WorkerExchange, WorkerGroup, keep_memory
 
@@ -46,14 +44,13 @@ def work(
     agents = build_agents(settings, scenario, agents_by_worker[worker])
     summary = summarise(settings, scenario, agents)
     _check_same_data(summary.data, group)
-    own = {name: (share.test_x, share.test_y) for name, share in scenario.shares.items()}
     run_rounds(
         agents,
         scenario.shared,
-        WorkerExchange(InMemory(roster, settings.method.wire), group),
+        WorkerExchange(build_exchange(settings, scenario), group),
         settings.method,
         summary,
-        Evaluation(scenario.shared_y, (scenario.target_x, scenario.target_y), own),
+        build_evaluation(settings, scenario),
         folder=folder,
         threads=settings.run.threads,
         on_round=lambda number, means: emit(Finished(number, means)),

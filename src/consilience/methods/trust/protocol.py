@@ -90,6 +90,12 @@ def opinion(rule: Callable[..., Any], f: Array, context: Context) -> Opinion:
     return said
 
 
+def same_for_all(labels: Array, f: Array, context: Context) -> Opinion:
+    """The opinion of a rule that weighs nobody: `labels` (samples, outputs) for everyone, and equal trust on record."""
+    agents = len(f)
+    return Opinion(np.full((agents, agents), 1 / agents), np.tile(labels, (len(context.rows), 1, 1)))
+
+
 def check_rule(rule: object) -> None:
     """Refuses what cannot be a rule."""
     if isinstance(rule, type):

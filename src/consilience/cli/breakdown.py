@@ -1,0 +1,93 @@
+"""How many liars trust rules bear."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from consilience.cli.screen import (
+    RUNS,
+    Changes,
+    DataDir,
+    Out,
+    Overwrite,
+    Resume,
+    Source,
+    Workers,
+    chosen_settings,
+    console,
+    end_stopped,
+    print_list,
+    print_written,
+    set_data_dir,
+)
+
+
+def breakdown(
+    source: Source = None,
+    attacks: Annotated[
+        str,
+        typer.Option(help="Names with commas between them, such as flip,echo,targeted(source=1, target=7); or all."),
+    ] = "flip,collusion,echo,targeted",
+    rules: Annotated[
+        str,
+        typer.Option(help="Trust rules, such as default,entropy,stratified(p=4),median,geometric,trimmed,expguard."),
+    ] = "entropy,stratified",
+    attackers: Annotated[str, typer.Option(help="How many; numbers and ranges. None is always measured.")] = "0-4",
+    seeds: Annotated[str, typer.Option(help="Numbers and ranges, such as 0-4 or 1,3,5.")] = "0-4",
+    changes: Changes = None,
+    out: Out = None,
+    resume: Resume = False,
+    overwrite: Overwrite = False,
+    workers: Workers = 0,
+    data_dir: DataDir = None,
+    known: Annotated[bool, typer.Option("--list", help="List the attacks there are.")] = False,
+) -> None:
+    """Accuracy of the honest agents against the number of attackers, per attack and trust rule.
+
+    The last agents are the attackers. They see what all honest agents say before they speak, and may agree. Prints a
+    table and where each rule fails; writes breakdown.md, .csv, .svg and .html. Finished runs are not run again.
+
+    Example:
+
+      consilience breakdown digits-mlp --attacks flip,echo,echo-each --rules entropy,stratified --attackers 0-4
+    """
+    with console.status("Loading ..."):
+        from consilience.cli.progress import Progress
+        from consilience.cli.runs import split_names
+        from consilience.core.attacks import ATTACKS
+        from consilience.experiments.breakdown import breakdown as run_all
+        from consilience.experiments.breakdown import plan, verdicts
+        from consilience.experiments.compare import parse_seeds
+        from consilience.report.breakdown import class_grid, score_grid, write_breakdown
+        from consilience.runtime.folders import claim_folder, last_folder, next_folder
+        from consilience.settings.presets import DEFAULT
+
+    if known:
+        print_list({name: (ATTACKS.find(name).__doc__ or "").splitlines()[0] for name in _every(ATTACKS.names())})
+        return
+    set_data_dir(data_dir)
+    settings = chosen_settings(source, changes, None)
+    chosen = _every(ATTACKS.names()) if attacks == "all" else split_names(attacks)
+    asked = (chosen, split_names(rules), parse_seeds(attackers, "attackers"), parse_seeds(seeds))
+    jobs = len(plan(settings, *asked))
+    name = f"breakdown-{Path(source or DEFAULT).stem}"
+    folder = out or (last_folder(RUNS, name) if resume else next_folder(RUNS, name))
+    claim_folder(folder, resume, overwrite)
+    try:
+        label = lambda job: f"{job.method}, seed {job.settings.run.seed}"  # noqa: E731
+        with Progress(console, settings.run.rounds, jobs, label) as progress:
+            found = run_all(settings, *asked, folder, workers, progress.show)
+    except KeyboardInterrupt:
+        end_stopped(f"the same command, with --resume --out {folder}")
+    for grid in (score_grid(found, short=len(found.rules) > 3), class_grid(found)):
+        if grid is not None:
+            console.print(grid.for_screen())
+    for sentence in verdicts(found):
+        console.print(f"- {sentence}", highlight=False)
+    title = f"{Path(source or DEFAULT).stem}: how many attackers trust rules bear"
+    print_written(write_breakdown(found, folder, title))
+
+
+def _every(names: list[str]) -> list[str]:
+    return [name for name in names if name != "none"]

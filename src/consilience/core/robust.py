@@ -1,0 +1,80 @@
+"""Robust means of predictions: what agents say together when some of them may say anything.
+
+`f` is (agents, samples, outputs); returned is (samples, outputs), the same for everyone. With `normalise`, rows are
+scaled to sum to one again; where nothing is left of a row it is the mean.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from consilience.core.trust import chunks
+
+Array = NDArray[np.floating]
+
+STEPS = 50
+CLOSE = 1e-6
+"""A step of Weiszfeld's shorter than this is the last one."""
+
+
+def coordinate_median(f: Array, normalise: bool = True) -> Array:
+    """r(x)[k] = median over agents j of f_j(x)[k], each output on its own (Yin et al., 2018).
+
+    >>> coordinate_median(np.array([[[0.8, 0.2]], [[0.6, 0.4]], [[0.0, 1.0]]])).round(2).tolist()
+    [[0.6, 0.4]]
+    """
+    found = np.concatenate([np.median(part, axis=0) for part in chunks(f)])
+    return _normalised(found, f) if normalise else found
+
+
+def trimmed_mean(f: Array, share: float, normalise: bool = True) -> Array:
+    """The mean over agents without the floor(share N) smallest and largest values of each output (Yin et al., 2018).
+
+    >>> trimmed_mean(np.array([[[0.8, 0.2]], [[0.6, 0.4]], [[0.0, 1.0]]]), 0.34).round(2).tolist()
+    [[0.6, 0.4]]
+    """
+    cut = int(share * len(f))
+    kept = slice(cut, len(f) - cut)
+    found = np.concatenate([np.sort(part, axis=0)[kept].mean(axis=0) for part in chunks(f)])
+    return _normalised(found, f) if normalise else found
+
+
+def geometric_median(f: Array, steps: int = STEPS) -> Array:
+    """r(x) = argmin_r sum_j |f_j(x) - r|_2 for each sample, by Weiszfeld's steps from the mean:
+
+    r <- sum_j f_j / |f_j - r| / sum_j 1 / |f_j - r|, with distances kept above 1e-6. It is a mean of the f_j with
+    positive weights, and so a distribution where they are (Pillutla, Kakade and Harchaoui, 2022).
+    """
+    return np.concatenate([_weiszfeld(part, steps) for part in chunks(f)])
+
+
+def mean_distances(f: Array, centre: Array) -> Array:
+    """d_j = 1/n* sum_x |f_j(x) - centre(x)|_2, how far each agent is from `centre` (samples, outputs); (agents,)."""
+    return np.array([np.sqrt(np.square(own - centre).sum(axis=1, dtype=np.float64)).mean() for own in f])
+
+
+def exponential_weights(losses: Array, step: float) -> Array:
+    """p_j proportional to exp(-step L_j), where L_j is the sum of an agent's losses over the rounds so far; (agents,).
+
+    >>> exponential_weights(np.array([1.0, 1.0, 9.0]), 1.0).round(3).tolist()
+    [0.5, 0.5, 0.0]
+    """
+    p = np.exp(-step * (losses - losses.min()))
+    return np.asarray(p / p.sum())
+
+
+def _weiszfeld(f: Array, steps: int) -> Array:
+    r = f.mean(axis=0, dtype=np.float64)
+    for _ in range(steps):
+        distance = np.sqrt(np.square(f - r).sum(axis=2))
+        weight = 1 / np.maximum(distance, CLOSE)
+        new = np.einsum("js,jsc->sc", weight / weight.sum(axis=0), f)
+        step = np.abs(new - r).max(initial=0)
+        r = new
+        if step < CLOSE:
+            break
+    return np.asarray(r, dtype=f.dtype)
+
+
+def _normalised(r: Array, f: Array) -> Array:
+    total = r.sum(axis=1, keepdims=True)
+    return np.asarray(np.where(total > 0, r / np.where(total > 0, total, 1), f.mean(axis=0)))

@@ -1,0 +1,262 @@
+"""How many liars a trust rule bears: accuracy of the honest against the number of attackers, per attack and rule."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from consilience import toml
+from consilience.core.attacks import Attack, Targeted, attack_name, attack_named, none
+from consilience.errors import ConsilienceError
+from consilience.experiments.compare import Estimate, estimate
+from consilience.methods.consensus import Consensus
+from consilience.runtime.run import Run
+from consilience.settings.presets import write_config
+from consilience.settings.settings import Settings, changed
+from consilience.settings.wiring import ATTACKED_CLASS
+from consilience.workers.job import Job, OnEvent
+from consilience.workers.jobs import run_jobs
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NOBODY = "nobody"
+"""The name of the attack where there are no attackers."""
+CLEAR = 0.01
+"""With a single seed there is no interval; a difference counts as clear from here on."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One rule under one attack by so many attackers. Differences are taken seed by seed on the same agents."""
+
+    rule: str
+    attack: str
+    attackers: int
+    score: Estimate
+    """Mean over the honest agents with good labels."""
+    worst: float
+    """The worst seed."""
+    gain: Estimate
+    """Over what the same agents reach alone."""
+    lost: Estimate
+    """Share of the gain without attackers that the attack has taken: 0 nothing, 1 all."""
+    attacked_class: Estimate | None
+    """Accuracy on the class that a targeted attack is about."""
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    """What the runs gave."""
+
+    table: "pd.DataFrame"
+    """One row per rule, attack, number of attackers and seed: score, alone, attacked_class."""
+    score: str
+    """The column of the metrics that was measured."""
+    agents: int
+    higher_is_better: bool = True
+
+    @property
+    def rules(self) -> list[str]:
+        """In the order in which they were asked for."""
+        return list(dict.fromkeys(self.table["rule"]))
+
+    @property
+    def attacks(self) -> list[str]:
+        """In the order in which they were asked for."""
+        return [name for name in dict.fromkeys(self.table["attack"]) if name != NOBODY]
+
+    @property
+    def counts(self) -> list[int]:
+        """Numbers of attackers, without zero."""
+        return sorted({int(count) for count in self.table["attackers"]} - {0})
+
+    @property
+    def seeds(self) -> list[int]:
+        """In the order in which they were asked for."""
+        return list(dict.fromkeys(self.table["seed"]))
+
+
+def plan(
+    settings: Settings, attacks: Sequence[str], rules: Sequence[str], counts: Sequence[int], seeds: Sequence[int]
+) -> list[tuple[Job, dict[str, Any]]]:
+    """The runs, with folders relative to that of the breakdown, and what each of them stands for.
+
+    The last agents with good labels are the attackers. Runs without attackers, and of everyone alone, are common to
+    all attacks; they measure the class that a targeted attack is about, too.
+    """
+    chosen = {name: attack_named(name) for name in attacks}
+    _check(settings, chosen, rules, counts, seeds)
+    settings = replace(settings, run=replace(settings.run, references=()))
+    about: Attack = next((one for one in chosen.values() if isinstance(one, Targeted)), Targeted())
+    found: list[tuple[Job, dict[str, Any]]] = []
+
+    def add(method: Settings, rule: str, attack: str, how: Attack, count: int, seed: int) -> None:
+        data = replace(method.data, attack=how, attackers=_last(settings, count))
+        name = f"{attack}-{count}" if count else attack + attack_name(about).removeprefix("targeted")
+        folder = Path(f"seed-{seed}") / (rule or "alone") / name
+        job = Job(replace(method, data=data).with_seed(seed), folder, f"{rule or 'alone'}, {attack} {count}")
+        found.append((job, {"rule": rule, "attack": attack, "attackers": count, "seed": seed}))
+
+    ruled = {rule: _with_rule(settings, rule) for rule in rules}
+    for seed in seeds:
+        add(settings.with_method("alone"), "", NOBODY, about, 0, seed)
+        for rule, method in ruled.items():
+            add(method, rule, NOBODY, about, 0, seed)
+            for attack, how in chosen.items():
+                for count in sorted(set(counts) - {0}):
+                    add(method, rule, attack, how, count, seed)
+    return found
+
+
+def breakdown(
+    settings: Settings,
+    attacks: Sequence[str],
+    rules: Sequence[str],
+    counts: Sequence[int],
+    seeds: Sequence[int],
+    folder: Path,
+    workers: int = 0,
+    on_event: OnEvent = lambda job, event: None,
+) -> Breakdown:
+    """Runs every rule under every attack with every number of attackers and every seed into `folder`.
+
+    What is finished there is not run again; a folder that was made with other settings is refused.
+    Scores are those of the last round on the target domain, means over the honest agents with good labels.
+    """
+    import pandas as pd
+
+    planned = plan(settings, attacks, rules, counts, seeds)
+    write_config(settings, folder)
+    runs = run_jobs([replace(job, folder=folder / job.folder) for job, _ in planned], workers, on_event)
+    first = runs[0].summary.scores[0]
+    score = f"{first.name}_target"
+    alone = {facts["seed"]: run for (_, facts), run in zip(planned, runs, strict=True) if not facts["rule"]}
+    rows = []
+    for (_, facts), run in zip(planned, runs, strict=True):
+        if facts["rule"]:
+            good = [agent.name for agent in run.summary.agents if not (agent.low_quality or agent.attacker)]
+            row = {"score": _mean(run, score, good), "alone": _mean(alone[facts["seed"]], score, good)}
+            row |= {"attacked_class": _mean(run, f"{ATTACKED_CLASS}_target", good)}
+            rows.append(facts | row | {"seconds": run.summary.seconds})
+    return Breakdown(pd.DataFrame(rows), score, settings.agents.count, first.higher_is_better)
+
+
+def summarise(found: Breakdown) -> list[Line]:
+    """One line per rule, attack and number of attackers, in that order; those without attackers first."""
+    lines, sign = [], 1 if found.higher_is_better else -1
+    for _, rows in found.table.groupby(["rule", "attack", "attackers"], sort=False):
+        rule, attack = str(rows["rule"].iloc[0]), str(rows["attack"].iloc[0])
+        same = found.table[(found.table["rule"] == rule) & (found.table["attackers"] == 0)]
+        before = same.set_index("seed").loc[rows["seed"]]
+        gain = sign * (rows["score"] - rows["alone"]).to_numpy()
+        without = sign * (before["score"] - before["alone"]).to_numpy()
+        lost = (without.mean() - gain) / without.mean() if without.mean() > 0 else np.full(len(gain), np.nan)
+        known = attack.startswith(("targeted", NOBODY)) and bool(rows["attacked_class"].notna().all())
+        lines.append(
+            Line(
+                rule,
+                attack,
+                int(rows["attackers"].iloc[0]),
+                estimate(rows["score"].to_numpy()),
+                float(sign * (sign * rows["score"]).min()),
+                estimate(gain),
+                estimate(lost),
+                estimate(rows["attacked_class"].to_numpy()) if known else None,
+            )
+        )
+    return lines
+
+
+def verdicts(found: Breakdown) -> list[str]:
+    """For every rule: against which attacks it fails, and from how many attackers on, in sentences."""
+    lines = summarise(found)
+    most = max(found.counts, default=0)
+    sentences = []
+    for rule in found.rules:
+        fails = _from(lines, rule, found.attacks, lambda line: _clearly_below(line.gain, 0.0))
+        weak = _from(lines, rule, found.attacks, lambda line: _clearly_below(_negative(line.lost), -0.5))
+        weak = {attack: count for attack, count in weak.items() if attack not in fails}
+        text = f"{rule}: "
+        if fails:
+            text += f"fails, clearly below what the honest reach alone, {_listed(fails, found.agents)}"
+        else:
+            text += f"never clearly below what the honest reach alone, up to {most} of {found.agents} attackers"
+        if weak:
+            text += f"; clearly more than half of what collaboration brings is lost {_listed(weak, found.agents)}"
+        sentences.append(f"{text}.")
+    if len(found.rules) > 1 and found.attacks:
+        sentences += [_cost(rule, found) for rule in found.rules[1:]]
+    return sentences
+
+
+def _check(
+    settings: Settings, attacks: dict[str, Attack], rules: Sequence[str], counts: Sequence[int], seeds: Sequence[int]
+) -> None:
+    if not attacks or not rules or not counts or not seeds:
+        raise ConsilienceError("name at least one attack, one rule, one number of attackers and one seed.")
+    if any(attack is none for attack in attacks.values()):
+        raise ConsilienceError("none is no attack; what happens without attackers is measured in any case.")
+    if not isinstance(settings.method, Consensus):
+        raise ConsilienceError(f"a breakdown is of trust rules, and {settings.method.title} has none.")
+    good = settings.agents.count - len(set(settings.data.low_quality))
+    if max(counts) >= good:
+        raise ConsilienceError(
+            f"{max(counts)} attackers leave nobody honest with good labels: there are {good} such agents. "
+            f"Use at most {good - 1}."
+        )
+
+
+def _last(settings: Settings, count: int) -> tuple[int, ...]:
+    """The numbers of the last `count` agents with good labels."""
+    good = [number for number in range(settings.agents.count) if number not in settings.data.low_quality]
+    return tuple(good[len(good) - count :])
+
+
+def _with_rule(settings: Settings, rule: str) -> Settings:
+    name, options = toml.call(rule, "the rule")
+    return changed(settings, {"method.trust": {"name": name} | options}, f"the rule {rule}")
+
+
+def _mean(run: Run, column: str, names: list[str]) -> float:
+    table = run.last_round().set_index("agent")
+    return float(table.loc[names, column].mean()) if column in table else float("nan")
+
+
+def _from(lines: list[Line], rule: str, attacks: list[str], holds: Any) -> dict[str, int]:
+    """By attack: the least number of attackers for which something holds of this rule."""
+    found = {}
+    for attack in attacks:
+        counts = [line.attackers for line in lines if (line.rule, line.attack) == (rule, attack) and holds(line)]
+        if counts:
+            found[attack] = min(counts)
+    return found
+
+
+def _clearly_below(value: Estimate, limit: float) -> bool:
+    """Whether the whole interval is; a single seed must be below by a hundredth."""
+    half = CLEAR if np.isnan(value.half_width) else value.half_width
+    return value.mean + half < limit
+
+
+def _negative(value: Estimate) -> Estimate:
+    return Estimate(-value.mean, value.half_width)
+
+
+def _listed(found: dict[str, int], agents: int) -> str:
+    """Attacks by the number of attackers that they need."""
+    by_count: dict[int, list[str]] = {}
+    for attack, count in found.items():
+        by_count.setdefault(count, []).append(attack)
+    parts = [f"from {count} of {agents} on under {', '.join(names)}" for count, names in sorted(by_count.items())]
+    return "; ".join(parts)
+
+
+def _cost(rule: str, found: Breakdown) -> str:
+    """What a rule costs when all are honest, against the first rule."""
+    table = found.table[found.table["attackers"] == 0].pivot(index="seed", columns="rule", values="score")
+    difference = estimate((table[rule] - table[found.rules[0]]).to_numpy())
+    interval = "" if np.isnan(difference.half_width) else f" ± {difference.half_width:.3f}"
+    return f"{rule} against {found.rules[0]} when all are honest: {difference.mean:+.3f}{interval}."

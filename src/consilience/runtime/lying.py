@@ -1,0 +1,65 @@
+"""The exchange of a simulation in which some agents lie. They know what everyone says before they speak."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import final
+
+import numpy as np
+
+from consilience.core.attacks import Attack, Moment, per_victim
+from consilience.core.wire import Wire
+from consilience.methods.protocol import Exchange, Received
+from consilience.tasks.protocol import Array
+
+
+@final
+class LyingExchange:
+    """As `within`, where all agents meet, with the words of `attackers` in place of what they predict.
+
+    Among themselves attackers say what they predict, so that inside they learn as if everyone were honest. Every
+    process that knows all predictions makes the same lies: they depend on these, the seed and the round alone.
+    """
+
+    def __init__(self, within: Exchange, attackers: Sequence[str], attack: Attack, seed: int, wire: Wire) -> None:
+        self.roster = within.roster
+        self._within, self._attack, self._seed, self._wire = within, attack, seed, wire
+        self._attackers = tuple(name for name in self.roster if name in attackers)
+        self._memory: dict[str, dict[str, Array]] = {name: {} for name in self._attackers}
+        self._began: int | None = None
+
+    def gather(self, number: int, own_predictions: dict[str, Array]) -> Received:
+        """What everyone says, and what attackers tell single victims."""
+        answer = self._within.gather(number, own_predictions)
+        self._began = number if self._began is None else self._began
+        truth = answer.predictions
+        liars = {name: truth[name] for name in self._attackers if name in truth}
+        honest = [name for name in self.roster if name in truth and name not in liars]
+        if not liars or not honest:
+            return answer
+        f = np.stack([truth[name] for name in honest])
+        lies = {name: self._lie(f, name, number, own) for name, own in liars.items()}
+        told = dict.fromkeys(liars, liars)
+        if per_victim(self._attack):
+            for place, victim in enumerate(honest):
+                told[victim] = {name: self._lie(f, name, number, own, place) for name, own in liars.items()}
+        return replace(answer, predictions=truth | lies, told=told)
+
+    def _lie(self, honest: Array, name: str, number: int, own: Array, victim: int | None = None) -> Array:
+        """What the attacker says to all, or to one victim, in the form in which predictions are published."""
+        place, began = self._attackers.index(name), number if self._began is None else self._began
+        moment = Moment(number - began, place, self._seed, victim, self._memory[name])
+        return self._wire.rounded(self._attack(honest, own, moment))
+
+    def state(self) -> dict[str, Array]:
+        """When the first exchange was, and what the attackers kept."""
+        kept = {f"{name}/{key}": value for name, memory in self._memory.items() for key, value in memory.items()}
+        return kept if self._began is None else kept | {"began": np.array(self._began)}
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Takes up what `state` gave."""
+        if "began" in state:
+            self._began = int(state["began"])
+        for path, value in state.items():
+            name, slash, key = path.partition("/")
+            if slash:
+                self._memory[name][key] = value

@@ -1,0 +1,77 @@
+"""Robust means, each written a second time with plain loops."""
+
+import numpy as np
+import pytest
+
+from consilience.core import robust, trust
+
+
+def words(agents: int = 7, samples: int = 9, classes: int = 4, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).dirichlet(np.ones(classes), (agents, samples))
+
+
+@pytest.mark.parametrize("agents", [1, 2, 5, 6])
+def test_median_and_trimmed_mean_with_plain_loops(agents):
+    f = words(agents)
+    cut = int(0.3 * agents)
+    median, trimmed = np.empty(f.shape[1:]), np.empty(f.shape[1:])
+    for s in range(f.shape[1]):
+        for k in range(f.shape[2]):
+            values = sorted(f[:, s, k])
+            middle = values[(agents - 1) // 2 : agents // 2 + 1]
+            median[s, k] = sum(middle) / len(middle)
+            kept = values[cut : agents - cut]
+            trimmed[s, k] = sum(kept) / len(kept)
+    np.testing.assert_allclose(robust.coordinate_median(f, normalise=False), median)
+    np.testing.assert_allclose(robust.trimmed_mean(f, 0.3, normalise=False), trimmed)
+    np.testing.assert_allclose(robust.coordinate_median(f), median / median.sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(robust.trimmed_mean(f, 0.3), trimmed / trimmed.sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(robust.trimmed_mean(f, 0.0), f.mean(axis=0))
+
+
+def test_where_a_median_is_nothing_at_all_it_is_the_mean():
+    f = np.eye(3)[:, None]
+    np.testing.assert_allclose(robust.coordinate_median(f), np.full((1, 3), 1 / 3))
+
+
+def test_no_point_is_nearer_to_all_than_the_geometric_median():
+    f = words(6)
+    r = robust.geometric_median(f)
+
+    def total(point: np.ndarray, s: int) -> float:
+        return sum(float(np.sqrt(sum((f[j, s] - point) ** 2))) for j in range(len(f)))
+
+    draw = np.random.default_rng(1)
+    for s in range(f.shape[1]):
+        for size in (0.1, 0.01, 0.001):
+            for _ in range(20):
+                assert total(r[s], s) <= total(r[s] + draw.normal(0, size, 4), s) + 1e-9
+    np.testing.assert_allclose(r.sum(axis=1), 1)
+    same = np.tile(f[:1], (5, 1, 1))
+    np.testing.assert_allclose(robust.geometric_median(np.concatenate([same, f[1:4]])), f[0], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "mean", [robust.coordinate_median, robust.geometric_median, lambda f: robust.trimmed_mean(f, 0.4)]
+)
+def test_a_minority_cannot_move_a_robust_mean_out_of_what_the_majority_says(mean):
+    honest = np.random.default_rng(2).dirichlet(np.array([30.0, 5.0, 5.0]), (6, 20))
+    liars = np.tile(np.eye(3)[2], (4, 20, 1))
+    assert (mean(np.concatenate([honest, liars])).argmax(axis=1) == 0).mean() > 0.9
+    assert (np.concatenate([honest, liars]).mean(axis=0)[:, 2] > 0.4).all()
+
+
+def test_chunks_change_nothing(monkeypatch):
+    f = words(samples=50)
+    whole = [robust.coordinate_median(f), robust.trimmed_mean(f, 0.2)]
+    monkeypatch.setattr(trust, "CHUNK_BYTES", 1000)
+    np.testing.assert_array_equal(robust.coordinate_median(f), whole[0])
+    np.testing.assert_array_equal(robust.trimmed_mean(f, 0.2), whole[1])
+
+
+def test_exponential_weights_and_distances_with_plain_loops():
+    f, centre = words(3), words(1, seed=5)[0]
+    d = [sum(np.sqrt(sum((f[j, s] - centre[s]) ** 2)) for s in range(9)) / 9 for j in range(3)]
+    np.testing.assert_allclose(robust.mean_distances(f, centre), d)
+    p = [np.exp(-2 * value) for value in d]
+    np.testing.assert_allclose(robust.exponential_weights(np.array(d), 2.0), np.array(p) / sum(p))
