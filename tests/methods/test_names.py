@@ -123,7 +123,7 @@ def test_beside_naive_the_other_short_forms_have_the_trust_of_the_task():
         ("fedprx", f"unknown method 'fedprx'. Did you mean 'fedprox'? {KNOWN}"),
         ("xyz", f"unknown method 'xyz'. {KNOWN}"),
         ("dynamc", f"unknown method 'dynamc'. Did you mean 'dynamic'? {KNOWN}"),
-        ("fedprox(mu=0.1", "the method 'fedprox(mu=0.1' lacks a closing bracket. Write it as fedprox(mu=0.1)."),
+        ("fedprox(mu=0.1", "the method 'fedprox(mu=0.1' lacks a closing bracket. Write it as name(option=value)."),
         ("fedprox(mu=)", "the method 'fedprox(mu=)' is not valid TOML: "),
         ("fedprox(nu=0.1)", "fedprox(nu=0.1): unknown setting 'nu'. Did you mean 'mu'? Known: keep_optimizer, mu."),
         ("fedprox(mu=-1)", "fedprox(mu=-1): mu is -1.0; it must be at least 0 "),
