@@ -61,8 +61,8 @@ def test_agents_in_another_order_give_the_same_bits(whole, tmp_path, monkeypatch
     assert load_run(whole).summary.agents == load_run(tmp_path / "run").summary.agents
 
 
-def start(folder: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "consilience", "run", "digits", *FLAGS, "--out", str(folder), "--resume"]
+def start(folder: Path, *more: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "consilience", "run", "digits", *FLAGS, *more, "--out", str(folder), "--resume"]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -124,7 +124,7 @@ def test_a_killed_run_resumes_and_ends_bit_identical(whole, tmp_path):
 @pytest.mark.parametrize("ask", [signal.SIGINT, signal.SIGTERM])
 def test_asked_to_stop_it_saves_and_says_how_to_go_on(tmp_path, ask):
     folder = tmp_path / "run"
-    process = start(folder)
+    process = start(folder, "--set", "rounds=300")
     wait_for(lambda: rounds_saved(folder) >= 1, process)
     process.send_signal(ask)
     out, err = process.communicate(timeout=60)
