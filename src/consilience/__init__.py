@@ -42,8 +42,9 @@ if TYPE_CHECKING:
     from consilience.methods.trust.entropy import Entropy
     from consilience.methods.trust.gaussian import Gaussian
     from consilience.methods.trust.protocol import Context, Opinion, Trust
+    from consilience.methods.trust.stratified import Stratified
     from consilience.methods.trust.uniform import Uniform
-    from consilience.options import check_options, option
+    from consilience.options import Options, option
     from consilience.runtime.exchange import InMemory
     from consilience.runtime.run import Run, load_run
     from consilience.tasks import TASKS
@@ -74,8 +75,9 @@ _HOMES = {
     "methods.trust.entropy": ("Entropy",),
     "methods.trust.gaussian": ("Gaussian",),
     "methods.trust.protocol": ("Context", "Opinion", "Trust"),
+    "methods.trust.stratified": ("Stratified",),
     "methods.trust.uniform": ("Uniform",),
-    "options": ("check_options", "option"),
+    "options": ("Options", "option"),
     "tasks": ("TASKS",),
     "tasks.protocol": ("Score", "Task"),
     "core.consensus": (
@@ -119,6 +121,7 @@ __all__ = [
     "Memory",
     "Method",
     "Opinion",
+    "Options",
     "Received",
     "Record",
     "Result",
@@ -129,6 +132,7 @@ __all__ = [
     "ServerMethod",
     "SklearnAgent",
     "Start",
+    "Stratified",
     "Task",
     "TorchAgent",
     "Trust",
@@ -136,7 +140,6 @@ __all__ = [
     "Wire",
     "Wrapper",
     "check_agent",
-    "check_options",
     "collaborate",
     "contraction_bound",
     "cosine_trust",
