@@ -66,7 +66,8 @@ class Consensus(Options):
     @property
     def title(self) -> str:
         """As in tables."""
-        return self.label if self.label == "naive" else f"consensus ({self.label})"
+        rule = "" if isinstance(self.trust, Default) else f", {getattr(self.trust, 'name', 'own rule')}"
+        return self.label if self.label == "naive" else f"consensus ({self.label}{rule})"
 
     def short_form(self, name: str) -> "Consensus | None":
         """dynamic, static, every-K and naive are this method with another schedule or with uniform trust."""

@@ -108,6 +108,29 @@ def test_it_works_in_a_collaboration_of_mixed_models(shared):
     assert score.loc[4, "c"] > score.loc[1, "c"] + 0.1, "it never saw a class, and learns it"
 
 
+def test_the_report_shows_whom_agents_believe_on_each_class(shared, tmp_path):
+    """Agent c never saw class 2: nobody asks it there. What is recorded goes through folder and checkpoint."""
+    from sklearn.naive_bayes import GaussianNB
+
+    from consilience.report.page import page_data
+
+    def agents() -> list[cs.SklearnAgent]:
+        return [cs.SklearnAgent(GaussianNB(), *blobs(40, n, classes=2 if n == 2 else 3), "abc"[n]) for n in range(3)]
+
+    method = cs.Consensus(warmup=1, trust=Stratified())
+    result = cs.collaborate(agents(), shared, rounds=2, method=method, out=tmp_path / "run")
+    found = cs.load_run(tmp_path / "run").by_class
+    assert found["trust"].shape == (3, 3, 3)
+    np.testing.assert_array_equal(found["trust"], result.run.by_class["trust"])
+    np.testing.assert_allclose(found["trust"].sum(axis=1), 1)
+    assert found["samples"].sum() == len(shared)
+    believed = found["trust"][0, 2]
+    assert believed[2] < 0.5 * min(believed[:2])
+    shown = page_data(result.run)["by_class"]
+    assert shown["samples"] == found["samples"].tolist()
+    assert shown["matrices"][2][0][2] == pytest.approx(believed[2], rel=1e-3)
+
+
 def test_trust_that_is_made_anew_for_every_sample_cannot_be_kept(shared):
     from sklearn.naive_bayes import GaussianNB
 

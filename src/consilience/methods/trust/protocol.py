@@ -1,7 +1,7 @@
 """What a trust rule is given, and what it returns."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from inspect import signature
 from typing import Any, Protocol
 
@@ -126,7 +126,8 @@ def _as_arrays(rule: object, said: Opinion) -> Opinion:
             f"the trust rule {_name(rule)} returned {said.trust!r}. Return a matrix whose rows sum to one."
         ) from None
     labels = None if said.labels is None else np.asarray(said.labels, dtype=np.float32)
-    return Opinion(trust, labels, {key: np.asarray(value) for key, value in said.memory.items()})
+    memory = {key: np.asarray(value) for key, value in said.memory.items()}
+    return replace(said, trust=trust, labels=labels, memory=memory)
 
 
 def _wants_context(rule: Callable[..., Any]) -> bool:
