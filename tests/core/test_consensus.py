@@ -87,9 +87,9 @@ def test_products_put_the_last_round_on_the_left():
     np.testing.assert_allclose(consensus.products(ws)[:3], slow, rtol=1e-12)
 
 
-def test_influence_is_the_mean_row_of_the_product():
-    first, second = ws = matrices(rounds=2)
-    total = slow_product(second, first)
+def test_influence_is_the_mean_row_of_the_product_of_all_rounds():
+    first, second, third = ws = matrices(rounds=3)
+    total = slow_product(third, slow_product(second, first))
     slow = [slow_column_sum(total, j) / 4 for j in range(4)]
     np.testing.assert_allclose(consensus.influence(ws), slow, rtol=1e-12)
 

@@ -1,5 +1,7 @@
 """Published predictions: their bytes, and what readers make of them."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -138,6 +140,28 @@ def test_equal_probabilities_keep_the_lowest_classes():
     got = Wire("top-k", 2).rounded(np.array([[0.1, 0.3, 0.3, 0.3]], np.float32))[0]
     assert got[1] == got[2] == np.float16(0.3)
     np.testing.assert_allclose(got[[0, 3]], (1 - 2 * float(np.float16(0.3))) / 2, atol=1e-7)
+
+
+def test_published_predictions_are_in_single_precision_and_float32_costs_nothing():
+    f = probabilities(7, 10)
+    assert {Wire(form).rounded(f).dtype for form in FORMS} == {np.dtype(np.float32)}
+    assert Wire().rounded(f) is f
+
+
+def test_the_rest_of_a_row_is_computed_in_double_precision():
+    """The same bits for every reader, also where many are kept."""
+    f = probabilities(50, 100, 1.0)
+    got = Wire("top-k", 60).rounded(f)
+    for row, mine in zip(f, got, strict=True):
+        kept = sorted(range(100), key=lambda c: (-row[c], c))[:60]
+        total = math.fsum(float(np.float16(row[c])) for c in kept)
+        assert {mine[c] for c in range(100) if c not in kept} == {np.float32((1 - total) / 40)}
+
+
+def test_a_single_class_is_always_certain():
+    one = np.ones((3, 1), np.float32)
+    for form in FORMS:
+        np.testing.assert_array_equal(Wire(form).rounded(one), one)
 
 
 def test_nothing_is_encoded_as_nothing():

@@ -96,6 +96,40 @@ def test_changed_files_another_size_and_damage_are_decoded_again(few, cache):
 
 
 @needs_datasets
+def test_two_processes_may_decode_at_once(few, cache, monkeypatch):
+    """The second finds the folder of the first in its place, and uses it."""
+    real = hub._decode
+    between: list[Dataset] = []
+
+    def slower(*arguments):
+        monkeypatch.setattr(hub, "_decode", real)
+        between.append(load("cifar10", few))
+        return real(*arguments)
+
+    monkeypatch.setattr(hub, "_decode", slower)
+    data = load("cifar10", few)
+    np.testing.assert_array_equal(data.x, between[0].x)
+    assert len(list(cache.iterdir())) == 1
+
+
+@needs_datasets
+def test_a_place_in_the_cache_that_is_taken_by_something_else_is_named(few, cache, monkeypatch):
+    load("cifar10", few)
+    (place,) = cache.iterdir()
+    shutil.rmtree(place)
+    real = hub._decode
+
+    def meanwhile(*arguments):
+        place.mkdir()
+        (place / "x.npy").write_text("no array")
+        return real(*arguments)
+
+    monkeypatch.setattr(hub, "_decode", meanwhile)
+    with pytest.raises(ConsilienceError, match=r"cannot keep decoded images in .*cache: Directory not empty"):
+        load("cifar10", few)
+
+
+@needs_datasets
 def test_a_local_folder_needs_no_network_and_leaves_no_trace(few, cache, monkeypatch):
     monkeypatch.setattr(socket.socket, "connect", lambda *_: pytest.fail("reached for the network"))
     from datasets import config

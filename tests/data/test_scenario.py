@@ -136,6 +136,12 @@ def test_a_seed_gives_the_same_split_on_every_machine_and_in_every_version(scena
     assert scenario().fingerprint() == known
 
 
+def test_a_seed_gives_the_same_wrong_labels_in_every_version():
+    scenario = make(LARGE, low_quality=(0, 1, 2, 3, 4, 5))
+    shifts = [int((share.y[0] - share.x[0, 0]) % 10) for share in scenario.shares.values()]
+    assert shifts == [9, 4, 9, 2, 8, 3]
+
+
 def test_the_fingerprint_tells_scenarios_apart():
     assert make().fingerprint() == make().fingerprint()
     assert len({make(seed=seed).fingerprint() for seed in range(3)} | {make(low_quality=(0,)).fingerprint()}) == 4
