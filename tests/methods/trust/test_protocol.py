@@ -141,11 +141,12 @@ def test_what_is_no_trust_is_refused_in_a_sentence(rule, message):
         rounds_of(Consensus(trust=rule, warmup=0), 1)
 
 
-def test_the_worst_row_is_named_by_its_sum():
+@pytest.mark.parametrize(("sums", "worst"), [([1, 0.25, 1.5, 1], 0.25), ([1, 0.5, 1.75, 1], 1.75)])
+def test_the_worst_row_is_named_by_its_sum_and_the_rule_by_its_name(sums, worst):
     def skewed(f):
-        return np.diag([1.0, 0.25, 1.5, 1.0])
+        return np.diag(sums)
 
-    with pytest.raises(ConsilienceError, match=r"the trust rule skewed returned .*a row sums to 0.25\)"):
+    with pytest.raises(ConsilienceError, match=rf"the trust rule skewed returned .*a row sums to {worst}\)"):
         rounds_of(Consensus(trust=skewed, warmup=0), 1)
 
     class Skewed:

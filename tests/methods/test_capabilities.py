@@ -1,0 +1,86 @@
+"""Averaging needs weights, not torch: an agent in NumPy alone works in every method with a server."""
+
+import numpy as np
+import pytest
+import torch
+
+from consilience import ConsilienceError, FedAvg, FedDyn, FedProx, Losses, Scaffold
+from consilience.methods.server import as_array, each
+from consilience.tasks import task_named
+from tests.methods.models import RATE, after, quadratic_data, quadratics, rounds_of, weight_of
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+class Plain:
+    """A linear regression by gradient descent, in double precision."""
+
+    task, outputs, class_counts, kind, parameters = task_named("regression"), 1, (), "plain", 3
+    noise, lr, trained_names = 1.0, RATE, ("weight",)
+
+    def __init__(self, name, x, y, steps, start) -> None:
+        self.name, self.x, self.y, self.steps, self.samples = name, x.astype(float), y.astype(float), steps, len(x)
+        self.w = start.astype(float)
+
+    def predict(self, x):
+        return x @ self.w.T
+
+    def train_alone(self, correct=None):
+        for _ in range(self.steps):
+            gradient = 2 * ((self.x @ self.w[0] - self.y) @ self.x / len(self.x))[None]
+            self.w = self.w - RATE * (gradient if correct is None else correct("weight", gradient, self.w))
+        return Losses(float(np.square(self.x @ self.w[0] - self.y).mean()))
+
+    def weights(self):
+        return {"weight": self.w.copy()}
+
+    def set_weights(self, weights):
+        self.w = weights["weight"].copy()
+
+    def reset_optimizer(self):
+        """There is nothing to forget."""
+
+
+def plain(data):
+    starts = [agent.weights()["weight"] for agent in quadratics(data)]
+    return [Plain(name, *parts, start) for (name, parts), start in zip(data.items(), starts, strict=True)]
+
+
+@pytest.mark.parametrize(
+    "method", [FedAvg(), FedProx(mu=0.5), Scaffold(), Scaffold(variates="steps"), FedDyn(alpha=0.4)]
+)
+def test_numpy_and_torch_end_at_the_same_model(method):
+    data = quadratic_data()
+    agents = plain(data)
+    rounds = rounds_of(method, 3, agents, data["a"][0])
+    for agent, other in zip(agents, after(method, 3, data), strict=True):
+        np.testing.assert_allclose(agent.w[0], weight_of(other), rtol=1e-4, atol=1e-5)
+        assert agent.w.dtype == np.float64
+    assert rounds[-1].record.sent["a"] == 2 * 8 * 3 * (2 if isinstance(method, Scaffold) else 1)
+    if method == Scaffold():
+        assert rounds[-1].memory.own["b"]["weight"].dtype == np.float32
+
+
+@pytest.mark.parametrize("part", ["weights", "set_weights", "reset_optimizer", "train_alone", "lr", "trained_names"])
+def test_an_agent_that_lacks_a_part_of_the_capability_is_refused(part):
+    data = quadratic_data()
+    lacking = type("Lacking", (), {name: thing for name, thing in vars(Plain).items() if name != part})
+    agents = plain(data)
+    agents[1] = lacking("b", *data["b"], agents[1].w)
+    with pytest.raises(ConsilienceError, match=r"^agent 'b' \(plain\) has no weights that can be averaged"):
+        rounds_of(FedAvg(), 1, agents, data["a"][0])
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16, torch.float64])
+def test_tensors_of_any_kind_are_kept_in_single_precision(kind):
+    found = as_array(torch.ones(2, 3, dtype=kind, requires_grad=True))
+    np.testing.assert_array_equal(found, np.ones((2, 3)))
+    assert found.dtype == as_array(np.ones(2)).dtype == np.float32
+
+
+def test_rules_act_in_double_precision_and_are_rounded_to_the_precision_of_the_first():
+    big, small = {"w": np.array([1e8], np.float32)}, {"w": np.array([1.0], np.float32), "more": np.ones(1)}
+    found = each(lambda a, b: (a + b) - a, big, small)
+    assert found.keys() == {"w"}
+    assert found["w"] == 1.0, "single precision would lose it"
+    assert found["w"].dtype == np.float32
