@@ -57,8 +57,10 @@ def settings_of(folder: Path) -> Settings:
 
 def write_config(settings: Settings, folder: Path) -> None:
     """Writes config.toml, or checks that the one that is there says the same."""
-    path = folder / "config.toml"
+    path, text = folder / "config.toml", settings.to_toml()
     if path.is_file():
+        if path.read_text() == text:
+            return
         differing = differences(to_table(settings_of(folder)), to_table(settings))
         if differing:
             raise ConsilienceError(
@@ -67,7 +69,7 @@ def write_config(settings: Settings, folder: Path) -> None:
             )
         return
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, settings.to_toml().encode())
+    write_atomically(path, text.encode())
 
 
 def _presets() -> Any:
