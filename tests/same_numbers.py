@@ -23,6 +23,7 @@ import pandas as pd
 CONSENSUS = "dynamic,static,every-2,naive,alone"
 SERVER = "fedavg,fedprox,scaffold,feddyn"
 SHORT = ["--set", "rounds=6", "--set", "warmup=2"]
+ENTROPY = ["--set", "method.trust=entropy"]
 NAIVE = ["--set", 'references=["naive"]']
 TABLES = [f"table1-{name}" for name in ("cifar10", "cifar100", "fed-isic2019")]
 FIGURES = ["fig1", "fig2", "fig3", "fig4", "fig5", "fig6-epochs", "fig6-rounds", "figA1"]
@@ -37,7 +38,7 @@ CASES: dict[str, list[list[str]]] = {
     "polynomial": [["compare", "polynomial", "--methods", CONSENSUS, "--seeds", "0"]],
     "cosine": [["run", *SHORT, "--set", "method.trust=cosine"], ["run", *SHORT, "--set", "similarity=cosine"]],
     "offset": [
-        ["run", *SHORT, "--set", "method.trust.offset=0", "--set", "method.trust.floor=0.1"],
+        ["run", *SHORT, *ENTROPY, "--set", "method.trust.offset=0", "--set", "method.trust.floor=0.1"],
         ["run", *SHORT, "--set", "entropy_offset=0", "--set", "entropy_floor=0.1"],
     ],
     "majority": [["run", *SHORT, "--set", "labels=majority"]],
