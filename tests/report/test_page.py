@@ -278,7 +278,7 @@ def test_a_browser_shows_hostile_names_as_text(tmp_path: Path) -> None:
     ("run", "there", "missing"),
     [
         (
-            make_run(columns=[f"rmse_{p}" for p in ("shared", "target", "own")], classes=[]),
+            make_run(columns=[f"rmse_{p}" for p in ("shared", "target", "own")], classes=[], task="regression"),
             "lower is better",
             "accuracy",
         ),

@@ -20,13 +20,13 @@ class Data(Options):
     )
     alpha: float = option(1.0, "of the Dirichlet split: small, few classes per agent", above=0)
     low_quality: tuple[int, ...] = option((), "agents whose training labels are all shifted")
+    target_fraction: float = option(0.25, "held out to measure on the target domain", above=0, below=1)
+    test_fraction: float = option(0.2, "of each agent's data, held out to measure on its own domain", above=0, below=1)
+    shared_per_agent: int = option(30, "samples each agent contributes to the shared data", at_least=1)
+    shared_balanced: bool = option(False, "choose them so that the classes of the shared data are even")
     attackers: tuple[int, ...] = option((), "agents that train as the others do and lie to their peers")
     attack: Attack = option(
         none,
         "how they lie: none | flip | random | least-likely | runner-up | collusion | echo | targeted | stale | ...",
         named=attack_named,
     )
-    target_fraction: float = option(0.25, "held out to measure on the target domain", above=0, below=1)
-    test_fraction: float = option(0.2, "of each agent's data, held out to measure on its own domain", above=0, below=1)
-    shared_per_agent: int = option(30, "samples each agent contributes to the shared data", at_least=1)
-    shared_balanced: bool = option(False, "choose them so that the classes of the shared data are even")

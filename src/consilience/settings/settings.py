@@ -195,6 +195,9 @@ def _path(tables: dict[str, Any], key: str, where: str) -> str:
     if key.split(".")[0] in tables and key not in _MOVED:
         return key
     found = where_it_is(key, tables)
+    if not found and "." in key:  # an option that another thing of the same kind has
+        table, _, last = key.rpartition(".")
+        found = [f"{path}.{last}" for path in where_it_is(table, tables)]
     nearest = [path for path in found if path.count(".") == found[0].count(".")]
     if len(nearest) > 1:
         raise ConsilienceError(f"{where}: the setting {key!r} is ambiguous; write {' or '.join(nearest)}.")
