@@ -140,6 +140,37 @@ def test_changed_files_another_size_and_damage_are_decoded_again(few, cache):
 
 
 @needs_datasets
+def test_the_cache_is_mapped_and_its_folder_is_made(few, tmp_path, monkeypatch):
+    monkeypatch.setenv("CONSILIENCE_CACHE", str(tmp_path / "not" / "yet" / "there"))
+    assert isinstance(hub.images("cifar10", few).x, np.memmap)
+    monkeypatch.setenv("HOME", "/home/me")
+    for value, place in (("~/kept", "/home/me/kept"), ("", "/home/me/.cache/consilience")):
+        monkeypatch.setenv("CONSILIENCE_CACHE", value)
+        assert hub.cache_folder() == Path(place)
+
+
+@needs_datasets
+def test_a_renamed_file_is_a_changed_one(few, cache):
+    note = few / "cifar10" / "note.txt"
+    note.write_text("hello")
+    load("cifar10", few)
+    note.rename(few / "cifar10" / "memo.txt")
+    load("cifar10", few)
+    assert len(list(cache.iterdir())) == 2
+
+
+@needs_datasets
+@pytest.mark.parametrize("array", ["x", "y", "classes", "groups"])
+def test_objects_in_the_cache_are_not_unpickled_but_decoded_anew(few, cache, array):
+    before = load("cifar10", few)
+    (place,) = cache.iterdir()
+    np.save(place / f"{array}.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    after = load("cifar10", few)
+    np.testing.assert_array_equal(after.x, before.x)
+    np.testing.assert_array_equal(after.y, before.y)
+
+
+@needs_datasets
 def test_two_processes_may_decode_at_once(few, cache, monkeypatch):
     """The second finds the folder of the first in its place, and uses it."""
     real = hub._decode
