@@ -192,7 +192,7 @@ def test_every_rule_and_every_attack_is_explained():
 def test_the_commands_of_the_documentation_are_understood():
     text = (Path(__file__).parents[2] / "docs" / "trust.md").read_text()
     commands = re.findall(r"^consilience breakdown (\S+) (.*)$", text, re.MULTILINE)
-    assert len(commands) == 3
+    assert commands
     for source, rest in commands:
         words = shlex.split(rest)
         given = {word: value for word, value in pairwise(words) if word.startswith("--") and word != "--set"}
