@@ -37,9 +37,9 @@ class Grid:
         for number, heading in enumerate(self.headings):
             widest = max((len(row[number]) for row in self.rows), default=0)
             if number < self.words:
-                table.add_column(heading, no_wrap=True)
-            else:  # on a narrow screen words and headings are cut, never a number
-                table.add_column(heading, justify="right", no_wrap=True, min_width=widest)
+                table.add_column(heading, overflow="fold")
+            else:  # on a narrow screen words and headings go on in the next line, and no number is cut
+                table.add_column(heading, justify="right", overflow="fold", min_width=widest)
         for row in self.rows:
             table.add_row(*row)
         return table
