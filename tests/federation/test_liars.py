@@ -58,7 +58,8 @@ def test_a_stale_an_echoing_and_a_copying_site_are_named_within_two_rounds(feder
     trial.finish()
     named = [event for event in trial.events("0", "suspicious") if event["agent"] == "3"]
     assert named, trial.output("0")
-    assert {event["sign"] for event in named} == {sign}
+    signs = {event["sign"] for event in named}
+    assert sign in signs and signs <= {sign, "stale"}, "who is slow may repeat the same frame of its victim"
     exchanges = [event["round"] for event in trial.events("0", "round")]
     assert named[0]["round"] <= exchanges[2], "the first exchange has nothing to compare with; then two rounds"
     honest = {event["agent"] for name in "012" for event in trial.events(name, "suspicious")} - {"3"}
