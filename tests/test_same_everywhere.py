@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from consilience.runtime.events import Finished, Started, Trained
 
 from consilience import ConsilienceError, load_run
 from consilience.experiments.run import run_experiment
 from consilience.runtime import checkpoint
-from consilience.runtime.events import Finished, Started, Trained
 from consilience.settings.presets import read_settings
 
 SMALL = {"method": "static", "rounds": 6, "warmup": 2, "agents.count": 5, "low_quality": [2], "references": ["alone"]}

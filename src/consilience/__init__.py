@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from consilience.methods.trust.stratified import Stratified
     from consilience.methods.trust.uniform import Uniform
     from consilience.options import Options, option
+    from consilience.runtime.callbacks import Callback
     from consilience.runtime.exchange import InMemory
     from consilience.runtime.run import Run, load_run
     from consilience.tasks import TASKS
@@ -91,6 +92,7 @@ _HOMES = {
     "core.labels": ("majority_labels", "pseudo_labels"),
     "core.trust": ("cosine_trust", "entropy_trust", "gaussian_trust", "ideal_trust", "metropolis"),
     "errors": ("ConsilienceError",),
+    "runtime.callbacks": ("Callback",),
     "runtime.exchange": ("InMemory",),
     "runtime.run": ("Run", "load_run"),
 }
@@ -105,6 +107,7 @@ __all__ = [
     "Agent",
     "Alone",
     "BaseAgent",
+    "Callback",
     "Consensus",
     "ConsilienceError",
     "Context",

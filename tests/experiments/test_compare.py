@@ -3,11 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from consilience.runtime.events import Finished
 from scipy import stats
 
 from consilience import ConsilienceError
 from consilience.experiments.compare import Comparison, compare, estimate, parse_seeds, summarise
-from consilience.runtime.events import Finished
 from consilience.settings.presets import read_settings
 from consilience.tasks import task_named
 

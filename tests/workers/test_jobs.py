@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-
 from consilience.runtime.events import Finished, Started, Trained
+
 from consilience.settings.presets import read_settings
 from consilience.settings.settings import Settings
 from consilience.workers.job import Job

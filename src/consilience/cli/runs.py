@@ -24,7 +24,6 @@ from consilience.cli.screen import (
 
 if TYPE_CHECKING:
     from consilience.runtime.run import Run
-    from consilience.workers.job import Job
 
 
 def run(
@@ -68,10 +67,8 @@ def run(
         settings = chosen_settings(source, changes, seed)
     claim_folder(folder, resume, overwrite)
     try:
-        with Progress(
-            console, settings.run.rounds, 1 + len(settings.run.references), lambda job: job.method
-        ) as progress:
-            finished = run_experiment(settings, folder, workers, progress.show)
+        with Progress(console, settings.run.rounds, 1 + len(settings.run.references)) as progress:
+            finished = run_experiment(settings, folder, workers, [progress])
     except KeyboardInterrupt:
         end_stopped(f"consilience run --resume --out {folder}")
     from consilience.report.page import write_page
@@ -126,9 +123,8 @@ def compare(
         method_named(method, settings.method)
     claim_folder(folder, resume, overwrite)
     try:
-        runs, label = len(chosen) * len(numbers), lambda job: f"{job.method}, seed {job.settings.run.seed}"
-        with Progress(console, settings.run.rounds, runs, label) as progress:
-            compared = run_all(settings, chosen, numbers, folder, workers, progress.show)
+        with Progress(console, settings.run.rounds, len(chosen) * len(numbers)) as progress:
+            compared = run_all(settings, chosen, numbers, folder, workers, [progress])
     except KeyboardInterrupt:
         end_stopped(f"the same command, with --resume --out {folder}")
     grid = compare_grid(summarise(compared, score), score or compared.default_score, len(numbers))
@@ -181,10 +177,6 @@ def _print_run(finished: "Run") -> None:
     console.print(run_grid(finished).for_screen())
     console.print(means_grid(finished).for_screen())
     console.print(weights_sentence(finished), highlight=False)
-
-
-def _method(job: "Job") -> str:
-    return job.method
 
 
 def split_names(text: str) -> list[str]:
