@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from consilience.options import Options, option
     from consilience.runtime.callbacks import Callback
     from consilience.runtime.exchange import InMemory
+    from consilience.runtime.loggers.mlflow import MLflow
+    from consilience.runtime.loggers.tensorboard import TensorBoard
+    from consilience.runtime.loggers.wandb import WandB
     from consilience.runtime.run import Run, load_run
     from consilience.tasks import TASKS
     from consilience.tasks.protocol import Score, Task
@@ -94,6 +97,9 @@ _HOMES = {
     "errors": ("ConsilienceError",),
     "runtime.callbacks": ("Callback",),
     "runtime.exchange": ("InMemory",),
+    "runtime.loggers.mlflow": ("MLflow",),
+    "runtime.loggers.tensorboard": ("TensorBoard",),
+    "runtime.loggers.wandb": ("WandB",),
     "runtime.run": ("Run", "load_run"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -121,6 +127,7 @@ __all__ = [
     "Gaussian",
     "InMemory",
     "Losses",
+    "MLflow",
     "Memory",
     "Method",
     "Opinion",
@@ -137,9 +144,11 @@ __all__ = [
     "Start",
     "Stratified",
     "Task",
+    "TensorBoard",
     "TorchAgent",
     "Trust",
     "Uniform",
+    "WandB",
     "Wire",
     "Wrapper",
     "check_agent",
