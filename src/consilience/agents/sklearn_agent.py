@@ -57,6 +57,9 @@ class SklearnAgent:
     'yes'
     """
 
+    untouched = ("_x", "_y", "_last")
+    """Data, which copies of the agent share."""
+
     def __init__(
         self,
         estimator: Any,
