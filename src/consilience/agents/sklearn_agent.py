@@ -57,7 +57,7 @@ class SklearnAgent:
     'yes'
     """
 
-    untouched = ("_x", "_y", "_last")
+    untouched = ("_x", "_y", "_last", "transform")
     """Data, which copies of the agent share."""
 
     def __init__(

@@ -66,7 +66,7 @@ class TorchAgent:
     (4, 2)
     """
 
-    untouched = ("x", "y", "_shared")
+    untouched = ("x", "y", "_shared", "transform", "augment")
     """Data, which copies of the agent share."""
 
     def __init__(
