@@ -88,8 +88,8 @@ def collaborate(
     Labels of the shared data, a sample (x, y) of the `target` domain and each agent's `own` test data are used for
     measuring only, in any form that agents take. Where there are such labels, a copy of every agent trains alone beside
     it for as many rounds: gains are against that copy. `baseline=False` saves that time, and then no gain is known.
-    With `out` every round is saved there, and `resume` goes on from the last one. Raise `threads` for large torch models
-    on the CPU; small ones are fastest with one. `callbacks` are told of every round: loggers such as
+    With `out` every round is saved there, and `resume` goes on from the last one. Raise `threads` for large models of
+    torch on the CPU; small ones are fastest with one. `callbacks` are told of every round: loggers such as
     `cs.TensorBoard("logs")`, or your own `cs.Callback`.
     """
     method = method_named(method) if isinstance(method, str) else method
