@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from consilience.federation.peers.federation import read_federation
 from consilience.federation.peers.frame import Format
+from consilience.federation.peers.outside import frame_from, read_federation
 
 pytestmark = pytest.mark.faults
 ROUNDS = 6
@@ -42,7 +42,7 @@ def test_a_site_killed_while_it_gathers_publishes_the_same_frame_again(federate)
     trial.kill(first)
     published = trial.sites[first].parent / "run" / "published" / "4.frame"
     before = published.read_bytes()
-    Format(read_federation(trial.folder / "federation.toml")).unpack(before, 0, 4)
+    frame_from(Format(read_federation(trial.folder / "federation.toml")), before, 0, 4)
     trial.start(first)
     trial.until(lambda: len([one for one in trial.events(first, "sent") if one["round"] == 4]) > 1, "round 4 again")
     assert published.read_bytes() == before
