@@ -1,4 +1,4 @@
-"""Somebody without a certificate: `stranger.py idle|broken COUNT HOST:PORT...` opens connections, says nothing."""
+"""Somebody elsewhere without a certificate: `stranger.py idle|broken COUNT HOST:PORT...` connects in vain."""
 
 import socket
 import sys
@@ -12,7 +12,7 @@ def connected(address: str) -> socket.socket | None:
     """A connection, if one can be had within a second."""
     host, _, port = address.rpartition(":")
     try:
-        return socket.create_connection((host, int(port)), timeout=1.0)
+        return socket.create_connection((host, int(port)), timeout=1.0, source_address=("127.0.0.66", 0))
     except OSError:
         return None
 
@@ -20,18 +20,18 @@ def connected(address: str) -> socket.socket | None:
 def idle(count: int, addresses: list[str]) -> None:
     """Holds so many connections to each address open, and opens new ones for those that are closed."""
     held: dict[str, list[socket.socket]] = {address: [] for address in addresses}
-    said = False
+    opened = 0
     while True:
         for address, sockets in held.items():
-            while len(sockets) < count:
+            for _ in range(count - len(sockets)):
                 one = connected(address)
                 if one is None:
                     break
                 one.setblocking(False)
                 sockets.append(one)
             held[address] = [one for one in sockets if still_open(one)]
-        if not said and all(len(sockets) >= count * 0.9 for sockets in held.values()):
-            said = True
+        opened += 1
+        if opened == 3:
             print("holding", flush=True)
         time.sleep(0.1)
 

@@ -25,6 +25,14 @@ from tests.federation.rogue import mutated
 
 SIGNING = [Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in range(4)]
 SHARED = np.arange(12, dtype=np.float32).reshape(6, 2)
+KEYS = [keys.public_key(key) for key in SIGNING]
+SMALL_ORDER = [
+    "01" + "00" * 31,  # the neutral point
+    "ec" + "ff" * 30 + "7f",  # of order 2
+    "00" * 32,  # of order 4
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",  # of order 8
+    "ed" + "ff" * 30 + "7f",  # another spelling of a point of order 4
+]
 F = np.full((6, 2), 0.5, np.float32)
 
 
@@ -78,7 +86,32 @@ def test_every_field_is_part_of_the_identity_and_named_when_it_differs(federatio
         ('address = "localhost:7001"', 'address = "localhost"', "host:port"),
         ('address = "localhost:7001"', "address = 'local\"host:7001'", "host:port"),
         ('address = "localhost:7001"', 'address = "localhost:7001#a=b:1"', "host:port"),
+        ('address = "localhost:7001"', 'address = "localhost:7001#root_ca_certificate_base64=QQ=="', "host:port"),
+        ('address = "localhost:7001"', 'address = "localhost:0"', "a port from 1 to 65535"),
+        ('address = "localhost:7001"', 'address = "localhost:70001"', "a port from 1 to 65535"),
+        ('address = "localhost:7001"', 'address = "localhost:7000"', "two members have the same address"),
+        ('address = "localhost:7001"', 'address = "localhost:٧"', "host:port"),
+        ('agent = "b"', 'agent = ".."', "begin with a letter or digit"),
+        ('agent = "b"', 'agent = "."', "begin with a letter or digit"),
+        ('agent = "b"', 'agent = "b\\n"', "letters, digits"),
+        ('agent = "b"', 'agent = "A"', "two members have the same agent"),
+        ('certificate = "cn-b"', 'certificate = "cn-\\u001b"', "printable ASCII"),
         ('key = "', 'key = "zz', "Ed25519 public key"),
+        (f'key = "{KEYS[1]}"', f'key = "{KEYS[1].upper()}"', "Ed25519 public key"),
+        (f'key = "{KEYS[1]}"', f'key = " {KEYS[1]}"', "Ed25519 public key"),
+        (f'key = "{KEYS[1]}"', f'key = "{KEYS[0]}"', "two members have the same key"),
+        *((f'key = "{KEYS[1]}"', f'key = "{point}"', "Ed25519 public key") for point in SMALL_ORDER),
+        ("deadline = 4.0", f"deadline = {'9' * 401}", "deadline"),
+        ("deadline = 4.0", "deadline = 1e300", "below"),
+        ("deadline = 4.0", "deadline = 0x" + "f" * 9000, "file"),
+        ("shared_samples = 6", "shared_samples = 900000000", "bytes; share fewer samples"),
+        ("shared_samples = 6", "shared_samples = 99999999999", "below"),
+        ("epoch = 1", "epoch = 99999999999", "below"),
+        ("epoch = 1", "epoch = true", "epoch"),
+        ('"yes"', '"no"', "two classes have the same name"),
+        ('"yes"', '"y\\u0007"', "printable"),
+        ("rounds = 9", f"rounds = {'9' * 30}", "plain values"),
+        ("rounds = 9", f"rounds = 9\n{'a.' * 300}b = 1", "plain values"),
         ("[settings.run]", "[settings.run", "not valid TOML"),
     ],
 )

@@ -225,6 +225,34 @@ def doctor(
         sys.exit(1)
 
 
+audit_log = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="The audit log of a site.")
+
+
+@audit_log.command("verify")
+def verify(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder of the site.")],
+    peers: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[PEER...]", help="Peers' run folders, or files of their folder `published`."),
+    ] = None,
+) -> None:
+    """Say whether a site's audit log is whole, cut or rewritten.
+
+    Every line is signed and holds the hash of the line before it, so a change shows. That the end was not cut off is
+    proven by what peers received: give their run folders, or the file run/published/receipts of one of them.
+    """
+    from consilience.federation.verify import verify_log
+
+    found = verify_log(run, peers or [])
+    console.print(
+        f"{found.state}: {found.reason} ({found.lines} lines, {found.receipts} receipts).",
+        soft_wrap=True,
+        highlight=False,
+        markup=False,
+    )
+    sys.exit(0 if found.state == "whole" else 1)
+
+
 def _print_findings(me: str, findings: "list[Finding]") -> None:
     from rich.table import Table
 

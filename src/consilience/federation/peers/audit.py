@@ -128,7 +128,7 @@ def _is_signed(line: bytes, public: str) -> bool:
 
 def _message(body: bytes) -> bytes:
     """What is signed: no frame and no status begins like this."""
-    return b"CNSA" + body
+    return b"CNSJ" + body
 
 
 def _hash(line: bytes) -> str:

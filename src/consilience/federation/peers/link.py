@@ -16,6 +16,7 @@ HANDSHAKE = 3000
 """Milliseconds after which a connection that has not shown a certificate is closed."""
 OPEN_FILES = 65536
 ROLES = ("agent", "doctor")
+"""Kinds of processes that a site shows to its peers, each with a liveliness token of its own."""
 _SPEAKS = ["reply", "declare_queryable", "liveliness_token"]
 _ASKS = ["query", "liveliness_query", "declare_liveliness_subscriber"]
 

@@ -8,6 +8,7 @@ from math import inf
 from typing import Any, final
 
 from consilience.errors import ConsilienceError
+from consilience.federation.peers.door import Door
 from consilience.federation.peers.federation import Federation
 from consilience.federation.peers.frame import NONCE, Format
 from consilience.federation.peers.keys import read_certificate
@@ -42,12 +43,16 @@ class Session:
         self._expires = read_certificate(self._tls.certificate).ends
         self._frame = Format(self._federation).length
         largest = 2 * self._frame + LARGEST_FILE
-        self._zenoh = open_session(self._federation, self._me, self._tls, self._listen, largest)
+        self._door = door = Door(self._listen, [m.host for m in self._federation.roster]) if self._listen else None
+        inner = f"127.0.0.1:{door.inner}" if door else ""
+        self._zenoh = open_session(self._federation, self._me, self._tls, inner, largest)
         self._mailbox = mailbox = Mailbox(self._peers)
         self.roles: dict[str, frozenset[str]] = {}
         """In which roles each peer that is there is there."""
         self._ask_again_at: dict[tuple[str, str], float] = {}
         """When a request (peer, topic) may be sent again."""
+        if door:
+            door.start()
         liveliness = self._zenoh.liveliness()
         put = zenoh_module().SampleKind.PUT
         self._declared = [
@@ -124,6 +129,8 @@ class Session:
     def close(self) -> None:
         """Leaves. A link that is dead is given up."""
         self._outbox.clear()
+        if self._door:
+            self._door.close()
         with suppress(zenoh_module().ZError):
             self._zenoh.close()  # type: ignore[no-untyped-call]
 
