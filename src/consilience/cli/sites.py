@@ -162,14 +162,11 @@ def agent(
             except KeyboardInterrupt:
                 sys.exit(130)
     else:
-        rounds = prepared.settings.run.rounds
+        from consilience.cli.progress import Lines
 
-        def on_round(number: int, means: dict[str, float]) -> None:
-            known = [f"{key} {means[key]:.3f}" for key in ("accuracy_own", "accuracy_target") if means[key] >= 0]
-            _say(name, f"round {number} of {rounds} done{': ' if known else ''}{', '.join(known)}")
-
+        lines = Lines(lambda text: _say(name, text), prepared.settings.run.rounds)
         try:
-            finished = run_site(prepared, lambda text: _say(name, text), on_round, serve)
+            finished = run_site(prepared, lambda text: _say(name, text), [lines], serve)
         except KeyboardInterrupt:
             _say(name, "stopped. Every finished round is saved; the same command goes on.")
             sys.exit(130)

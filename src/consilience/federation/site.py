@@ -2,10 +2,11 @@
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -25,10 +26,11 @@ from consilience.federation.peers.inbox import Say
 from consilience.federation.peers.link import Tls
 from consilience.federation.peers.mesh import Mesh
 from consilience.federation.peers.outside import read_federation
-from consilience.options import Options, from_table, option
+from consilience.options import Options, flat, from_table, option, to_table
 from consilience.plugins import load_plugin
 from consilience.runtime import checkpoint
-from consilience.runtime.driver import OnRound, run_rounds
+from consilience.runtime.callbacks import About, Callback, Callbacks
+from consilience.runtime.driver import run_rounds
 from consilience.runtime.history import Evaluation
 from consilience.runtime.run import Run
 from consilience.runtime.summary import Summary, known_elsewhere, summarised
@@ -58,6 +60,7 @@ class Site(Options):
     test: str = option("", "private test data in the same form; without it a fifth of `data`")
     target: str = option("", "labelled data of the target domain, if the site has some, to measure on")
     standardise: bool = option(False, "scale features by mean and deviation of the shared data")
+    baseline: bool = option(True, "train a copy alone beside the agent, so that the gain is known; it stays here")
     device: str = option("cpu", "where a built-in torch model trains: cpu | cuda", one_of=("cpu", "cuda"))
 
 
@@ -145,7 +148,7 @@ def read_site(path: Path) -> Site:
     return site
 
 
-def run_site(prepared: Prepared, say: Say, on_round: OnRound = lambda number, means: None, serve: bool = False) -> Run:
+def run_site(prepared: Prepared, say: Say, callbacks: Sequence[Callback] = (), serve: bool = False) -> Run:
     """Takes part in the federation: waits for peers, runs the rounds, and writes the run folder.
 
     To `serve` is to answer, after the last round, until every peer has finished, however long that takes.
@@ -158,6 +161,7 @@ def run_site(prepared: Prepared, say: Say, on_round: OnRound = lambda number, me
     write_config(settings, out)
     audit.add("start", agent=agent.name, federation=federation.identity().hex(), epoch=federation.epoch)
     mesh = prepared.mesh(out, audit, say)
+    told, about = Callbacks(callbacks), About(agent.name, out, flat(to_table(settings)))
     try:
         if checkpoint.last_round(out / "checkpoint") < settings.run.rounds:
             mesh.meet()
@@ -170,7 +174,8 @@ def run_site(prepared: Prepared, say: Say, on_round: OnRound = lambda number, me
             evaluation,
             folder=out,
             threads=settings.run.threads,
-            on_round=on_round,
+            tell=partial(told.tell, about),
+            baseline=prepared.site.baseline,
         )
         mesh.finish(inf if serve else None)
         run = _with_suspicions(run, out)
@@ -186,6 +191,7 @@ def run_site(prepared: Prepared, say: Say, on_round: OnRound = lambda number, me
     finally:
         mesh.close()
         audit.close()
+        told.close()
     return run
 
 
