@@ -206,7 +206,7 @@ def lay_out(
     sites = trial.lay_out(settings, build_scenario(settings), folder, deadline, quorum, start_wait or deadline)
     for path in sites.values():
         shutil.copy(HERE / "agent.py", path.parent / "agent.py")
-        write_site(path, replace(read_site(path), python="agent.py", model="", data="", test=""))
+        write_site(path, replace(read_site(path), python="agent.py", model="", data="", test="", baseline=False))
     return sites
 
 

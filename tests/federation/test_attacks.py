@@ -120,7 +120,7 @@ def test_equivocation_is_detected_proven_and_ends_in_exclusion(federate):
 
 @pytest.mark.parametrize("kind", ["foreign authority", "another member", "outsider", "expired"])
 def test_who_holds_the_wrong_certificate_is_not_heard(federate, kind):
-    trial = federate(5, rounds=4, deadline=3.0)
+    trial = federate(6, rounds=4, deadline=3.0)
     victim, member, *others = trial.names
     folder = trial.folder / "wrong"
     host = "127.0.0.1"
