@@ -82,18 +82,20 @@ class Trial:
     def names(self) -> list[str]:
         return list(self.sites)
 
-    def start(self, *names: str) -> None:
+    def start(self, *names: str, more: tuple[str, ...] = ()) -> None:
         """Starts sites with the command of an operator: all, or those named."""
         for name in names or self.sites:
-            argv = ["consilience", "agent", "--site", str(self.sites[name])]
+            argv = ["consilience", "agent", "--site", str(self.sites[name]), *more]
             self.pids[name] = self.launcher.start(
                 self.log(name), argv, network=self.network.get(name, ""), files=self.files
             )
 
-    def start_command(self, name: str, command: str) -> None:
-        """Starts another command of a site, such as doctor, in a process that counts as the site's."""
+    def start_beside(self, name: str, command: str) -> str:
+        """Starts another command of a site, such as doctor; the name under which its process is known."""
+        other = f"{name}-{command}-{len(self.pids)}"
         argv = ["consilience", command, "--site", str(self.sites[name])]
-        self.pids[name] = self.launcher.start(self.log(name), argv)
+        self.pids[other] = self.launcher.start(self.log(other), argv)
+        return other
 
     def start_script(self, name: str, script: Path, *argv: str) -> None:
         """Starts another program in the place of a site."""

@@ -12,7 +12,7 @@ from typing import Any, final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from consilience.core.suspicion import Suspicion
+from consilience.core.suspicion import SIGNS, Suspicion
 from consilience.errors import ConsilienceError
 from consilience.federation.peers.keys import is_signed
 
@@ -86,11 +86,11 @@ def suspicious_peers(path: Path) -> list[str]:
     rounds: dict[Suspicion, list[str]] = {}
     proven = []
     for event in read_audit(path):
-        if event["event"] == "suspicious":
-            sign = Suspicion(str(event["agent"]), str(event["sign"]), str(event["of"]))
-            rounds.setdefault(sign, []).append(str(event["round"]))
+        agent, number = str(event.get("agent")), str(event.get("round"))
+        if event["event"] == "suspicious" and event.get("sign") in SIGNS:
+            rounds.setdefault(Suspicion(agent, event["sign"], str(event.get("of"))), []).append(number)
         elif event["event"] == "excluded":
-            proven.append(f"{event['agent']} signed two different predictions for round {event['round']}.")
+            proven.append(f"{agent} signed two different predictions for round {number}.")
     return proven + [f"{sign} (round {', '.join(numbers)})." for sign, numbers in rounds.items()]
 
 

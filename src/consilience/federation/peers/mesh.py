@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import final
 
+import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from consilience.core.suspicion import suspicions
@@ -160,6 +161,17 @@ class Mesh:
                 acknowledged.add(event.peer)
             elif event.kind == "here":
                 acknowledged.discard(event.peer)
+
+    def state(self) -> dict[str, Array]:
+        """For a checkpoint: of which run and agent it is."""
+        return {"run": np.frombuffer(self._format.run + self._me.encode(), np.uint8)}
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Refuses the checkpoint of another run."""
+        if "run" not in state or state["run"].tobytes() != self._format.run + self._me.encode():
+            raise ConsilienceError(
+                f"the checkpoint in {self._folder} is of another run, or of another site. Restore the right one."
+            )
 
     def close(self) -> None:
         """Leaves."""
