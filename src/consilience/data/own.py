@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from consilience.data.arrays import read_arrays
 from consilience.data.datasets import Array, Dataset, Request
 from consilience.data.files import KINDS, read_labelled, read_table, split_names
 from consilience.data.hub import hugging_face
@@ -34,8 +35,8 @@ def read_own(path: Path, request: Request) -> Dataset:
         x, y = read_labelled(path, request.label, (), [c for c in table.columns if c not in _taken(request)])
         return _labelled(path, request, x, y, owner)
     if path.suffix == ".npz":
-        with np.load(path, allow_pickle=False) as arrays:
-            owner = _owner(path, request, list(arrays), lambda name: np.asarray(arrays[name]).astype(str))
+        found = read_arrays(path, [request.agent]) if request.agent else {}
+        owner = _owner(path, request, list(found), lambda name: found[name].astype(str))
     else:
         owner = _owner(path, request, [], lambda name: np.zeros(0))
     x, y = read_labelled(path, request.label, (), side=request.side)
