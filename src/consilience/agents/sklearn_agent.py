@@ -12,6 +12,7 @@ from consilience.agents.protocol import Losses
 from consilience.core.metrics import rmse
 from consilience.core.streams import stream
 from consilience.errors import ConsilienceError
+from consilience.fingerprint import fingerprint
 from consilience.tasks import task_named
 from consilience.tasks.protocol import Array, Task, labelled
 
@@ -82,6 +83,26 @@ class SklearnAgent:
         self._answers: list[_Answer] = []
         self._round = 0
         self._last: tuple[Array, Array, float] | None = None
+
+    @property
+    def answers(self) -> list[_Answer]:
+        """The fitted estimator of each question of the task, with the classes that it knows."""
+        if not self._answers:
+            self._fit()
+        return list(self._answers)
+
+    @property
+    def estimator(self) -> Any:
+        """The fitted estimator, or a list with one for each label. None where the data show a single class.
+
+        It numbers the classes that its training data show: where some are missing, `answers` says which it knows.
+        """
+        fitted = [answer.estimator for answer in self.answers]
+        return fitted[0] if len(fitted) == 1 else fitted
+
+    def fingerprint(self) -> str:
+        """Of the private data."""
+        return fingerprint(self._x, self._y)
 
     def widen(self, outputs: int) -> None:
         """From now on predicts so many classes, though its own data show fewer."""

@@ -15,6 +15,7 @@ from consilience.agents.protocol import Correction, Losses, Weights
 from consilience.agents.training import DEFAULT
 from consilience.core.streams import stream
 from consilience.errors import ConsilienceError
+from consilience.fingerprint import fingerprint
 from consilience.tasks import task_named
 from consilience.tasks.protocol import Array, Task, labelled
 
@@ -82,6 +83,8 @@ class TorchAgent:
         self.epochs, self.batch, self.shared_batch = epochs, batch, shared_batch
         self.device = torch.device(device)
         self.model = model.to(self.device)
+        self.architecture: tuple[str, tuple[int, ...], int] | None = None
+        """The built-in network that `model` is, with the shape of a sample and the outputs; None for any other."""
         self.noise = 1.0
         self.x, self.y = self._tensor(data.x), self._tensor(data.y)
         self._shared: tuple[Array, Tensor] | None = None
@@ -234,6 +237,10 @@ class TorchAgent:
                 slots.setdefault(int(index), {})[slot] = torch.from_numpy(value.copy())
         groups = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": slots, "param_groups": groups})
+
+    def fingerprint(self) -> str:
+        """Of the private data."""
+        return fingerprint(_numpy(self.x), _numpy(self.y))
 
     def _probe(self) -> int:
         """The width of the model's output, from one sample."""

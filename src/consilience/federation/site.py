@@ -16,6 +16,9 @@ from consilience.agents.protocol import Agent, lacks
 from consilience.core.streams import stream
 from consilience.data.files import read_features, read_labelled
 from consilience.errors import ConsilienceError
+from consilience.export.facts import facts_of
+from consilience.export.folder import export_agent
+from consilience.export.inputs import Scale
 from consilience.federation.peers import keys
 from consilience.federation.peers.audit import AuditLog, suspicious_peers
 from consilience.federation.peers.federation import Federation, fingerprint, read_federation
@@ -34,6 +37,9 @@ from consilience.settings.presets import write_config
 from consilience.settings.settings import Settings
 from consilience.settings.wiring import agent_for
 from consilience.tasks.protocol import Array, Task
+
+MODEL = "model"
+"""The folder of the trained model, in the run folder."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +90,11 @@ class Prepared:
     def out(self) -> Path:
         """The run folder."""
         return self.path(self.site.out)
+
+    @property
+    def model(self) -> Path:
+        """The folder of the trained model."""
+        return self.out / MODEL
 
     def mesh(self, out: Path, audit: AuditLog, say: Say, listen: str | None = None) -> Mesh:
         """The site's place among its peers."""
@@ -162,6 +173,7 @@ def run_site(prepared: Prepared, say: Say, on_round: OnRound = lambda number, me
             threads=settings.run.threads,
             on_round=on_round,
         )
+        keep_model(prepared, agent, run, say)
         mesh.finish()
         run = _with_suspicions(run, out)
     except ConsilienceError as error:
@@ -189,15 +201,14 @@ def _with_suspicions(run: Run, out: Path) -> Run:
     return run
 
 
-def predict(prepared: Prepared, path: Path) -> Array:
-    """Class probabilities (samples, classes) of the site's improved model for the samples in a file."""
-    done, arrays, _ = checkpoint.read(prepared.out / "checkpoint")
-    if not done:
-        raise ConsilienceError(f"{prepared.out} holds no trained model yet. Run `consilience agent` first.")
-    agent, _ = build_site_agent(prepared)
-    agent.restore(checkpoint.part(arrays, f"agent/{agent.name}/"), prepared.features(prepared.shared))
-    x, _ = read_features(path, prepared.columns)
-    return agent.predict(prepared.features(x))
+def keep_model(prepared: Prepared, agent: Agent, run: Run, say: Say) -> None:
+    """Writes the trained model into the run folder, where `predict` finds it: the data may change afterwards."""
+    prepare = [scale_of(prepared.shared)] if prepared.site.standardise else []
+    facts = facts_of(run, agent.name, tuple(prepared.columns))
+    try:
+        export_agent(agent, prepared.model, prepared.shared, facts, prepare, onnx=False, overwrite=True)
+    except ConsilienceError as error:
+        say(f"the model is not stored by itself, and `predict` will have to fit it again: {error}")
 
 
 def build_site_agent(prepared: Prepared) -> tuple[Agent, Evaluation]:
@@ -257,9 +268,13 @@ def _labelled(prepared: Prepared, name: str) -> tuple[Array, Array]:
 
 def scaled(x: Array, shared: Array) -> Array:
     """`x` with the mean and deviation of the shared data taken out."""
-    mean, deviation = shared.mean(axis=0), shared.std(axis=0)
-    scaled_x: Array = ((x - mean) / np.where(deviation > 0, deviation, 1)).astype(np.float32)
-    return scaled_x
+    return scale_of(shared)(x)
+
+
+def scale_of(shared: Array) -> Scale:
+    """By mean and deviation of the shared data."""
+    deviation = shared.std(axis=0)
+    return Scale(shared.mean(axis=0), np.where(deviation > 0, deviation, np.ones_like(deviation)))
 
 
 def _summary(prepared: Prepared, agent: Agent) -> Summary:

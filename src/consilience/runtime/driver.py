@@ -20,6 +20,7 @@ from consilience.runtime.group import Group, OneProcess
 from consilience.runtime.history import Evaluation, History
 from consilience.runtime.run import Run
 from consilience.runtime.summary import AgentSummary, Summary, versions
+from consilience.runtime.witness import witness
 from consilience.tasks.protocol import Array
 
 OnRound = Callable[[int, dict[str, float]], None]
@@ -60,7 +61,8 @@ def run_rounds(
             done, scores = group.whole(done, scores)
             means = history.add(done, scores)
             if folder is not None:
-                _save(folder, method, done, team, history, group, exchange, before + time.perf_counter() - began)
+                seconds = before + time.perf_counter() - began
+                _save(folder, method, done, team, shared, history, group, exchange, seconds)
             if group.first:
                 on_round(done.number, means)
     trust, rounds = history.trust()
@@ -100,6 +102,7 @@ def _save(
     method: Method,
     done: Round,
     team: Team,
+    shared: Array,
     history: History,
     group: Group,
     exchange: Exchange,
@@ -107,6 +110,7 @@ def _save(
 ) -> None:
     """A checkpoint of the agents of all processes, the method's memory and the history; the first process writes it."""
     states = {f"agent/{agent.name}/{key}": value for agent in team for key, value in agent.state().items()}
+    states |= {f"witness/{a.name}": witness(a, method, shared, done.record.predictions[a.name]) for a in team}
     arrays = group.to_first(states)
     if not group.first:
         return
