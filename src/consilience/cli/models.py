@@ -89,7 +89,7 @@ def predict(
             x, _ = read_features(samples, loaded.manifest.inputs.columns)
             _write(loaded.predict(x), loaded.manifest.names, out)
         elif collective:
-            from consilience.federation.model import ask_peers
+            from consilience.federation.asking import ask_peers
             from consilience.federation.site import prepare
 
             prepared = prepare(site)
@@ -110,3 +110,23 @@ def _write(f: "Array", names: tuple[str, ...], out: Path, found: "Collective | N
     for place, name in enumerate(found.names if found else ()):
         table[f"part_{name}"] = found.parts[:, place] if found else None
     table.to_csv(out, index=False)
+
+
+def answer(
+    site: SiteFile = Path("site.toml"),
+) -> None:
+    """Answer peers who ask for this site's predictions (`consilience predict --collective`).
+
+    It runs until Ctrl-C, after `consilience agent` has finished. `answer_to` and `answer_rows` in site.toml say whom
+    and how much. answered.jsonl in the run folder is the log of what left the site.
+    """
+    with console.status("Loading ..."):
+        from consilience.federation.answering import answer_peers
+        from consilience.federation.site import prepare
+
+        prepared = prepare(site)
+    name = prepared.site.agent
+    try:
+        answer_peers(prepared, lambda text: console.print(f"{name}: {text}", soft_wrap=True, highlight=False))
+    except KeyboardInterrupt:
+        console.print(f"{name}: stopped answering", highlight=False)

@@ -63,6 +63,7 @@ def read(parts: Sequence[Part], files: dict[str, bytes], task_name: str, outputs
         answers.append(_answer(steps, last, files, classes))
 
     def predict(x: Any) -> Array:
+        x = x.reshape(len(x), -1) if getattr(x, "ndim", 2) > 2 else x  # images as rows
         found = [answer(x) for answer in answers]
         return found[0].reshape(len(found[0]), -1) if values else task.join(found)
 

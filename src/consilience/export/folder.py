@@ -127,7 +127,11 @@ def export_agent(
     )
     manifest = replace(manifest, files=_checksums(files))
     _write(folder, files | {CARD: card(manifest).encode(), FILE: manifest.to_json().encode()})
-    _check_equal(agent, folder, sample, agent.predict(rows))
+    try:
+        _check_equal(agent, folder, sample, agent.predict(rows))
+    except BaseException:
+        shutil.rmtree(folder)
+        raise
     return folder
 
 
@@ -175,11 +179,10 @@ def _write(folder: Path, files: dict[str, bytes]) -> None:
 
 
 def _check_equal(agent: Agent, folder: Path, sample: Array, wanted: Array) -> None:
-    """Reads the folder as anybody else would, and removes it if it predicts something else than the agent."""
+    """Reads the folder as anybody else would, and refuses it if it predicts something else than the agent."""
     found = load_model(folder).predict(sample)
     distance = float(np.abs(found - wanted).max(initial=0) / max(1.0, float(np.abs(wanted).max(initial=0))))
     if not distance <= CLOSE:
-        shutil.rmtree(folder)
         raise ConsilienceError(
             f"agent {agent.name!r}: the exported model differs from the trained one by {distance:.2g}, so it was "
             "not kept. Does the model draw at random when it predicts?"

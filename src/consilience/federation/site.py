@@ -63,6 +63,8 @@ class Site(Options):
     target: str = option("", "labelled data of the target domain, if the site has some, to measure on")
     standardise: bool = option(False, "scale features by mean and deviation of the shared data")
     device: str = option("cpu", "where a built-in torch model trains: cpu | cuda", one_of=("cpu", "cuda"))
+    answer_to: tuple[str, ...] = option(("*",), "peers whom `consilience answer` answers; * is all of them, [] nobody")
+    answer_rows: int = option(1000, "samples of which each peer may ask in a day", at_least=0)
 
 
 @dataclass(frozen=True)
@@ -207,7 +209,7 @@ def keep_model(prepared: Prepared, agent: Agent, run: Run, say: Say) -> None:
     facts = facts_of(run, agent.name, tuple(prepared.columns))
     try:
         export_agent(agent, prepared.model, prepared.shared, facts, prepare, onnx=False, overwrite=True)
-    except ConsilienceError as error:
+    except Exception as error:  # whatever a model of the site's own does; the run is finished and good
         say(f"the model is not stored by itself, and `predict` will have to fit it again: {error}")
 
 
