@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -15,8 +16,10 @@ from consilience.export.folder import export_agent
 from consilience.methods import method_named
 from consilience.methods.collective import Collective, collective
 from consilience.methods.protocol import Method
+from consilience.options import flat, to_table
+from consilience.runtime.callbacks import About, Callback, Callbacks
 from consilience.runtime.collective import weights_of
-from consilience.runtime.driver import OnRound, run_rounds
+from consilience.runtime.driver import run_rounds
 from consilience.runtime.exchange import InMemory
 from consilience.runtime.folders import claim_folder
 from consilience.runtime.history import Evaluation
@@ -102,16 +105,20 @@ def collaborate(
     class_names: Sequence[str] = (),
     out: str | Path | None = None,
     resume: bool = False,
+    baseline: bool = True,
     threads: int = 1,
-    on_round: OnRound = lambda number, means: None,
+    callbacks: Sequence[Callback] = (),
 ) -> Result:
     """Trains `agents` together on the unlabelled `shared` data.
 
     `method` is an object such as `cs.Consensus(lam=0.5, trust=cs.Entropy())`, whose fields are its options, or the
     name of one: dynamic, static, every-K, naive, alone, fedavg, fedprox(mu=0.1), ... `rounds` include the warm-up.
     Labels of the shared data, a sample (x, y) of the `target` domain and each agent's `own` test data are used for
-    measuring only. With `out` every round is saved there, and `resume` goes on from the last one. Raise `threads` for
-    large torch models on the CPU; small ones are fastest with one.
+    measuring only. Where there are such labels, a copy of every agent trains alone beside it for as many rounds: gains
+    are against that copy. `baseline=False` saves that time, and then no gain is known. With `out` every round is saved
+    there, and `resume` goes on from the last one. Raise `threads` for large torch models on the CPU; small ones are
+    fastest with one. `callbacks` are told of every round: loggers such as `cs.TensorBoard("logs")`, or your own
+    `cs.Callback`.
     """
     method = method_named(method) if isinstance(method, str) else method
     agents, shared = list(agents), np.asarray(shared)
@@ -131,17 +138,21 @@ def collaborate(
         agents=summarised(agents),
         classes=[] if agents[0].task.noisy else classes,
     )
-    run = run_rounds(
-        agents,
-        shared,
-        InMemory(tuple(a.name for a in agents), method.wire),
-        method,
-        summary,
-        Evaluation(shared_labels, target, own or {}),
-        folder=claim_folder(Path(out), resume) if out is not None else None,
-        threads=threads,
-        on_round=on_round,
-    )
+    folder = claim_folder(Path(out), resume) if out is not None else None
+    options = flat({"method": {"name": method.label} | to_table(method), "run": {"rounds": rounds}})
+    with Callbacks(callbacks) as all_of_them:
+        run = run_rounds(
+            agents,
+            shared,
+            InMemory(tuple(a.name for a in agents), method.wire),
+            method,
+            summary,
+            Evaluation(shared_labels, target, own or {}),
+            folder=folder,
+            threads=threads,
+            tell=partial(all_of_them.tell, About(method.label, folder, options)),
+            baseline=baseline,
+        )
     return Result(agents, run, shared)
 
 

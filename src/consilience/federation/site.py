@@ -2,10 +2,11 @@
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,12 @@ from consilience.federation.peers.federation import Federation, fingerprint, rea
 from consilience.federation.peers.inbox import Say
 from consilience.federation.peers.link import Tls
 from consilience.federation.peers.mesh import Mesh
-from consilience.options import Options, from_table, option
+from consilience.options import Options, flat, from_table, option, to_table
 from consilience.plugins import load_plugin
 from consilience.runtime import checkpoint
+from consilience.runtime.callbacks import About, Callback, Callbacks
 from consilience.runtime.checkpoint import write_atomically
-from consilience.runtime.driver import OnRound, run_rounds
+from consilience.runtime.driver import run_rounds
 from consilience.runtime.history import Evaluation
 from consilience.runtime.run import Run
 from consilience.runtime.summary import Summary, known_elsewhere, summarised
@@ -62,6 +64,7 @@ class Site(Options):
     test: str = option("", "private test data in the same form; without it a fifth of `data`")
     target: str = option("", "labelled data of the target domain, if the site has some, to measure on")
     standardise: bool = option(False, "scale features by mean and deviation of the shared data")
+    baseline: bool = option(True, "train a copy alone beside the agent, so that the gain is known; it stays here")
     device: str = option("cpu", "where a built-in torch model trains: cpu | cuda", one_of=("cpu", "cuda"))
     answer_to: tuple[str, ...] = option(("*",), "peers whom `consilience answer` answers; * is all of them, [] nobody")
     answer_rows: int = option(1000, "samples of which each peer may ask in a day", at_least=0)
@@ -151,7 +154,7 @@ def read_site(path: Path) -> Site:
     return site
 
 
-def run_site(prepared: Prepared, say: Say, on_round: OnRound = lambda number, means: None) -> Run:
+def run_site(prepared: Prepared, say: Say, callbacks: Sequence[Callback] = ()) -> Run:
     """Takes part in the federation: waits for peers, runs the rounds, and writes the run folder."""
     out, federation = prepared.out, prepared.federation
     _claim(prepared)
@@ -161,6 +164,7 @@ def run_site(prepared: Prepared, say: Say, on_round: OnRound = lambda number, me
     audit = AuditLog(out / "audit.jsonl")
     audit.add("start", agent=agent.name, federation=federation.identity().hex(), shared=federation.shared)
     mesh = prepared.mesh(out, audit, say)
+    told, about = Callbacks(callbacks), About(agent.name, out, flat(to_table(settings)))
     try:
         if checkpoint.last_round(out / "checkpoint") < settings.run.rounds:
             mesh.meet()
@@ -173,7 +177,8 @@ def run_site(prepared: Prepared, say: Say, on_round: OnRound = lambda number, me
             evaluation,
             folder=out,
             threads=settings.run.threads,
-            on_round=on_round,
+            tell=partial(told.tell, about),
+            baseline=prepared.site.baseline,
         )
         keep_model(prepared, agent, run, say)
         mesh.finish()
@@ -190,6 +195,7 @@ def run_site(prepared: Prepared, say: Say, on_round: OnRound = lambda number, me
     finally:
         mesh.close()
         audit.close()
+        told.close()
     return run
 
 
