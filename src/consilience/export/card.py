@@ -29,12 +29,8 @@ def card(manifest: Manifest) -> str:
         f"# {manifest.agent}: {manifest.kind}",
         "",
         f"A model for {manifest.task}, trained on private data and on the predictions of peers for shared unlabelled "
-        "data (Collaborative Learning via Prediction Consensus). It holds no training data"
-        + (
-            ", except where the kind of model keeps some (nearest neighbours, support vectors)."
-            if _keeps(manifest)
-            else "."
-        ),
+        "data (Collaborative Learning via Prediction Consensus). The training data are not in this folder, but a model "
+        "can tell of them: nearest neighbours and support vectors are training samples, a vocabulary has their words.",
         "",
         "## Predict",
         "",
@@ -103,9 +99,3 @@ def _sample(manifest: Manifest) -> str:
     if inputs.columns:
         return f"a row with the columns {', '.join(inputs.columns)}"
     return f"an array of shape {inputs.shape} ({inputs.dtype})"
-
-
-def _keeps(manifest: Manifest) -> bool:
-    """Whether the estimator may hold training samples themselves."""
-    words = ("neighbo", "svc", "svr", "gaussianprocess", "label")
-    return any(word in manifest.kind.lower() for word in words)

@@ -14,7 +14,7 @@ from consilience.agents.protocol import Agent, can
 from consilience.errors import ConsilienceError
 from consilience.export import estimators, networks
 from consilience.export.card import card
-from consilience.export.inputs import Prepare, Scale, as_samples, read_prepare, write_prepare
+from consilience.export.inputs import Prepare, as_samples, read_prepare, write_prepare
 from consilience.export.manifest import FILE, Architecture, Inputs, Manifest, Part, checked_bytes, read_manifest
 from consilience.runtime.checkpoint import write_atomically
 from consilience.runtime.summary import versions
@@ -102,13 +102,13 @@ def export_agent(
     facts = facts or Facts()
     _check_free(folder, overwrite)
     rows = sample = sample[:ASKED]
-    for step in prepare:
-        rows = step(rows) if isinstance(step, Scale) else step.transform(rows)
-    parts, files, architecture = _model_files(agent, rows, onnx)
     before = [write_prepare(number, step) for number, step in enumerate(prepare)]
+    for part, data in before:
+        rows = read_prepare(part, data)(rows)
+    parts, files, architecture = _model_files(agent, rows, onnx)
     parts = [part for part, _ in before] + parts
     files |= {part.file: data for part, data in before}
-    training = {"samples": agent.samples, "class_counts": agent.class_counts} | facts.training
+    training = {"samples": agent.samples, "class_counts": _counts(agent)} | facts.training
     if hasattr(agent, "fingerprint"):
         training["private_data"] = agent.fingerprint()
     manifest = Manifest(
@@ -133,6 +133,11 @@ def export_agent(
         shutil.rmtree(folder)
         raise
     return folder
+
+
+def _counts(agent: Agent) -> list[int]:
+    """Private samples of each class, those that the agent has none of included."""
+    return agent.class_counts + [0] * (agent.outputs - len(agent.class_counts)) if agent.class_counts else []
 
 
 def _model_files(agent: Agent, sample: Array, onnx: bool) -> tuple[list[Part], dict[str, bytes], Architecture]:

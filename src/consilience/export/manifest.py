@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -72,17 +72,19 @@ class Manifest(Options):
 
     def to_json(self) -> str:
         """The text of model.json."""
-        return json.dumps(to_table(replace(self, checksum=self._checksum())), indent=2, allow_nan=False) + "\n"
-
-    def _checksum(self) -> str:
-        table = to_table(replace(self, checksum=""))
-        text = json.dumps(table, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
+        table = to_table(self)
+        return json.dumps(table | {"checksum": checksum(table)}, indent=2, allow_nan=False) + "\n"
 
     @property
     def names(self) -> tuple[str, ...]:
         """What the columns of predictions are called."""
         return self.classes or tuple("value" if self.outputs == 1 else f"value {k}" for k in range(self.outputs))
+
+
+def checksum(table: dict[str, Any]) -> str:
+    """SHA-256 of a manifest without its own checksum."""
+    rest = {key: value for key, value in table.items() if key != "checksum"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -98,12 +100,11 @@ def read_manifest(folder: Path) -> Manifest:
         table = json.loads(path.read_text())
     except (ValueError, RecursionError) as error:
         raise ConsilienceError(f"{path} cannot be read ({error}). {_AGAIN}") from None
-    if isinstance(table, dict) and isinstance(table.get("format"), int) and table["format"] > VERSION:
-        raise ConsilienceError(f"{path} is of a later version of consilience. Update consilience to read it.")
-    found = from_table(Manifest, table, str(path))
-    if found.checksum != found._checksum():
+    if not isinstance(table, dict) or table.get("checksum") != checksum(table):
         raise ConsilienceError(f"{path} was changed after the export: its checksum does not fit. {_AGAIN}")
-    return found
+    if isinstance(table.get("format"), int) and table["format"] > VERSION:
+        raise ConsilienceError(f"{path} is of a later version of consilience. Update consilience to read it.")
+    return from_table(Manifest, table, str(path))
 
 
 def checked_bytes(folder: Path, manifest: Manifest, name: str) -> bytes:
