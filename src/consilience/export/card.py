@@ -96,6 +96,12 @@ def _scores(manifest: Manifest) -> list[str]:
 
 def _sample(manifest: Manifest) -> str:
     inputs = manifest.inputs
+    if inputs.kind == "texts":
+        return "a text"
+    if inputs.kind == "arrays":
+        return f"several arrays by name: {', '.join(f'{name} {tuple(shape)}' for name, shape in inputs.parts.items())}"
+    if inputs.kind == "sparse":
+        return f"a row of a sparse matrix with {inputs.shape[0]} columns"
     if inputs.columns:
         return f"a row with the columns {', '.join(inputs.columns)}"
     return f"an array of shape {inputs.shape} ({inputs.dtype})"

@@ -5,9 +5,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from consilience.agents.reading import for_estimator
 from consilience.errors import ConsilienceError
 from consilience.export import trusted
 from consilience.export.manifest import Part
+from consilience.rows import count
 from consilience.tasks import task_named
 from consilience.tasks.protocol import Array, Task
 
@@ -63,7 +65,7 @@ def read(parts: Sequence[Part], files: dict[str, bytes], task_name: str, outputs
         answers.append(_answer(steps, last, files, classes))
 
     def predict(x: Any) -> Array:
-        x = x.reshape(len(x), -1) if getattr(x, "ndim", 2) > 2 else x  # images as rows
+        x = for_estimator("the model", x)
         found = [answer(x) for answer in answers]
         return found[0].reshape(len(found[0]), -1) if values else task.join(found)
 
@@ -78,7 +80,7 @@ def _answer(steps: list[Any], part: Part, files: dict[str, bytes], classes: int)
     estimate = _READ[part.form](files[part.file], part.file, bool(classes)) if part.form != "constant" else None
 
     def answer(x: Any) -> Array:
-        samples = len(x)
+        samples = count(x)
         for step in steps:
             x = step.transform(x)
         if not classes:

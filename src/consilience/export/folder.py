@@ -14,8 +14,9 @@ from consilience.agents.protocol import Agent, can
 from consilience.errors import ConsilienceError
 from consilience.export import estimators, networks
 from consilience.export.card import card
-from consilience.export.inputs import Prepare, as_samples, read_prepare, write_prepare
-from consilience.export.manifest import FILE, Architecture, Inputs, Manifest, Part, checked_bytes, read_manifest
+from consilience.export.inputs import Prepare, as_samples, described, function_of, read_prepare, write_prepare
+from consilience.export.manifest import FILE, Architecture, Manifest, Part, checked_bytes, read_manifest
+from consilience.rows import Rows, count, take
 from consilience.runtime.checkpoint import write_atomically
 from consilience.runtime.summary import versions
 from consilience.tasks import TASKS, task_named
@@ -62,9 +63,12 @@ class ExportedModel:
         return self.manifest.classes
 
     def predict(self, x: Any) -> Array:
-        """Class probabilities (samples, classes), or for regression values (samples, outputs)."""
+        """Class probabilities (samples, classes), or for regression values (samples, outputs).
+
+        Rows are such as the agent had: an array, a DataFrame with the same columns, a list of texts.
+        """
         samples = as_samples(x, self.manifest.inputs)
-        number = len(samples)
+        number = count(samples)
         for prepare in self._prepare:
             samples = prepare(samples)
         f = np.asarray(self._predict(samples), dtype=np.float32)
@@ -87,7 +91,7 @@ def load_model(folder: str | Path) -> ExportedModel:
 def export_agent(
     agent: Agent,
     folder: Path,
-    sample: Array,
+    sample: Rows,
     facts: Facts | None = None,
     prepare: Sequence[Prepare] = (),
     *,
@@ -101,38 +105,57 @@ def export_agent(
     """
     facts = facts or Facts()
     _check_free(folder, overwrite)
-    rows = sample = sample[:ASKED]
+    raw = rows = take(sample, np.arange(min(ASKED, count(sample))))
     before = [write_prepare(number, step) for number, step in enumerate(prepare)]
     for part, data in before:
         rows = read_prepare(part, data)(rows)
     parts, files, architecture = _model_files(agent, rows, onnx)
-    parts = [part for part, _ in before] + parts
-    files |= {part.file: data for part, data in before}
-    training = {"samples": agent.samples, "class_counts": _counts(agent)} | facts.training
-    if hasattr(agent, "fingerprint"):
-        training["private_data"] = agent.fingerprint()
+    wanted, about, transform = agent.predict(rows), facts.about, getattr(agent, "transform", None)
+    if transform is not None and function_of(transform):
+        raw, before, about = transform(rows), [], _to_ship(function_of(transform), bool(before))
+    elif transform is not None:
+        before.append(write_prepare(len(before), transform))
     manifest = Manifest(
         agent=agent.name,
         kind=agent.kind,
         task=agent.task.name,
         outputs=agent.outputs,
-        classes=facts.classes or (() if agent.task.noisy else tuple(str(c) for c in range(agent.outputs))),
-        parts=tuple(parts),
+        classes=facts.classes or _classes(agent),
+        parts=(*(part for part, _ in before), *parts),
         architecture=architecture,
-        inputs=Inputs(tuple(sample.shape[1:]), str(sample.dtype), facts.columns, facts.about),
-        training=training,
+        inputs=described(raw, facts.columns, about),
+        training={"samples": agent.samples, "class_counts": _counts(agent)} | _private(agent) | facts.training,
         scores=facts.scores,
         versions=versions(),
-        files={},
+        files=_checksums(files := files | {part.file: data for part, data in before}),
     )
-    manifest = replace(manifest, files=_checksums(files))
     _write(folder, files | {CARD: card(manifest).encode(), FILE: manifest.to_json().encode()})
     try:
-        _check_equal(agent, folder, sample, agent.predict(rows))
+        _check_equal(agent, folder, raw, wanted)
     except BaseException:
         shutil.rmtree(folder)
         raise
     return folder
+
+
+def _to_ship(function: str, scaled: bool) -> str:
+    """What to say of a model whose inputs a Python function makes."""
+    first = "Scale raw rows as the site did, then ship" if scaled else "Ship"
+    return (
+        f"The samples are what the function {function} makes of raw rows. A Python function cannot be exported safely: "
+        f"{first} that file with this folder, and call the function before predicting."
+    )
+
+
+def _classes(agent: Agent) -> tuple[str, ...]:
+    """Names of the agent's classes or labels, or else their numbers; none for values."""
+    named = tuple(getattr(agent, "class_names", ()))
+    return named or (() if agent.task.noisy else tuple(str(number) for number in range(agent.outputs)))
+
+
+def _private(agent: Agent) -> dict[str, Any]:
+    """The fingerprint of the private data, where the agent tells it."""
+    return {"private_data": agent.fingerprint()} if hasattr(agent, "fingerprint") else {}
 
 
 def _counts(agent: Agent) -> list[int]:
@@ -140,7 +163,7 @@ def _counts(agent: Agent) -> list[int]:
     return agent.class_counts + [0] * (agent.outputs - len(agent.class_counts)) if agent.class_counts else []
 
 
-def _model_files(agent: Agent, sample: Array, onnx: bool) -> tuple[list[Part], dict[str, bytes], Architecture]:
+def _model_files(agent: Agent, sample: Rows, onnx: bool) -> tuple[list[Part], dict[str, bytes], Architecture]:
     """The parts of an agent's model, by what the agent has."""
     if agent.task.name not in TASKS.names() or not type(agent.task).__module__.startswith("consilience."):
         raise ConsilienceError(
@@ -183,7 +206,7 @@ def _write(folder: Path, files: dict[str, bytes]) -> None:
         new.rename(folder)
 
 
-def _check_equal(agent: Agent, folder: Path, sample: Array, wanted: Array) -> None:
+def _check_equal(agent: Agent, folder: Path, sample: Rows, wanted: Array) -> None:
     """Reads the folder as anybody else would, and refuses it if it predicts something else than the agent."""
     found = load_model(folder).predict(sample)
     distance = float(np.abs(found - wanted).max(initial=0) / max(1.0, float(np.abs(wanted).max(initial=0))))

@@ -45,10 +45,18 @@ class Architecture(Options):
 class Inputs(Options):
     """The samples that the model takes."""
 
-    shape: tuple[int, ...] = option((), "of a sample; empty for rows of a table")
-    dtype: str = option("float32", "of the numbers")
+    kind: str = option("array", "what rows are", one_of=("array", "table", "texts", "sparse", "arrays"))
+    shape: tuple[int, ...] = option((), "of a sample in an array")
+    dtype: str = option("float32", "of the numbers in an array", like=r"(float|u?int)\d{1,2}|bool")
     columns: tuple[str, ...] = option((), "names of the columns, where samples come from a table")
+    types: dict[str, Any] = option(None, "of the columns of a table; a list for categories")
+    parts: dict[str, Any] = option(None, "of a dict of arrays: the shape of a sample in each")
     about: str = option("", "what was done to them before, in a sentence")
+
+    def __post_init__(self) -> None:
+        for name in ("types", "parts"):
+            object.__setattr__(self, name, getattr(self, name) or {})
+        super().__post_init__()
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from consilience.agents.tensors import Inputs, called, for_network, on, picked, size
 from consilience.errors import ConsilienceError
 from consilience.export.manifest import Architecture, Part
+from consilience.rows import Rows
 from consilience.tasks import task_named
 from consilience.tasks.protocol import Array, Task
 
@@ -34,9 +36,12 @@ class HasNetwork(Protocol):
     task: Task
     model: "nn.Module"
 
+    def inputs(self, rows: Rows) -> "Inputs":
+        """What the model is called with for some rows."""
+
 
 def write(
-    agent: HasNetwork, architecture: Architecture, sample: Array, onnx: bool
+    agent: HasNetwork, architecture: Architecture, sample: Rows, onnx: bool
 ) -> tuple[list[Part], dict[str, bytes]]:
     """The files of a network: its weights, and its ONNX form where asked for or where nothing else can make it anew."""
     from safetensors.torch import save
@@ -67,6 +72,9 @@ class _Network:
     task: Task
     model: "nn.Module"
 
+    def inputs(self, rows: Rows) -> "Inputs":
+        return for_network(self.name, rows)
+
 
 def _module(weights: bytes, architecture: Architecture) -> "nn.Module":
     """A built-in network with these weights, to predict with."""
@@ -89,19 +97,20 @@ def _torch(weights: bytes, architecture: Architecture, task: str) -> Predict:
 
     module = _module(weights, architecture)
 
-    def predict(x: Array) -> Array:
-        inputs = torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32))
-        if inputs.ndim == 4 and inputs.shape[1] > 1:
-            inputs = inputs.contiguous(memory_format=torch.channels_last)  # as agents predict: the same bits
+    def predict(rows: Rows) -> Array:
+        inputs = for_network("the model", rows, floats=True)
         with torch.inference_mode():
-            out = torch.cat([module(part) for part in torch.split(inputs, _rows(x))])
+            out = torch.cat([called(module, part) for part in _batches(inputs)])
             return task_named(task).predictions(out).numpy()
 
     return predict
 
 
-def _rows(x: Array) -> int:
-    return ROWS if x[:1].size < 1000 else 256  # as agents predict: the same bits
+def _batches(inputs: "Inputs") -> "Iterator[Inputs]":
+    """As agents predict: the same bits."""
+    first = next(iter(inputs.values())) if isinstance(inputs, dict) else inputs
+    step = ROWS if first[:1].numel() < 1000 else 256
+    return (picked(inputs, slice(start, start + step)) for start in range(0, max(1, size(inputs)), step))
 
 
 def _onnx(data: bytes) -> Predict:
@@ -116,18 +125,21 @@ def _onnx(data: bytes) -> Predict:
         session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its errors have no common class of their own
         raise ConsilienceError(f"{ONNX} cannot be read ({str(error).splitlines()[0]}).") from error
-    wanted = np.int64 if "int64" in session.get_inputs()[0].type else np.float32
+    wanted = {one.name: np.int64 if "int64" in one.type else np.float32 for one in session.get_inputs()}
 
-    def predict(x: Array) -> Array:
-        x = np.ascontiguousarray(x, dtype=wanted)
-        size = _rows(x)
-        parts = [session.run([OUTPUT], {INPUT: x[start : start + size]})[0] for start in range(0, len(x), size)]
+    def predict(rows: Rows) -> Array:
+        inputs = for_network("the model", rows)
+        parts = []
+        for batch in _batches(inputs):
+            named = batch if isinstance(batch, dict) else {INPUT: batch}
+            fed = {name: named[name].numpy().astype(kind, copy=False) for name, kind in wanted.items()}
+            parts.append(session.run([OUTPUT], fed)[0])
         return np.concatenate(parts)
 
     return predict
 
 
-def _onnx_bytes(agent: HasNetwork, sample: Array) -> bytes:
+def _onnx_bytes(agent: HasNetwork, sample: Rows) -> bytes:
     """The network, with what makes predictions of its output, for any number of samples."""
     import torch
 
@@ -145,28 +157,30 @@ def _onnx_bytes(agent: HasNetwork, sample: Array) -> bytes:
             self.network, self.task = network, task
 
         def forward(self, x: Any) -> Any:
-            return self.task.predictions(self.network(x))
+            return self.task.predictions(called(self.network, x))
 
-    rows = np.resize(sample, (3, *sample.shape[1:]))  # a dimension of one would be taken for a constant
-    inputs = torch.from_numpy(rows)
-    inputs = inputs.float() if inputs.is_floating_point() else inputs.long()
+    inputs = agent.inputs(sample)
+    inputs = picked(on(inputs, torch.device("cpu")), torch.arange(3) % size(inputs))  # of one it would be a constant
+    samples = {0: torch.export.Dim("samples")}
+    named = isinstance(inputs, dict)
     module = Predictions(copy.deepcopy(agent.model).cpu(), agent.task).eval()
     try:
         with _quiet():
             program: Any = torch.onnx.export(
                 module,
-                (inputs,),
+                kwargs={"x": inputs},
                 dynamo=True,
                 verbose=False,
-                input_names=[INPUT],
+                input_names=list(inputs) if named else [INPUT],
                 output_names=[OUTPUT],
-                dynamic_shapes=({0: torch.export.Dim("samples")},),
+                dynamic_shapes={"x": dict.fromkeys(inputs, samples) if named else samples},
             )
             file = io.BytesIO()
             program.save(file)
     except Exception as error:  # whatever a module of the user's does when it is traced
+        reason = str(error.__cause__ or error).strip().splitlines()[0]
         raise ConsilienceError(
-            f"agent {agent.name!r}: its network cannot be written as ONNX ({str(error).strip().splitlines()[0]}). "
+            f"agent {agent.name!r}: its network cannot be written as ONNX ({reason}). "
             "Make its forward pass free of Python branches on values, or keep agent.model.state_dict() yourself."
         ) from error
     return file.getvalue()

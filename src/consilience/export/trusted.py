@@ -6,6 +6,7 @@ from consilience.errors import ConsilienceError
 
 TRUSTED = frozenset(
     (
+        "functools.partial",  # of something that is trusted itself
         "numpy.dtype",
         "sklearn.calibration._CalibratedClassifier",
         "sklearn.calibration._SigmoidCalibration",
@@ -23,6 +24,7 @@ TRUSTED = frozenset(
         "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
         "sklearn.tree._tree.Tree",
         "sklearn.utils._bunch.Bunch",
+        "sklearn.utils.validation.check_array",
     )
 )
 """Types of fitted scikit-learn estimators, beside those that skops trusts by itself. They hold data and run nothing."""
