@@ -68,6 +68,7 @@ def test_what_is_not_the_run_is_refused(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ConsilienceError, match="has no agent '7'"):
         restore(folder, ["7"])
     other = shutil.copytree(folder, tmp_path / "other-data")
+    (other / "SHA256SUMS").unlink()
     text = (other / "config.toml").read_text()
     (other / "config.toml").write_text(text.replace("shared_per_agent = 15", "shared_per_agent = 14"))
     with pytest.raises(ConsilienceError, match="the data are not those of the run"):
@@ -75,6 +76,7 @@ def test_what_is_not_the_run_is_refused(folder: Path, tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     shutil.copytree(folder, mine)
     (mine / "config.toml").unlink()
+    (mine / "SHA256SUMS").unlink()
     with pytest.raises(ConsilienceError, match=r"made in Python.*result\.export"):
         export_run(mine, "0", tmp_path / "m")
 
@@ -83,6 +85,7 @@ def test_an_estimator_that_is_fitted_to_other_labels_is_not_the_one_that_was_tra
     folder: Path, tmp_path: Path
 ) -> None:
     other = shutil.copytree(folder, tmp_path / "changed")
+    (other / "SHA256SUMS").unlink()
     number, arrays, _ = checkpoint.read(other / "checkpoint")
     arrays["agent/2/labels"] = arrays["agent/2/labels"][:, ::-1].copy()
     checkpoint.write(other / "checkpoint", number + 1, arrays)

@@ -12,13 +12,15 @@ from consilience.export.folder import ExportedModel, load_model
 from consilience.export.manifest import FILE
 from consilience.federation.peers import keys
 from consilience.federation.peers.audit import AuditLog, read_audit
-from consilience.federation.peers.link import key_of, open_session
-from consilience.federation.peers.question import CLOCK, LARGEST, Question, QuestionError, Questions
+from consilience.federation.peers.door import Door
+from consilience.federation.peers.link import ANSWERS, key_of, open_session, token_of
+from consilience.federation.peers.outside import OutsideError
+from consilience.federation.peers.question import CLOCK, LARGEST, Question, Questions
 from consilience.federation.site import Prepared
 
 Say = Callable[[str], None]
-TOPIC, PRESENT = "question", "answers"
-"""The Zenoh keys under which a site takes questions, and shows that it does."""
+TOPIC = f"{ANSWERS}/question"
+"""The end of the Zenoh key under which a site takes questions."""
 LOG = "answered.jsonl"
 WAITING = 16
 """Questions that wait to be answered; more are turned away."""
@@ -42,13 +44,13 @@ class Desk:
         self._seen: dict[bytes, float] = {}
         """Questions that were answered while their clock is still good, so that none is answered twice."""
         self._logged: set[tuple[str, str]] = set()
-        self._audit = AuditLog(log)
+        self._audit = AuditLog(log, self._signing)
 
     def reply(self, data: bytes) -> tuple[bool, bytes]:
         """Whether to answer a question, and the answer; or else the reason, one of REFUSALS."""
         try:
             question = self._questions.read(data, self._me)
-        except QuestionError as reason:
+        except OutsideError as reason:
             return self._refused("somebody", str(reason), b"wrong")
         refusal = self._refusal(question)
         if refusal:
@@ -121,15 +123,14 @@ def answer_peers(prepared: Prepared, say: Say, until: float = float("inf")) -> N
             query.drop()
 
     place = site.listen or prepared.federation.member(site.agent).address
+    door = session = None
     try:
-        session = open_session(prepared.federation, site.agent, prepared.tls, place, 2 * LARGEST)
-    except BaseException:
-        desk.close()
-        raise
-    try:
+        door = Door(place, [member.host for member in prepared.federation.roster])
+        session = open_session(prepared.federation, site.agent, prepared.tls, f"127.0.0.1:{door.inner}", 2 * LARGEST)
+        door.start()
         declared = [
-            session.declare_queryable(key_of(site.agent, TOPIC), take),
-            session.liveliness().declare_token(key_of(site.agent, PRESENT)),
+            session.declare_queryable(key_of(site.agent, "*", TOPIC), take),
+            session.liveliness().declare_token(token_of(site.agent, ANSWERS)),
         ]
         say(f"answering with the model of round {model.manifest.training.get('round', '?')}; end with Ctrl-C")
         while declared and time.monotonic() < until:
@@ -141,7 +142,10 @@ def answer_peers(prepared: Prepared, say: Say, until: float = float("inf")) -> N
             query.reply(query.key_expr, data) if good else query.reply_err(data)
             query.drop()
     finally:
-        session.close()  # type: ignore[no-untyped-call]
+        if door:
+            door.close()
+        if session:
+            session.close()  # type: ignore[no-untyped-call]
         desk.close()
 
 

@@ -1,8 +1,8 @@
 """A collective prediction at a site: its own model, and the peers who answer, mixed by its trust."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -13,12 +13,13 @@ import numpy as np
 
 from consilience.data.files import read_features
 from consilience.errors import ConsilienceError
-from consilience.federation.answering import PRESENT, TOPIC, site_model
+from consilience.federation.answering import TOPIC, site_model
 from consilience.federation.peers import keys
 from consilience.federation.peers.audit import AuditLog
 from consilience.federation.peers.equivocation import agents_with_evidence
-from consilience.federation.peers.link import key_of, open_session, zenoh_module
-from consilience.federation.peers.question import LARGEST, REFUSALS, QuestionError, Questions
+from consilience.federation.peers.link import ANSWERS, key_of, open_session, token_of, zenoh_module
+from consilience.federation.peers.outside import OutsideError
+from consilience.federation.peers.question import LARGEST, REFUSALS, Questions
 from consilience.federation.site import Prepared
 from consilience.methods.collective import Collective, collective
 from consilience.runtime.collective import weights_of
@@ -46,9 +47,12 @@ def ask_peers(prepared: Prepared, path: Path, say: Say, patience: float = PATIEN
     weights = weights_of(load_run(prepared.out), me)
     barred = agents_with_evidence(prepared.out / "evidence")
     peers = [name for name in federation.names if name != me and name not in barred]
-    with _log(prepared.out / LOG) as log:
+    log = AuditLog(prepared.out / LOG, keys.read_signing_key(prepared.path(prepared.site.signing_key)))
+    try:
         round_ = _Asking(prepared, peers, x, log, say)
         heard = round_.collect(patience)
+    finally:
+        log.close()
     if len(heard) + 1 < federation.quorum:
         raise ConsilienceError(
             f"{len(heard) + 1} agents of the {federation.quorum} needed were heard "
@@ -91,7 +95,7 @@ class _Asking:
         try:
             liveliness = self._zenoh.liveliness()
             declared = [
-                liveliness.declare_subscriber(key_of(peer, PRESENT), self._watch(peer), history=True)
+                liveliness.declare_subscriber(token_of(peer, ANSWERS), self._watch(peer), history=True)
                 for peer in self._peers
             ]
             end = time.monotonic() + patience
@@ -138,7 +142,7 @@ class _Asking:
             me, place = self._federation.names.index(self._me), self._federation.names.index(name)
             try:
                 peer.answers[number] = self._questions.read_answer(data, place, me, question)
-            except QuestionError as reason:
+            except OutsideError as reason:
                 self._reject(name, peer, f"sent something that is not accepted ({reason})")
                 return True
             self._log.add("heard", agent=name, samples=len(peer.answers[number]), hash=sha256(data).hexdigest())
@@ -171,10 +175,10 @@ class _Asking:
 
         def on_answer(answer: Any) -> None:
             kind = "answer" if answer.ok is not None else "refused"
-            self._queue.put((kind, name, number, question, answer.result.payload.to_bytes()))
+            self._queue.put((kind, name, number, question, answer.result.payload.to_bytes()[: 2 * LARGEST]))
 
         self._zenoh.get(
-            key_of(name, TOPIC),
+            key_of(name, self._me, TOPIC),
             zenoh.handlers.Callback(on_answer, lambda: self._queue.put(("ended", name, number, question, b""))),
             payload=question,
             timeout=patience,
@@ -185,17 +189,3 @@ class _Asking:
     def _watch(self, peer: str) -> Callable[[Any], None]:
         put = zenoh_module().SampleKind.PUT
         return lambda sample: self._queue.put(("here", peer, 0, b"", b"")) if sample.kind == put else None
-
-
-@contextmanager
-def _log(path: Path) -> Iterator[AuditLog]:
-    """The log of questions. A second process of this site that asks waits until the first has ended."""
-    import fcntl
-
-    with path.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        log = AuditLog(path)
-        try:
-            yield log
-        finally:
-            log.close()

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +21,18 @@ from consilience.errors import ConsilienceError
 from consilience.export.facts import facts_of
 from consilience.export.folder import export_agent
 from consilience.export.inputs import Scale
+from consilience.federation.claim import claim
 from consilience.federation.peers import keys
 from consilience.federation.peers.audit import AuditLog, suspicious_peers
-from consilience.federation.peers.federation import Federation, fingerprint, read_federation
+from consilience.federation.peers.federation import Federation, check_address, fingerprint
 from consilience.federation.peers.inbox import Say
 from consilience.federation.peers.link import Tls
 from consilience.federation.peers.mesh import Mesh
+from consilience.federation.peers.outside import read_federation
 from consilience.options import Options, flat, from_table, option, to_table
 from consilience.plugins import load_plugin
 from consilience.runtime import checkpoint
 from consilience.runtime.callbacks import About, Callback, Callbacks
-from consilience.runtime.checkpoint import write_atomically
 from consilience.runtime.driver import run_rounds
 from consilience.runtime.history import Evaluation
 from consilience.runtime.run import Run
@@ -38,7 +40,7 @@ from consilience.runtime.summary import Summary, known_elsewhere, summarised
 from consilience.settings.presets import write_config
 from consilience.settings.settings import Settings
 from consilience.settings.wiring import agent_for
-from consilience.tasks.protocol import Array, Task
+from consilience.tasks.protocol import Array, Task, checked_predictions
 
 MODEL = "model"
 """The folder of the trained model, in the run folder."""
@@ -101,13 +103,16 @@ class Prepared:
         """The folder of the trained model."""
         return self.out / MODEL
 
-    def mesh(self, out: Path, audit: AuditLog, say: Say, listen: str | None = None) -> Mesh:
+    def audit(self, out: Path) -> AuditLog:
+        """The site's log in a run folder."""
+        return AuditLog(out / "audit.jsonl", keys.read_signing_key(self.path(self.site.signing_key)))
+
+    def mesh(self, out: Path, audit: AuditLog, say: Say, listen: str | None = None, role: str = "agent") -> Mesh:
         """The site's place among its peers."""
         place = self.site.listen or self.federation.member(self.site.agent).address
+        place = place if listen is None else listen
         signing = keys.read_signing_key(self.path(self.site.signing_key))
-        return Mesh(
-            self.federation, self.site.agent, signing, self.tls, out, audit, say, place if listen is None else listen
-        )
+        return Mesh(self.federation, self.site.agent, signing, self.tls, out, audit, say, place, role)
 
 
 def prepare(path: Path) -> Prepared:
@@ -151,18 +156,23 @@ def read_site(path: Path) -> Site:
     site = from_table(Site, toml.read(path, advice="`consilience keys` writes one."), str(path))
     if bool(site.python) == bool(site.model):
         raise ConsilienceError(f"{path}: name either a file `python` that makes the agent, or a built-in `model`.")
+    if site.listen:
+        check_address(site.listen, f"{path}: `listen`")
     return site
 
 
-def run_site(prepared: Prepared, say: Say, callbacks: Sequence[Callback] = ()) -> Run:
-    """Takes part in the federation: waits for peers, runs the rounds, and writes the run folder."""
+def run_site(prepared: Prepared, say: Say, callbacks: Sequence[Callback] = (), serve: bool = False) -> Run:
+    """Takes part in the federation: waits for peers, runs the rounds, and writes the run folder.
+
+    To `serve` is to answer, after the last round, until every peer has finished, however long that takes.
+    """
     out, federation = prepared.out, prepared.federation
-    _claim(prepared)
+    claim(out, federation, prepared.path(prepared.site.signing_key))
+    audit = prepared.audit(out)
     agent, evaluation = build_site_agent(prepared)
     settings = prepared.settings
     write_config(settings, out)
-    audit = AuditLog(out / "audit.jsonl")
-    audit.add("start", agent=agent.name, federation=federation.identity().hex(), shared=federation.shared)
+    audit.add("start", agent=agent.name, federation=federation.identity().hex(), epoch=federation.epoch)
     mesh = prepared.mesh(out, audit, say)
     told, about = Callbacks(callbacks), About(agent.name, out, flat(to_table(settings)))
     try:
@@ -181,7 +191,7 @@ def run_site(prepared: Prepared, say: Say, callbacks: Sequence[Callback] = ()) -
             baseline=prepared.site.baseline,
         )
         keep_model(prepared, agent, run, say)
-        mesh.finish()
+        mesh.finish(inf if serve else None)
         run = _with_suspicions(run, out)
     except ConsilienceError as error:
         audit.add("stopped", reason=str(error))
@@ -217,6 +227,27 @@ def keep_model(prepared: Prepared, agent: Agent, run: Run, say: Say) -> None:
         export_agent(agent, prepared.model, prepared.shared, facts, prepare, onnx=False, overwrite=True)
     except Exception as error:  # whatever a model of the site's own does; the run is finished and good
         say(f"the model is not stored by itself, and `predict` will have to fit it again: {error}")
+
+
+def serve_site(prepared: Prepared, say: Say) -> None:
+    """Answers for a finished run until every peer has finished, too: one that comes late finds what it needs."""
+    audit = prepared.audit(prepared.out)
+    try:
+        audit.add("start", agent=prepared.site.agent, serves=True)
+        mesh = prepared.mesh(prepared.out, audit, say)
+        try:
+            mesh.finish(inf)
+        finally:
+            mesh.close()
+    finally:
+        audit.close()
+
+
+def check_agent_of(prepared: Prepared) -> None:
+    """Builds the site's agent and lets it predict the shared data once; an error says what is wrong."""
+    agent, _ = build_site_agent(prepared)
+    f = agent.predict(prepared.features(prepared.shared))
+    checked_predictions(agent.name, f, len(prepared.shared), len(prepared.federation.classes), agent.task)
 
 
 def build_site_agent(prepared: Prepared) -> tuple[Agent, Evaluation]:
@@ -301,23 +332,6 @@ def _summary(prepared: Prepared, agent: Agent) -> Summary:
         data=federation.shared,
         federation=federation.identity().hex(),
     )
-
-
-def _claim(prepared: Prepared) -> None:
-    """Writes the federation file into the run folder, or checks that the run was begun with the same one."""
-    path = prepared.out / "federation.toml"
-    if path.is_file():
-        differing = read_federation(path).differences(prepared.federation)
-        if differing:
-            raise ConsilienceError(
-                f"{prepared.out} was begun with another federation file; it differs in {'; '.join(differing)}. "
-                "Go on with the old file, or set `out` in site.toml to a new folder."
-            )
-        return
-    if prepared.out.is_dir() and any(not path.name.endswith(".part") for path in prepared.out.iterdir()):
-        raise ConsilienceError(f"{prepared.out} holds something else. Set `out` in site.toml to a new folder.")
-    prepared.out.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, prepared.federation.to_toml().encode())
 
 
 def _check_private(path: Path) -> None:

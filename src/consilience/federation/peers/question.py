@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from consilience.errors import ConsilienceError
 from consilience.federation.peers.federation import Federation
 from consilience.federation.peers.keys import is_signed
+from consilience.federation.peers.outside import OutsideError, strict
 from consilience.tasks import TASKS
 from consilience.tasks.protocol import Array, checked_predictions
 
@@ -43,7 +44,7 @@ REFUSALS = {
 """What a site says when it does not answer, and what that means."""
 
 
-class QuestionError(Exception):
+class QuestionError(OutsideError):
     """Why a question or an answer is not accepted. Its text is one of a few and holds nothing that a peer wrote."""
 
 
@@ -82,6 +83,7 @@ class Questions:
         body = np.ascontiguousarray(samples, dtype=self.dtype).tobytes()
         return head + body + key.sign(head + _hash(body))
 
+    @strict
     def read(self, data: bytes, me: int) -> Question:
         """The question to agent `me` in some bytes. Anything else is a QuestionError."""
         smallest = _QUESTION.size + SIGNATURE
@@ -111,6 +113,7 @@ class Questions:
         body = np.ascontiguousarray(f, dtype="<f4").tobytes()
         return head + body + key.sign(head + _hash(body))
 
+    @strict
     def read_answer(self, data: bytes, peer: int, me: int, question: bytes) -> Array:
         """The predictions in the answer of agent `peer` to a `question` of agent `me`, else a QuestionError."""
         samples = (len(question) - _QUESTION.size - SIGNATURE) // self.sample_bytes
