@@ -111,6 +111,7 @@ def agent(site: SiteFile = Path("site.toml")) -> None:
     """
     with console.status("Loading ..."):
         from consilience.federation.site import prepare, run_site
+        from consilience.report.gains import verdicts
         from consilience.report.page import write_page
         from consilience.report.tables import site_grid
         from consilience.runtime.run import is_finished, load_run
@@ -133,6 +134,8 @@ def agent(site: SiteFile = Path("site.toml")) -> None:
             _say(name, "stopped. Every finished round is saved; the same command goes on.")
             sys.exit(130)
     page = write_page(finished, prepared.out / "report.html")
+    for sentence in (*verdicts(finished), *finished.summary.incidents):
+        console.print(sentence, highlight=False, markup=False)
     console.print(site_grid({name: finished}).for_screen())
     console.print(f"Report: {page}", soft_wrap=True, highlight=False)
 

@@ -17,7 +17,7 @@ from consilience.core.streams import stream
 from consilience.data.files import read_features, read_labelled
 from consilience.errors import ConsilienceError
 from consilience.federation.peers import keys
-from consilience.federation.peers.audit import AuditLog, suspicious_peers
+from consilience.federation.peers.audit import AuditLog, bytes_sent, incidents, suspicious_peers
 from consilience.federation.peers.federation import Federation, fingerprint, read_federation
 from consilience.federation.peers.inbox import Say
 from consilience.federation.peers.link import Tls
@@ -165,7 +165,7 @@ def run_site(prepared: Prepared, say: Say, on_round: OnRound = lambda number, me
             baseline=prepared.site.baseline,
         )
         mesh.finish()
-        run = _with_suspicions(run, out)
+        run = _with_log(run, out)
     except ConsilienceError as error:
         audit.add("stopped", reason=str(error))
         raise
@@ -181,12 +181,11 @@ def run_site(prepared: Prepared, say: Say, on_round: OnRound = lambda number, me
     return run
 
 
-def _with_suspicions(run: Run, out: Path) -> Run:
-    """The run with what the audit log has of suspicious peers, before and after interruptions."""
-    found = suspicious_peers(out / "audit.jsonl")
-    if not found:
-        return run
-    run = replace(run, summary=replace(run.summary, suspicions=found))
+def _with_log(run: Run, out: Path) -> Run:
+    """The run with what the audit log has of peers and of bytes sent, before and after interruptions."""
+    log = out / "audit.jsonl"
+    known = replace(run.summary, suspicions=suspicious_peers(log), incidents=incidents(log), sent=bytes_sent(log))
+    run = replace(run, summary=known)
     run.save(out)
     return run
 

@@ -32,6 +32,9 @@ class Run:
     by_class: dict[str, Array] = field(default_factory=dict)
     """Where the trust rule weighs peers by class: trust in the last round (agents of the process, roster, classes),
     samples (classes,) that seem to have each class, and the share (classes,) of them that are unsure."""
+    draws: dict[str, Array] = field(default_factory=dict)
+    """Scores of the last round on resamples of the test samples, by column of the metrics (agents of the process,
+    draws). Runs on the same test samples have the same resamples, so that their difference is paired."""
 
     @property
     def names(self) -> list[str]:
@@ -47,8 +50,8 @@ class Run:
         return result
 
     def save(self, folder: Path) -> None:
-        """Writes metrics.parquet, trust.npz and, last, summary.json: a folder with a summary is a finished run."""
-        table, matrices = BytesIO(), BytesIO()
+        """Writes metrics.parquet, trust.npz, draws.npz and, last, summary.json: then the folder is a finished run."""
+        table, matrices, resamples = BytesIO(), BytesIO(), BytesIO()
         self.metrics.to_parquet(table, index=False)
         by_class: dict[str, Any] = {f"class_{key}": value for key, value in self.by_class.items()}
         np.savez_compressed(
@@ -57,6 +60,10 @@ class Run:
         folder.mkdir(parents=True, exist_ok=True)
         checkpoint.write_atomically(folder / "metrics.parquet", table.getvalue())
         checkpoint.write_atomically(folder / "trust.npz", matrices.getvalue())
+        if self.draws:
+            drawn: dict[str, Any] = dict(self.draws)
+            np.savez_compressed(resamples, **drawn)
+            checkpoint.write_atomically(folder / "draws.npz", resamples.getvalue())
         for name, reference in self.references.items():
             reference.save(folder / name)
         checkpoint.write_atomically(folder / "summary.json", self.summary.to_json().encode())
@@ -81,8 +88,12 @@ def load_run(folder: Path) -> Run:
         with np.load(folder / "trust.npz", allow_pickle=False) as matrices:
             trust, rounds = matrices["trust"], matrices["rounds"]
             by_class = checkpoint.part(dict(matrices), "class_")
+        draws: dict[str, Array] = {}
+        if (folder / "draws.npz").is_file():
+            with np.load(folder / "draws.npz", allow_pickle=False) as resamples:
+                draws = dict(resamples)
         table = pd.read_parquet(folder / "metrics.parquet")
     except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
         raise ConsilienceError(f"the run in {folder} cannot be read: {error}. Run it again.") from error
     inner = {path.name: load_run(path) for path in sorted(folder.iterdir()) if path.is_dir() and is_finished(path)}
-    return Run(table, trust, rounds, summary, inner, by_class)
+    return Run(table, trust, rounds, summary, inner, by_class, draws)
