@@ -4,11 +4,13 @@ import pytest
 
 pytest.importorskip("zenoh", reason="needs consilience[peers]")
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 from consilience.federation.peers.audit import AuditLog, bytes_sent, incidents
 
 
 def test_absent_late_rejected_and_bytes(tmp_path):
-    log = AuditLog(tmp_path / "audit.jsonl")
+    log = AuditLog(tmp_path / "audit.jsonl", Ed25519PrivateKey.generate())
     for number, absent in ((1, []), (2, ["b"]), (3, ["b", "c"]), (4, []), (5, ["b"])):
         log.add("sent", round=number, bytes=100 + number)
         log.add("round", round=number, heard={}, absent=absent)
