@@ -24,7 +24,7 @@ def run_in(path: Path) -> Path:
 
 def test_a_new_or_an_empty_folder_is_claimed_and_left_empty(tmp_path):
     assert claim_folder(tmp_path / "new" / "deep", resume=False) == tmp_path / "new" / "deep"
-    assert list((tmp_path / "new" / "deep").iterdir()) == []
+    assert [one.name for one in (tmp_path / "new" / "deep").iterdir()] == [".lock"]
     assert claim_folder(tmp_path / "new" / "deep", resume=False).is_dir()
 
 
