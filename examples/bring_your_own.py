@@ -21,6 +21,6 @@ agents = [
 method = cs.Consensus(lam=0.5, trust=cs.Entropy())  # or a name, such as "static" or "naive"
 result = cs.collaborate(agents, shared=shared, method=method, rounds=20, target=target)
 
-scores = result.history.pivot(index="round", columns="agent", values="accuracy_target")
-print(scores.loc[[5, 20]].round(3))  # after the warm-up, and at the end
+gains = result.gains.query("score == 'accuracy'")  # against a copy of each agent that trained alone, as long
+print(gains.set_index("agent")[["alone", "together", "gain", "low", "high"]].round(3))
 print(result.influence)

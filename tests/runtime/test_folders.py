@@ -34,7 +34,7 @@ def test_what_is_there_is_kept_unless_one_resumes_or_overwrites(tmp_path):
         f"{path} already holds something and is not overwritten. Resume it, overwrite it, or choose another folder."
     )
     assert claim_folder(path, resume=True) == path
-    assert [file.name for file in path.iterdir()] == ["config.toml"]
+    assert sorted(file.name for file in path.iterdir()) == [".lock", "config.toml"]
     assert claim_folder(path, resume=False, overwrite=True) == path
     assert list(path.iterdir()) == []
 
