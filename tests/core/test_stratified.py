@@ -152,19 +152,21 @@ def test_fewer_than_a_third_cannot_raise_the_bound_above_what_some_honest_agent_
 def test_voices_with_plain_loops():
     rho = correlations(predictions(5, 40, 3))
     rho[0, 1] = rho[1, 0] = 0.97
-    expected = [1 / sum(1 if k == j else max(0, rho[j, k]) ** 30 for k in range(5)) for j in range(5)]
-    np.testing.assert_allclose(voices(rho, 30.0), expected)
-    np.testing.assert_array_equal(voices(rho, 0.0), np.ones(5))
+    rho[3, 4] = rho[4, 3] = 0.9
+    alone = [1 / sum(1 if k == j else max(0, rho[j, k]) ** 30 for k in range(5)) for j in range(5)]
+    np.testing.assert_allclose(voices(rho, 30.0), [min(one, sorted(alone)[2]) for one in alone])
+    np.testing.assert_allclose(voices(rho, 0.0), np.full(5, 1 / 5))
 
 
 def test_three_who_say_the_same_have_one_voice_and_agents_in_consensus_keep_theirs():
-    f = predictions(6, 60, 4)
-    f[4] = f[5] = f[3]
+    f = predictions(7, 60, 4)
+    f[5] = f[6] = f[4]
     v = voices(correlations(f), 30.0)
-    assert v[3:].sum() == pytest.approx(1, abs=0.01)
-    np.testing.assert_allclose(v[:3], 1, atol=0.01)
-    agreed = voices(np.full((6, 6), 0.98) + 0.02 * np.eye(6), 30.0)
-    np.testing.assert_allclose(agreed, agreed[0])
+    assert v[4:].sum() == pytest.approx(1, abs=0.01)
+    np.testing.assert_allclose(v[:4], 1, atol=0.01)
+    agreed = np.full((6, 6), 0.98) + 0.02 * np.eye(6)
+    agreed[5, :5] = agreed[:5, 5] = 0.1
+    np.testing.assert_allclose(voices(agreed, 30.0), voices(agreed, 30.0)[0], err_msg="a stranger gains nothing")
 
 
 @settings(max_examples=40, deadline=None)

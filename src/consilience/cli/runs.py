@@ -84,8 +84,8 @@ def run(
 def compare(
     source: Source = None,
     methods: Annotated[
-        str, typer.Option(help="dynamic, static, every-K, naive, alone, fedavg, fedprox(mu=0.1), scaffold, feddyn, ...")
-    ] = "dynamic,static,naive,alone",
+        str, typer.Option(help="consensus, dynamic, static, every-K, naive, alone, fedavg, fedprox(mu=0.1), scaffold, feddyn, ...")
+    ] = "consensus,dynamic,static,naive,alone",
     seeds: Annotated[str, typer.Option(help="Numbers and ranges, such as 0-4 or 1,3,5.")] = "0-4",
     score: Annotated[
         str,
@@ -106,7 +106,7 @@ def compare(
 
     Example:
 
-      consilience compare digits --methods dynamic,naive,alone --seeds 0-4
+      consilience compare digits --methods consensus,dynamic,naive,alone --seeds 0-4
     """
     with console.status("Loading ..."):
         from consilience.cli.progress import Progress

@@ -64,19 +64,18 @@ def trust_by_correlation(rho: Array) -> Array:
 
 
 def voices(rho: Array, power: float) -> Array:
-    """v_j = 1 / sum_k max(0, rho_jk)^power: agents that say the same share one voice, (agents,).
+    """v_j = 1 / sum_k max(0, rho_jk)^power, at most the median over j: those who say the same share a voice, (agents,).
 
-    Three who agreed on what to say count as one; among agents that all agree alike nothing changes. With the power 0
-    everyone has the same voice.
+    Three who agreed on what to say count as one. Nobody counts more than usual by being unlike the others, and among
+    agents that all agree alike nothing changes. With the power 0 all voices are the same.
 
-    >>> voices(np.array([[1, 1, 0.5], [1, 1, 0.5], [0.5, 0.5, 1]]), 20).round(2).tolist()
-    [0.5, 0.5, 1.0]
+    >>> voices(np.array([[1, 1, 0.5, 0], [1, 1, 0.5, 0], [0.5, 0.5, 1, 0], [0, 0, 0, 1]]), 20).round(2).tolist()
+    [0.5, 0.5, 0.75, 0.75]
     """
-    if power == 0:
-        return np.ones(len(rho))
-    alike = np.maximum(rho, 0) ** power
+    alike = np.maximum(rho, 0) ** power if power else np.ones_like(rho)
     np.fill_diagonal(alike, 1)
-    return np.asarray(1 / alike.sum(axis=1))
+    v = 1 / alike.sum(axis=1)
+    return np.asarray(np.minimum(v, np.median(v)))
 
 
 def capped(w: Array) -> Array:

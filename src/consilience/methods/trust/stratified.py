@@ -27,6 +27,7 @@ from consilience.core.stratified import (
 from consilience.errors import ConsilienceError
 from consilience.methods.trust import TRUST, trust_named
 from consilience.methods.trust.centred import Centred
+from consilience.methods.trust.paper import Paper
 from consilience.methods.trust.protocol import ByClass, Context, Opinion, Trust, opinion
 from consilience.options import Options, option
 from consilience.tasks.protocol import Array
@@ -84,13 +85,13 @@ class Stratified(Options):
                     "the base of stratified trust must give one matrix, not weights for every sample."
                 )
             w, memory = said.trust, said.memory
-            rho = correlations(probabilities) if self.unison else np.eye(len(f))
+            rho = correlations(probabilities)
         w = (capped(w) if self.cap else w) * voices(rho, self.unison)
         return w / w.sum(axis=1, keepdims=True), memory
 
     def _values(self, f: Array, context: Context) -> Opinion:
         """As above for values: every agent has a reference of its own, as it knows only the noise of its own labels."""
-        base = trust_named(context.task.trust) if isinstance(self.base, Centred) else self.base
+        base = Paper() if isinstance(self.base, Centred) else self.base
         said = opinion(base, f, context)
         matrix = said.trust
         trust, psi = np.eye(len(f)), np.empty((len(context.rows), *f.shape[1:]), dtype=f.dtype)
