@@ -14,6 +14,7 @@ from consilience.core.stratified import (
     correlations,
     informativeness,
     mean_weights,
+    middle_mean,
     reached_by_a_third,
     reference,
     samples_worth,
@@ -24,7 +25,6 @@ from consilience.core.stratified import (
     value_strata,
     value_weights,
     voices,
-    weighted_median,
 )
 from consilience.core.trust import entropy_trust
 
@@ -68,22 +68,39 @@ def test_capped_with_plain_loops():
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(1, 9), st.integers(1, 40), st.integers(0, 10**6))
-def test_the_weighted_median_is_the_least_value_with_half_of_the_weight(agents, values, seed):
+@given(st.integers(1, 9), st.integers(1, 20), st.integers(0, 10**6))
+def test_the_middle_mean_with_plain_loops(agents, values, seed):
     draw = np.random.default_rng(seed)
     f = draw.integers(0, 4, (agents, values)).astype(np.float32) / 4  # with ties
     w = draw.uniform(0.1, 1, agents)
-    found = weighted_median(w, f)
-    for column, median in enumerate(found):
-        good = [v for v in f[:, column] if w[f[:, column] <= v].sum() >= w.sum() / 2 * (1 - 1e-9)]
-        assert median == min(good)
+    found = middle_mean(w, f)
+    for column in range(values):
+        below, total = 0.0, 0.0
+        for value, weight in sorted(zip(f[:, column].tolist(), (w / w.sum()).tolist(), strict=True)):
+            inside = max(0.0, min(below + weight, 2 / 3) - max(below, 1 / 3))
+            total, below = total + 3 * inside * value, below + weight
+        assert found[column] == pytest.approx(total, abs=1e-5)
 
 
-def test_chunks_do_not_change_the_median(monkeypatch):
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 12), st.integers(0, 10**6))
+def test_less_than_a_third_of_the_weight_cannot_move_the_middle_mean_beyond_the_others(agents, seed):
+    draw = np.random.default_rng(seed)
+    f, w = draw.uniform(0.3, 0.6, (agents, 8)), draw.uniform(0.1, 1, agents)
+    order = draw.permutation(agents)
+    liars = order[np.cumsum(w[order]) < w.sum() / 3 * (1 - 1e-9)]
+    honest = np.setdiff1d(np.arange(agents), liars)
+    f[liars] = draw.integers(0, 2, (len(liars), 8))
+    found = middle_mean(w, f)
+    assert (found >= f[honest].min(axis=0) - 1e-6).all()
+    assert (found <= f[honest].max(axis=0) + 1e-6).all()
+
+
+def test_chunks_do_not_change_the_middle_mean(monkeypatch):
     f, w = predictions(5, 40, 4), np.array([0.3, 0.1, 0.2, 0.2, 0.2])
-    whole = weighted_median(w, f)
+    whole = middle_mean(w, f)
     monkeypatch.setattr(stratified, "CHUNK_BYTES", 64 * 5 * 7)
-    np.testing.assert_array_equal(weighted_median(w, f), whole)
+    np.testing.assert_array_equal(middle_mean(w, f), whole)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -92,10 +109,10 @@ def test_looking_at_few_candidates_gives_the_same_reference_as_looking_at_all(se
     f[:3] = 0.6 * f[:3] + 0.4 * np.eye(20)[np.random.default_rng(seed).integers(0, 20, 60)]
     w0 = capped(entropy_trust(f))
     w = np.median(w0, axis=0)
-    medians = weighted_median(w, f)
+    middle = middle_mean(w, f)
     classes, sure = reference(w0, f)
-    np.testing.assert_array_equal(classes, medians.argmax(axis=1))
-    np.testing.assert_array_equal(sure, medians.max(axis=1))
+    np.testing.assert_array_equal(classes, middle.argmax(axis=1))
+    np.testing.assert_array_equal(sure, middle.max(axis=1))
 
 
 def test_a_minority_of_colluding_agents_does_not_move_the_class_of_the_reference():
@@ -196,9 +213,9 @@ def test_samples_worth_finds_the_ratio_of_variances_it_was_made_with():
     assert samples_worth(a[:, :1], np.array([1]), a[:, :1]) == 5.0
 
 
-def test_agreement_of_mean_and_median_with_plain_loops():
+def test_agreement_of_mean_and_reference_with_plain_loops():
     f = predictions(5, 40, 3)
-    f[4] = np.eye(3)[np.zeros(40, int)]  # pulls at the mean, not at the median
+    f[4] = np.eye(3)[np.zeros(40, int)]  # pulls at the mean, not at the reference
     w0 = capped(centred_trust(f))
     classes, _ = reference(w0, f)
     w = [np.median(w0[:, j]) for j in range(5)]

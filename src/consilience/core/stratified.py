@@ -18,7 +18,7 @@ Array = NDArray[np.floating]
 Indices = NDArray[np.integer]
 
 FEW_CLASSES = 16
-"""Up to so many the medians of all are computed at once."""
+"""Up to so many the middle means of all are computed at once."""
 LEAST = 1e-3
 """Added to every score: who knows nothing still counts a little."""
 
@@ -90,54 +90,61 @@ def capped(w: Array) -> Array:
     return np.asarray(low / low.sum(axis=1, keepdims=True))
 
 
-def weighted_median(w: Array, f: Array) -> Array:
-    """The w-weighted median of every coordinate: the least value v with sum_j w_j [f_j <= v] >= sum_j w_j / 2.
+def middle_mean(w: Array, f: Array) -> Array:
+    """The mean of the middle third: of every coordinate, a third of the weight is cut off below and a third above.
 
-    `w` is (agents,), `f` (agents, ...) and not negative; returned is (...).
+    `w` is (agents,), `f` (agents, ...) and not negative; returned is (...). Agents that hold less than a third of the
+    weight cannot move it beyond what the others say. Between two agents with the same weight it is their mean, where a
+    median would be the lower one.
 
-    >>> weighted_median(np.array([1.0, 1.0, 3.0]), np.array([[0.1], [0.2], [0.9]])).tolist()
-    [0.8999999761581421]
+    >>> middle_mean(np.array([1.0, 1.0, 1.0]), np.array([[0.25], [0.5], [0.75]])).round(4).tolist()
+    [0.5]
+    >>> middle_mean(np.array([1.0, 1.0]), np.array([[0.1], [0.9]])).round(4).tolist()
+    [0.5]
     """
     values = np.abs(np.asarray(f, dtype=np.float32).reshape(len(f), -1))  # of -0.0 the sign would count
-    median = np.empty(values.shape[1], dtype=np.float32)
+    result = np.empty(values.shape[1], dtype=np.float32)
     numbers = np.arange(len(f), dtype=np.uint64)[:, None]
-    half = w.sum() / 2 * (1 - 1e-12)
+    share = w / w.sum()
     step = max(1, CHUNK_BYTES // (64 * len(f)))
-    for start in range(0, len(median), step):
+    for start in range(0, len(result), step):
         part = np.ascontiguousarray(values[:, start : start + step])
         keys = (part.view(np.uint32).astype(np.uint64) << np.uint64(32)) | numbers
         keys.sort(axis=0)  # by value, which the bits of floats that are not negative follow, then by agent
         agents = (keys & np.uint64(0xFFFFFFFF)).astype(np.intp)
-        place, below = np.zeros(keys.shape[1], dtype=np.intp), np.zeros(keys.shape[1])
-        for row in agents[:-1]:
-            below += w[row]
-            place += below < half
-        chosen = keys[place, np.arange(keys.shape[1])]
-        median[start : start + step] = (chosen >> np.uint64(32)).astype(np.uint32).view(np.float32)
-    return median.reshape(f.shape[1:])
+        sorted_values = (keys >> np.uint64(32)).astype(np.uint32).view(np.float32)
+        below, total = np.zeros(keys.shape[1]), np.zeros(keys.shape[1])
+        inside = np.zeros(keys.shape[1])  # of the middle third, what lies below
+        for row, value in zip(agents, sorted_values, strict=True):
+            below += share[row]
+            reached = np.clip(below - 1 / 3, 0, 1 / 3)
+            total += (reached - inside) * value
+            inside = reached
+        result[start : start + step] = total / inside
+    return result.reshape(f.shape[1:])
 
 
 def reference(w0: Array, f: Array, candidates: int = 3) -> tuple[Indices, Array]:
-    """c(x) and how sure: the largest of the medians r_c(x) of all predictions for each class c, (samples,) each.
+    """c(x) and how sure: the largest of the middle means r_c(x) of all predictions for each class c, (samples,) each.
 
-    The median is weighted by what agents receive: an agent's weight is the median over rows of the capped trust `w0`
-    in it, which a minority cannot move far. As r_c is at most twice the weighted mean, the largest is among the
-    `candidates` with the highest means unless the next mean is at least half of it; only then all are looked at.
+    They are weighted by what agents receive: an agent's weight is the median over rows of the capped trust `w0` in it,
+    which a minority cannot move far. As r_c is at most 3/2 of the weighted mean, the largest is among the `candidates`
+    with the highest means unless 3/2 of the next mean is as large; only then all are looked at.
     """
     w = np.median(w0, axis=0)
     if f.shape[2] <= FEW_CLASSES:
-        r = weighted_median(w, f)
+        r = middle_mean(w, f)
         return r.argmax(axis=1), r.max(axis=1)
     mean = np.tensordot((w / w.sum()).astype(f.dtype), f, axes=1)
     samples = np.arange(f.shape[1])[:, None]
     order = np.argpartition(-mean, candidates, axis=1)
     chosen = np.sort(order[:, :candidates], axis=1)
-    r = weighted_median(w, f[:, samples, chosen])
+    r = middle_mean(w, f[:, samples, chosen])
     classes, sure = chosen[samples[:, 0], r.argmax(axis=1)], r.max(axis=1)
     next_mean = mean[samples[:, 0], order[:, candidates]]
-    open_ = np.flatnonzero(2.001 * next_mean >= sure)
+    open_ = np.flatnonzero(1.501 * next_mean >= sure)
     if len(open_):
-        r = weighted_median(w, f[:, open_])
+        r = middle_mean(w, f[:, open_])
         classes[open_], sure[open_] = r.argmax(axis=1), r.max(axis=1)
     return classes, sure
 
@@ -225,10 +232,10 @@ def samples_worth(a: Array, sizes: Indices, sums: Array) -> float:
 
 
 def agreement(w0: Array, f: Array, classes: Indices) -> float:
-    """max(0, 2 A - 1), with A the share of samples on which mean and median over agents name the same class.
+    """max(0, 2 A - 1), with A the share of samples on which mean and middle mean name the same class.
 
     The weights of both are those of `reference`, whose classes are `classes`. Where the two differ much, somebody pulls
-    at the mean, or agents know different things: then informativeness, which is measured against the median, says
+    at the mean, or agents know different things: then informativeness, which is measured against the reference, says
     less.
     """
     w = np.median(w0, axis=0)

@@ -36,7 +36,8 @@ class Consensus(Options):
 
     Rounds include the warm-up, in which agents train alone (lambda 0). Everyone uses what was published, the agent
     itself included. `trust` is a rule, or any function (predictions) -> matrix; by default that of the task, which for
-    classes is `stratified`. `Consensus(trust=Paper())`, for short "dynamic", is the method as the paper has it.
+    classes is `stratified`, or `paper` where trust is kept over rounds. `Consensus(trust=Paper())`, for short "dynamic",
+    is the method as the paper has it.
     """
 
     warmup: int = option(5, "rounds of training alone before the first exchange", at_least=0)
@@ -59,6 +60,8 @@ class Consensus(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_rule(self.trust)
+        if isinstance(self.trust, Default) and self.schedule != "dynamic":  # what is kept over rounds is one matrix
+            object.__setattr__(self, "trust", Paper())
 
     @property
     def label(self) -> str:

@@ -69,6 +69,11 @@ def test_three_liars_in_unison_weigh_as_much_as_one(base):
     assert three[0, 5:].sum() / three[0, 1] == pytest.approx(ratio, rel=0.02)
 
 
+def test_among_three_the_base_decides():
+    f = predictions(3, 40, 3, 0)
+    np.testing.assert_allclose(Stratified()(f, context(3)).trust, Stratified(p=0.0)(f, context(3)).trust)
+
+
 def test_what_the_base_keeps_is_kept():
     f = predictions(4, 30, 3, 0)
     first = opinion(Stratified(base=ExpGuard()), f, context(4))
@@ -132,12 +137,12 @@ def test_the_report_shows_whom_agents_believe_on_each_class(shared, tmp_path):
     from consilience.report.page import page_data
 
     def agents() -> list[cs.SklearnAgent]:
-        return [cs.SklearnAgent(GaussianNB(), *blobs(40, n, classes=2 if n == 2 else 3), "abc"[n]) for n in range(3)]
+        return [cs.SklearnAgent(GaussianNB(), *blobs(40, n, classes=2 if n == 2 else 3), "abcd"[n]) for n in range(4)]
 
     method = cs.Consensus(warmup=1, trust=Stratified())
     result = cs.collaborate(agents(), shared, rounds=2, method=method, out=tmp_path / "run")
     found = cs.load_run(tmp_path / "run").by_class
-    assert found["trust"].shape == (3, 3, 3)
+    assert found["trust"].shape == (4, 4, 3)
     np.testing.assert_array_equal(found["trust"], result.run.by_class["trust"])
     np.testing.assert_allclose(found["trust"].sum(axis=1), 1)
     assert found["samples"].sum() == len(shared)

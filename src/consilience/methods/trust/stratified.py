@@ -14,6 +14,7 @@ from consilience.core.stratified import (
     correlations,
     informativeness,
     mean_weights,
+    middle_mean,
     reference,
     strata,
     stratified_labels,
@@ -22,7 +23,6 @@ from consilience.core.stratified import (
     value_strata,
     value_weights,
     voices,
-    weighted_median,
 )
 from consilience.errors import ConsilienceError
 from consilience.methods.trust import TRUST, trust_named
@@ -33,6 +33,10 @@ from consilience.options import Options, option
 from consilience.tasks.protocol import Array
 
 
+FEWEST = 4
+"""Agents from which on strata count: among three, whoever is surer than one other would be the reference."""
+
+
 @TRUST.add("stratified")
 @final
 @dataclass(frozen=True)
@@ -40,13 +44,14 @@ class Stratified(Options):
     """Strata are class x sure/unsure of a robust reference; a peer's weight there follows how informative it is.
 
     For values instead of probabilities, strata are ranges of the reference, and a peer is informative where it is
-    within the noise of the reference.
+    within the noise of the reference. With fewer than four agents there is nothing to measure a peer against, and the
+    base decides.
     """
 
     base: Trust | Callable[..., Any] = option(
         Centred(), "the rule that strata refine: centred | entropy | cosine | uniform | gaussian", named=trust_named
     )
-    p: float = option(3.0, "how sharply informativeness counts where median and mean agree; 0 not at all", at_least=0)
+    p: float = option(3.0, "how sharply informativeness counts where reference and mean agree; 0 not at all", at_least=0)
     k0: float = option(0.0, "samples' worth of shrinking to what a peer is worth everywhere; 0 from the data", at_least=0)
     cap: bool = option(True, "hold every peer at most at the median of its row before strata refine it")
     unison: float = option(30.0, "how alike agents are that share one voice: a power; 0 counts every agent", at_least=0)
@@ -63,7 +68,7 @@ class Stratified(Options):
             groups = np.tile(np.arange(f.shape[2]), f.shape[1])
         classes, sure = reference(w0, probabilities)
         found = strata(classes, sure, probabilities.shape[2], groups)
-        sharpness = self.p * agreement(w0, probabilities, classes) if self.p else 0.0
+        sharpness = self.p * agreement(w0, probabilities, classes) if self.p and len(f) >= FEWEST else 0.0
         w = stratified_weights(w0, informativeness(probabilities, found, self.k0, groups), sharpness)
         psi = stratified_labels(w, probabilities, found.numbers, context.rows)
         if groups is not None:
@@ -97,7 +102,7 @@ class Stratified(Options):
         trust, psi = np.eye(len(f)), np.empty((len(context.rows), *f.shape[1:]), dtype=f.dtype)
         for place, i in enumerate(context.rows):
             w0 = _capped_row(matrix[i], int(i)) if self.cap else matrix[i]
-            r = weighted_median_of_values(w0, f)
+            r = middle_mean_of_values(w0, f)
             numbers = value_strata(r, self.ranges)
             w = value_weights(w0, f, r, numbers, float(context.noise[i]), self.p, self.k0)
             psi[place] = np.einsum("js,jsc->sc", w[numbers].T, f)
@@ -105,10 +110,10 @@ class Stratified(Options):
         return Opinion(trust, psi, said.memory)
 
 
-def weighted_median_of_values(w: Array, f: Array) -> Array:
-    """The weighted median of values of any sign, (samples, outputs)."""
+def middle_mean_of_values(w: Array, f: Array) -> Array:
+    """`middle_mean` of values of any sign, (samples, outputs)."""
     least = f.min()
-    return np.asarray(weighted_median(w, f - least) + least)
+    return np.asarray(middle_mean(w, f - least) + least)
 
 
 def _capped_row(row: Array, own: int) -> Array:
