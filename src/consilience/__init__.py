@@ -46,7 +46,11 @@ if TYPE_CHECKING:
     from consilience.methods.trust.stratified import Stratified
     from consilience.methods.trust.uniform import Uniform
     from consilience.options import Options, option
+    from consilience.runtime.callbacks import Callback
     from consilience.runtime.exchange import InMemory
+    from consilience.runtime.loggers.mlflow import MLflow
+    from consilience.runtime.loggers.tensorboard import TensorBoard
+    from consilience.runtime.loggers.wandb import WandB
     from consilience.runtime.run import Run, load_run
     from consilience.tasks import TASKS
     from consilience.tasks.protocol import Score, Task
@@ -93,7 +97,11 @@ _HOMES = {
     "core.labels": ("majority_labels", "pseudo_labels"),
     "core.trust": ("cosine_trust", "entropy_trust", "gaussian_trust", "ideal_trust", "metropolis"),
     "errors": ("ConsilienceError",),
+    "runtime.callbacks": ("Callback",),
     "runtime.exchange": ("InMemory",),
+    "runtime.loggers.mlflow": ("MLflow",),
+    "runtime.loggers.tensorboard": ("TensorBoard",),
+    "runtime.loggers.wandb": ("WandB",),
     "runtime.run": ("Run", "load_run"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -107,6 +115,7 @@ __all__ = [
     "Agent",
     "Alone",
     "BaseAgent",
+    "Callback",
     "Consensus",
     "ConsilienceError",
     "Context",
@@ -120,6 +129,7 @@ __all__ = [
     "Gaussian",
     "InMemory",
     "Losses",
+    "MLflow",
     "Memory",
     "Method",
     "Opinion",
@@ -137,9 +147,11 @@ __all__ = [
     "Start",
     "Stratified",
     "Task",
+    "TensorBoard",
     "TorchAgent",
     "Trust",
     "Uniform",
+    "WandB",
     "Wire",
     "Wrapper",
     "check_agent",

@@ -9,11 +9,13 @@ from consilience.cli.screen import (
     RUNS,
     Changes,
     DataDir,
+    Log,
     Out,
     Overwrite,
     Resume,
     Source,
     Workers,
+    chosen_loggers,
     chosen_settings,
     console,
     end_stopped,
@@ -21,10 +23,10 @@ from consilience.cli.screen import (
     print_list,
     set_data_dir,
 )
+from consilience.errors import ConsilienceError
 
 if TYPE_CHECKING:
     from consilience.runtime.run import Run
-    from consilience.workers.job import Job
 
 
 def run(
@@ -35,6 +37,7 @@ def run(
     resume: Resume = False,
     overwrite: Overwrite = False,
     workers: Workers = 0,
+    log: Log = None,
     data_dir: DataDir = None,
 ) -> None:
     """Run one experiment: a method, and beside it the agents alone and with naive trust.
@@ -58,6 +61,7 @@ def run(
         from consilience.settings.settings import changed, load_plugins
 
     set_data_dir(data_dir)
+    loggers = chosen_loggers(log)
     name = Path(source or DEFAULT).stem
     folder = out or (last_folder(RUNS, name) if resume else next_folder(RUNS, name))
     if resume and source is None and folder.is_dir():
@@ -68,10 +72,8 @@ def run(
         settings = chosen_settings(source, changes, seed)
     claim_folder(folder, resume, overwrite)
     try:
-        with Progress(
-            console, settings.run.rounds, 1 + len(settings.run.references), lambda job: job.method
-        ) as progress:
-            finished = run_experiment(settings, folder, workers, progress.show)
+        with Progress(console, settings.run.rounds, 1 + len(settings.run.references)) as progress:
+            finished = run_experiment(settings, folder, workers, [progress, *loggers])
     except KeyboardInterrupt:
         end_stopped(f"consilience run --resume --out {folder}")
     from consilience.report.page import write_page
@@ -91,11 +93,22 @@ def compare(
         str,
         typer.Option(help="A column of metrics.parquet. Default: the task's first score, NAME_target."),
     ] = "",
+    grid: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE,...", help="Sweep over the values of a setting; given twice, over all pairs, and so on."
+        ),
+    ] = None,
+    trials: Annotated[
+        int,
+        typer.Option(min=0, help="With --grid: not the whole grid, but so many settings that Optuna proposes."),
+    ] = 0,
     changes: Changes = None,
     out: Out = None,
     resume: Resume = False,
     overwrite: Overwrite = False,
     workers: Workers = 0,
+    log: Log = None,
     data_dir: DataDir = None,
 ) -> None:
     """Compare methods over seeds, on identical splits and initial models.
@@ -107,6 +120,8 @@ def compare(
     Example:
 
       consilience compare digits --methods consensus,dynamic,naive,alone --seeds 0-4
+
+      consilience compare digits-mlp --methods consensus --grid lam=0.1,0.5,1 --grid alpha=0.1,1 --seeds 0-4
     """
     with console.status("Loading ..."):
         from consilience.cli.progress import Progress
@@ -118,24 +133,34 @@ def compare(
         from consilience.settings.presets import DEFAULT
 
     set_data_dir(data_dir)
-    settings = chosen_settings(source, changes, None)
+    settings, loggers = chosen_settings(source, changes, None), chosen_loggers(log)
     chosen, numbers = split_names(methods), parse_seeds(seeds)
     name = f"compare-{Path(source or DEFAULT).stem}"
     folder = out or (last_folder(RUNS, name) if resume else next_folder(RUNS, name))
     for method in chosen:
         method_named(method, settings.method)
+    if trials and not grid:
+        raise ConsilienceError("--trials needs at least one --grid, such as --grid lam=0.01,10.")
     claim_folder(folder, resume, overwrite)
+    if grid:
+        from consilience.cli.sweep import run_study, run_sweep
+
+        if trials:
+            run_study(settings.with_method(chosen[0]), grid, numbers, trials, folder, score, workers, loggers)
+        else:
+            stem = Path(source or DEFAULT).stem
+            run_sweep(settings, chosen, grid, numbers, folder, stem, score, workers, loggers)
+        return
     try:
-        runs, label = len(chosen) * len(numbers), lambda job: f"{job.method}, seed {job.settings.run.seed}"
-        with Progress(console, settings.run.rounds, runs, label) as progress:
-            compared = run_all(settings, chosen, numbers, folder, workers, progress.show)
+        with Progress(console, settings.run.rounds, len(chosen) * len(numbers)) as progress:
+            compared = run_all(settings, chosen, numbers, folder, workers, [progress, *loggers])
     except KeyboardInterrupt:
         end_stopped(f"the same command, with --resume --out {folder}")
-    grid = compare_grid(summarise(compared, score), score or compared.default_score, len(numbers))
-    (folder / "compare.md").write_text(f"{grid.title}\n\n{grid.markdown()}")
-    (folder / "compare.tex").write_text(grid.latex())
+    table = compare_grid(summarise(compared, score), score or compared.default_score, len(numbers))
+    (folder / "compare.md").write_text(f"{table.title}\n\n{table.markdown()}")
+    (folder / "compare.tex").write_text(table.latex())
     compared.table.to_csv(folder / "compare.csv", index=False)
-    console.print(grid.for_screen())
+    console.print(table.for_screen())
     console.print(f"Written: {folder}/compare.md, compare.tex, compare.csv", soft_wrap=True, highlight=False)
 
 
@@ -181,10 +206,6 @@ def _print_run(finished: "Run") -> None:
     console.print(run_grid(finished).for_screen())
     console.print(means_grid(finished).for_screen())
     console.print(weights_sentence(finished), highlight=False)
-
-
-def _method(job: "Job") -> str:
-    return job.method
 
 
 def split_names(text: str) -> list[str]:

@@ -303,10 +303,10 @@ def value_strata(r: Array, ranges: int) -> Indices:
 def value_weights(w0: Array, f: Array, r: Array, numbers: Indices, scale: float, p: float, k0: float) -> Array:
     """w_j[b] proportional to w0_j (s_j[b] / max_j s_j[b])^p for values, (strata, agents).
 
-    s_j[b] is the mean over the stratum of exp(-|f_j(x) - r(x)|^2 / (2 scale^2)) + 0.001, shrunk as for classes; `f` is
-    (agents, samples, outputs) and `r` the reference (samples, outputs).
+    s_j[b] is the mean over the stratum of exp(-|f_j(x) - r(x)|^2 / (2 m scale^2)) + 0.001 for m outputs, shrunk as for
+    classes; `f` is (agents, samples, outputs) and `r` the reference (samples, outputs).
     """
-    a = np.exp(-np.square(f - r).sum(axis=2, dtype=np.float64) / (2 * scale * scale)) + LEAST
+    a = np.exp(-np.square(f - r).mean(axis=2, dtype=np.float64) / (2 * scale * scale)) + LEAST
     s = shrunk(a, numbers, int(numbers.max()) + 1, k0)
     w = w0[:, None] * (s / s.max(axis=0)) ** p
     return np.asarray((w / w.sum(axis=0)).T)

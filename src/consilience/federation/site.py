@@ -2,10 +2,11 @@
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,12 @@ from consilience.federation.peers.federation import Federation, fingerprint, rea
 from consilience.federation.peers.inbox import Say
 from consilience.federation.peers.link import Tls
 from consilience.federation.peers.mesh import Mesh
-from consilience.options import Options, from_table, option
+from consilience.options import Options, flat, from_table, option, to_table
 from consilience.plugins import load_plugin
 from consilience.runtime import checkpoint
+from consilience.runtime.callbacks import About, Callback, Callbacks
 from consilience.runtime.checkpoint import write_atomically
-from consilience.runtime.driver import OnRound, run_rounds
+from consilience.runtime.driver import run_rounds
 from consilience.runtime.history import Evaluation
 from consilience.runtime.run import Run
 from consilience.runtime.summary import Summary, known_elsewhere, summarised
@@ -139,7 +141,7 @@ def read_site(path: Path) -> Site:
     return site
 
 
-def run_site(prepared: Prepared, say: Say, on_round: OnRound = lambda number, means: None) -> Run:
+def run_site(prepared: Prepared, say: Say, callbacks: Sequence[Callback] = ()) -> Run:
     """Takes part in the federation: waits for peers, runs the rounds, and writes the run folder."""
     out, federation = prepared.out, prepared.federation
     _claim(prepared)
@@ -149,6 +151,7 @@ def run_site(prepared: Prepared, say: Say, on_round: OnRound = lambda number, me
     audit = AuditLog(out / "audit.jsonl")
     audit.add("start", agent=agent.name, federation=federation.identity().hex(), shared=federation.shared)
     mesh = prepared.mesh(out, audit, say)
+    told, about = Callbacks(callbacks), About(agent.name, out, flat(to_table(settings)))
     try:
         if checkpoint.last_round(out / "checkpoint") < settings.run.rounds:
             mesh.meet()
@@ -161,7 +164,7 @@ def run_site(prepared: Prepared, say: Say, on_round: OnRound = lambda number, me
             evaluation,
             folder=out,
             threads=settings.run.threads,
-            on_round=on_round,
+            tell=partial(told.tell, about),
             baseline=prepared.site.baseline,
         )
         mesh.finish()
@@ -178,6 +181,7 @@ def run_site(prepared: Prepared, say: Say, on_round: OnRound = lambda number, me
     finally:
         mesh.close()
         audit.close()
+        told.close()
     return run
 
 

@@ -75,8 +75,11 @@ def network_in(module: str, costs: dict[str, Cost]) -> None:
         COSTS[name] = cost
 
 
-def estimator(name: str, cost: Cost = UNKNOWN_COST) -> Callable[[F], F]:
-    """Registers a function () -> scikit-learn style estimator; for names such as NAME-4 a function (number)."""
+def estimator(name: str, cost: Cost = UNKNOWN_COST, soft_labels: str = "auto") -> Callable[[F], F]:
+    """Registers a function () -> scikit-learn style estimator; for names such as NAME-4 a function (number).
+
+    `soft_labels` is how it learns from pseudo-labels; by default that is found out (`agents/soft_labels.py`).
+    """
 
     def register(make: F) -> F:
         def build(order: Order) -> Agent:
@@ -93,6 +96,7 @@ def estimator(name: str, cost: Cost = UNKNOWN_COST) -> Callable[[F], F]:
                 classes=order.outputs,
                 kind=order.model,
                 seed=order.seed,
+                soft_labels=soft_labels,
             )
 
         MODELS.add(name)(build)
