@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from consilience.methods.trust.cosine import Cosine
     from consilience.methods.trust.entropy import Entropy
     from consilience.methods.trust.gaussian import Gaussian
-    from consilience.methods.trust.protocol import Context, Opinion, Trust
     from consilience.methods.trust.paper import Paper
+    from consilience.methods.trust.protocol import Context, Opinion, Trust
     from consilience.methods.trust.stratified import Stratified
     from consilience.methods.trust.uniform import Uniform
     from consilience.options import Options, option

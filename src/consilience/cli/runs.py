@@ -86,7 +86,10 @@ def run(
 def compare(
     source: Source = None,
     methods: Annotated[
-        str, typer.Option(help="consensus, dynamic, static, every-K, naive, alone, fedavg, fedprox(mu=0.1), scaffold, feddyn, ...")
+        str,
+        typer.Option(
+            help="consensus, dynamic, static, every-K, naive, alone, fedavg, fedprox(mu=0.1), scaffold, feddyn, ..."
+        ),
     ] = "consensus,dynamic,static,naive,alone",
     seeds: Annotated[str, typer.Option(help="Numbers and ranges, such as 0-4 or 1,3,5.")] = "0-4",
     score: Annotated[

@@ -17,7 +17,7 @@ from consilience.core.trust import CHUNK_BYTES, chunks, flat
 Array = NDArray[np.floating]
 Indices = NDArray[np.integer]
 
-FEW_CLASSES = 16
+FEW_CLASSES = 4
 """Up to so many the middle means of all are computed at once."""
 LEAST = 1e-3
 """Added to every score: who knows nothing still counts a little."""

@@ -36,8 +36,8 @@ class Consensus(Options):
 
     Rounds include the warm-up, in which agents train alone (lambda 0). Everyone uses what was published, the agent
     itself included. `trust` is a rule, or any function (predictions) -> matrix; by default that of the task, which for
-    classes is `stratified`, or `paper` where trust is kept over rounds. `Consensus(trust=Paper())`, for short "dynamic",
-    is the method as the paper has it.
+    classes is `stratified`, or `paper` where trust is kept over rounds. `Consensus(trust=Paper())`, for short
+    "dynamic", is the method as the paper has it.
     """
 
     warmup: int = option(5, "rounds of training alone before the first exchange", at_least=0)

@@ -32,7 +32,6 @@ from consilience.methods.trust.protocol import ByClass, Context, Opinion, Trust,
 from consilience.options import Options, option
 from consilience.tasks.protocol import Array
 
-
 FEWEST = 4
 """Agents from which on strata count: among three, whoever is surer than one other would be the reference."""
 
@@ -51,8 +50,12 @@ class Stratified(Options):
     base: Trust | Callable[..., Any] = option(
         Centred(), "the rule that strata refine: centred | entropy | cosine | uniform | gaussian", named=trust_named
     )
-    p: float = option(3.0, "how sharply informativeness counts where reference and mean agree; 0 not at all", at_least=0)
-    k0: float = option(0.0, "samples' worth of shrinking to what a peer is worth everywhere; 0 from the data", at_least=0)
+    p: float = option(
+        3.0, "how sharply informativeness counts where reference and mean agree; 0 not at all", at_least=0
+    )
+    k0: float = option(
+        0.0, "samples' worth of shrinking to what a peer is worth everywhere; 0 from the data", at_least=0
+    )
     cap: bool = option(True, "hold every peer at most at the median of its row before strata refine it")
     unison: float = option(30.0, "how alike agents are that share one voice: a power; 0 counts every agent", at_least=0)
     ranges: int = option(4, "strata for values: ranges of the reference with equally many samples", at_least=1)
