@@ -41,7 +41,7 @@ def correlations(f: Array) -> Array:
         products += u @ u.T
     size = np.sqrt(np.diagonal(products))
     scale = np.outer(size, size)
-    return np.divide(products, scale, out=np.zeros_like(products), where=scale > 0)
+    return np.asarray(np.divide(products, scale, out=np.zeros_like(products), where=scale > 0))
 
 
 def centred_trust(f: Array) -> Array:
@@ -208,7 +208,7 @@ def shrunk(a: Array, numbers: Indices, count: int, k0: float = 0.0) -> Array:
     mean comes from the data: `samples_worth`.
     """
     sizes = np.bincount(numbers, minlength=count)
-    sums = np.stack([np.bincount(numbers, row, minlength=count) for row in a])
+    sums: Array = np.stack([np.bincount(numbers, weights=row, minlength=count) for row in a]).astype(np.float64)
     k0 = k0 or samples_worth(a, sizes, sums)
     return np.asarray((sums + k0 * a.mean(axis=1, keepdims=True)) / (sizes + k0))
 
