@@ -34,8 +34,7 @@ def test_the_python_of_the_readme_runs_and_is_short(tmp_path, monkeypatch, capsy
 def test_examples_run(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = runpy.run_path(str(path))
-    scores = names["scores"]
-    assert (scores.loc[20] > scores.loc[5]).all(), "every agent ends better than it was alone"
+    assert (names["gains"]["gain"] > 0).all(), "every agent ends better than after equal training alone"
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
