@@ -314,8 +314,8 @@ def _own_agent(prepared: Prepared) -> Agent:
         )
     if agent.task.name != prepared.federation.task or agent.outputs != len(classes):
         raise ConsilienceError(
-            f"the agent of {path} does {agent.task.name}; for {prepared.federation.task} it must predict the {len(classes)} "
-            f"{agent.task.outputs_are} {', '.join(classes)}."
+            f"the agent of {path} does {agent.task.name}; for {prepared.federation.task} it must predict the "
+            f"{len(classes)} {agent.task.outputs_are} {', '.join(classes)}."
         )
     return agent
 
