@@ -32,3 +32,8 @@ def on_post_page(output: str, **_: Any) -> str:
     Searching works where the site is served, such as by `python -m http.server -d site`.
     """
     return re.sub(r'<script src="https?://[^"]+"></script>', "", output)
+
+
+def on_post_template(output_content: str, **_: Any) -> str:
+    """The same for pages that are made from templates alone."""
+    return on_post_page(output_content)

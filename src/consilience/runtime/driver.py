@@ -66,6 +66,7 @@ def run_rounds(
         if folder is not None:
             start, before = _resumed(folder, method, start, team, shared, history, group, exchange, beside)
         if folder is not None and group.first:
+            folder.mkdir(parents=True, exist_ok=True)
             checkpoint.write_atomically(folder / STARTED, summary.to_json().encode())
         tell(Started(summary, group.agents_by_worker or (team.names,), start.done))
         for done in method.rounds(team, shared, exchange, start):
