@@ -191,8 +191,8 @@ def test_a_member_that_is_there_but_silent_costs_three_deadlines_and_not_every_o
         closed = trial.events(name, "round")
         times = {one["round"]: datetime.fromisoformat(one["time"]).timestamp() for one in closed}
         took = [times[number] - times[number - 1] for number in range(3, 11)]
-        assert took[0] > 3.5, took
-        assert sorted(took)[4] < 3.5, took
+        assert took[0] > 3.5 * trial.slow, took
+        assert sorted(took)[4] < 3.5 * trial.slow, took
         assert rogue in closed[-2]["heard"] and rogue in closed[-1]["heard"], "it spoke again, and was not heard"
         assert f"{rogue} is there but silent" in trial.output(name)
 
@@ -207,7 +207,7 @@ def test_a_straggler_finds_what_it_needs_at_sites_that_serve(federate):
     trial.kill(straggler)
     for name in others:
         trial.until_event(name, "finished")
-    time.sleep(4)  # twice the deadline for which a finished site answers
+    trial.sleep(4)  # twice the deadline for which a finished site answers
     trial.release(straggler, "train-3")
     trial.start(straggler)
     trial.finish(straggler, *others)
@@ -273,10 +273,9 @@ def test_the_doctor_builds_the_agent_and_lets_it_predict(federate, model, said):
     trial = federate(2)
     first = trial.names[0]
     text = trial.sites[first].read_text().replace('python = "agent.py"', 'python = ""')
-    text = text.replace('model = ""', f'model = "{model}"').replace('data = ""', 'data = "patients.csv"')
+    data = "train.npz" if model == "nonsense" else "patients.csv"
+    text = text.replace('model = ""', f'model = "{model}"').replace('data = ""', f'data = "{data}"')
     trial.sites[first].write_text(text)
-    if model == "nonsense":
-        (trial.sites[first].parent / "patients.csv").write_text("label\n0\n")
     doctor = trial.start_beside(first, "doctor")
     assert trial.code(doctor) == 2
     assert said in trial.output(doctor) and "in order" not in trial.output(doctor)
