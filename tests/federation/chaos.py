@@ -25,7 +25,7 @@ from tests.federation.conftest import Launcher, Trial, lay_out, slowness
 from tests.federation.history import problems
 
 HERE = Path(__file__).parent
-SITES, ROUNDS, DEADLINE, LONGEST = 7, 12, 4.0, 120.0
+SITES, ROUNDS, DEADLINE, LONGEST, STORM = 7, 12, 4.0, 150.0, 20.0
 PAUSE = "0.3"
 """Seconds that a site trains longer than its small model needs, so that faults hit every phase."""
 HOSTILE = ["good", "equivocation", "silent", "random", "stale", "fuzz", "ahead", "garbled", "nan", "huge", "replayed"]
@@ -109,7 +109,7 @@ def run(launcher: Launcher, folder: Path, seed: int, clocks: bool) -> str:
 
 
 def _storm(chaos: Chaos, slow: float) -> None:
-    """Faults, until the honest sites have ended; in the last third of the time there are none."""
+    """Faults, until the honest sites have ended; after the storm there are none."""
     trial, began = chaos.trial, time.monotonic()
     following = began + 3
     while chaos.running():
@@ -120,11 +120,11 @@ def _storm(chaos: Chaos, slow: float) -> None:
         if failed or late:
             words = "\n".join(f"--- {name}\n{trial.output(name)[-1200:]}" for name in (failed or chaos.running()))
             raise AssertionError(f"{'failed: ' + ', '.join(failed) if failed else 'not finished'}\n{words}")
-        calm = now > began + LONGEST * slow / 2
+        calm = now > began + STORM * slow
         chaos.mend(all_of_it=calm)
         if now > following and not calm:
             chaos.strike()
-            following = now + chaos.draw.uniform(1, 3)
+            following = now + chaos.draw.uniform(1, 3) * slow
         time.sleep(0.05)
     chaos.mend(all_of_it=True)
 

@@ -41,7 +41,7 @@ class Launcher:
         self._started: SimpleQueue[int] = SimpleQueue()
         self.codes: dict[int, int] = {}
         Thread(target=self._read, daemon=True).start()
-        self._started.get(timeout=PATIENCE)
+        self._started.get(timeout=PATIENCE * slowness())
 
     def start(
         self,
@@ -59,7 +59,7 @@ class Launcher:
         order["folder"] = str(folder) if folder else ""
         self._process.stdin.write(json.dumps(order) + "\n")
         self._process.stdin.flush()
-        return self._started.get(timeout=PATIENCE)
+        return self._started.get(timeout=PATIENCE * slowness())
 
     def close(self) -> None:
         assert self._process.stdin
