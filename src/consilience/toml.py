@@ -8,7 +8,6 @@ import tomli_w
 
 from consilience.errors import ConsilienceError
 
-
 MOST_DOTS = 500
 """In a line. The time to read a dotted key grows with the square of its parts, and more: 20,000 take a minute."""
 
