@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 PIP := $(VENV)/bin/pip --disable-pip-version-check install -q -c constraints.txt
 
-.PHONY: run federation test slow dist coverage mutants faults chaos fuzz lock sbom audit bench lint format clean
+.PHONY: run federation test slow docs dist coverage mutants faults chaos fuzz lock sbom audit bench lint format clean
 
 run: $(VENV)/run.stamp  ## install the package and run the default experiment
 	$(VENV)/bin/consilience run
@@ -16,6 +16,9 @@ test: $(VENV)/dev.stamp lint  ## install the development tools and pass the test
 
 slow: $(VENV)/all.stamp  ## what takes long or needs every extra: loggers, notebooks, the package in an empty environment (about ten minutes)
 	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest tests -m slow
+
+docs: $(VENV)/all.stamp  ## build the documentation site into site/, offline
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --strict
 
 dist: $(VENV)/dev.stamp  ## build the sdist and the wheel into dist/
 	rm -rf dist
