@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from torch import nn
 
-from consilience import Consensus, FedAvg, Losses, SklearnAgent, TorchAgent, Wrapper, collaborate
+from consilience import Consensus, FedAvg, Losses, Paper, SklearnAgent, TorchAgent, Wrapper, collaborate
 from consilience.agents import batched
 from consilience.agents.batched import train_all, units
 from tests.conftest import CLASSES, FEATURES, blobs
@@ -134,7 +134,7 @@ def test_wrapped_agents_collaborate_to_the_same_numbers(shared, make):
 def test_peers_hear_what_a_wrapper_publishes(shared):
     """Two that publish their choices agree fully where the choices do."""
     agents = [Sure(SklearnAgent(GaussianNB(), *blobs(30, seed), str(seed))) for seed in range(2)]
-    result = collaborate(agents, shared, method=Consensus(warmup=1), rounds=1 + 1)
+    result = collaborate(agents, shared, method=Consensus(warmup=1, trust=Paper()), rounds=1 + 1)
     choices = [agent.predict(shared) for agent in (SklearnAgent(GaussianNB(), *blobs(30, seed)) for seed in range(2))]
     agree = (choices[0].argmax(axis=1) == choices[1].argmax(axis=1)).mean()
     np.testing.assert_allclose(result.trust[0, 0], [1 / (1 + agree), agree / (1 + agree)])

@@ -17,7 +17,7 @@ SMALL = read_settings(
 
 
 def test_a_job_is_called_as_its_method_was():
-    assert Job(Settings(), Path("run")).method == "dynamic"
+    assert Job(Settings(), Path("run")).method == "consensus"
     named = Job(Settings().with_method("fedprox(mu=0.1)"), Path("run"), "fedprox(mu=0.1)")
     assert named.method == "fedprox(mu=0.1)"
     assert Job(Settings().with_method("fedprox(mu=0.1)"), Path("run")).method == "fedprox"

@@ -28,6 +28,9 @@ from consilience.runtime.summary import AgentSummary, Summary, versions
 from consilience.runtime.witness import witness
 from consilience.tasks.protocol import Array
 
+STARTED = "started.json"
+"""The summary of a run that is under way, for those who watch it."""
+
 
 def run_rounds(
     agents: Sequence[Agent],
@@ -66,6 +69,9 @@ def run_rounds(
         if folder is not None:
             facts = identity(summary, method, team, options or {}, group)
             start, before = _resumed(folder, method, start, team, shared, history, group, exchange, beside, facts)
+        if folder is not None and group.first:
+            folder.mkdir(parents=True, exist_ok=True)
+            checkpoint.write_atomically(folder / STARTED, summary.to_json().encode())
         tell(Started(summary, group.agents_by_worker or (team.names,), start.done))
         for done in method.rounds(team, shared, exchange, start):
             spoken = done.record.predictions
