@@ -15,6 +15,9 @@ from consilience.agents.protocol import Correction, Losses, Weights
 from consilience.agents.training import DEFAULT
 from consilience.core.streams import stream
 from consilience.errors import ConsilienceError
+from consilience.privacy.draws import Draws
+from consilience.privacy.mechanism import Mechanism
+from consilience.privacy.options import Privacy
 from consilience.tasks import task_named
 from consilience.tasks.protocol import Array, Task, labelled
 
@@ -46,7 +49,8 @@ class TorchAgent:
 
     The model returns logits (samples, classes), or values (samples, outputs) for `task="regression"`. `optimizer`
     makes one from the parameters (default: Adam with rate `lr`); its state lives on across rounds. Small plain networks
-    of one architecture train as one computation, unless `batched` is False.
+    of one architecture train as one computation, unless `batched` is False. With `privacy` everything that leaves it is
+    differentially private for each of its private rows (docs/privacy.md).
 
     >>> x, y = np.eye(4, dtype=np.float32), np.array([0, 1, 0, 1])
     >>> agent = TorchAgent(nn.Linear(4, 2), x, y, name="a")
@@ -72,6 +76,7 @@ class TorchAgent:
         seed: int = 0,
         device: str = "cpu",
         batched: bool = DEFAULT.batched,
+        privacy: Privacy | None = None,
     ) -> None:
         self.name, self.seed, self.batched = name, seed, batched
         self.task = task if not isinstance(task, str) else task_named(task)
@@ -94,6 +99,8 @@ class TorchAgent:
             )
         self._make_optimizer = optimizer or (lambda parameters: Adam(parameters, lr))
         self.reset_optimizer()
+        self.mechanism = self._private(privacy) if privacy is not None and privacy.on else None
+        """How private rows are protected, and what it has cost; None for an agent that promises nothing."""
         tensors = [*self.model.parameters(), *self.model.buffers()]
         self.parameters: int | None = sum(t.numel() for t in tensors)
 
@@ -122,18 +129,18 @@ class TorchAgent:
         return self._train(self.x.cpu().numpy()[:0], None, 0.0, correct)
 
     def _train(self, shared: Array, labels: Array | None, lam: float, correct: Correction | None) -> Losses:
-        schedule = self.next_round(len(shared) if labels is not None else 0)
+        draws = self._draws()
+        if self.mechanism is not None and draws is None:
+            return Losses(float("nan"))  # another round would exceed the budget: the model stays as it is
+        schedule = self.next_round(len(shared) if labels is not None else 0, draws)
         shared_x = self._shared_tensor(shared) if labels is not None else self.x
         target = self._tensor(labels) if labels is not None else self.y
         local_sum, shared_sum = torch.zeros(()), torch.zeros(())
         self.model.train()
-        with self._torch_stream():
+        with self._torch_stream(), self._hooks():
             for own, pick in schedule:
                 self.optimizer.zero_grad(set_to_none=True)
-                mine = torch.from_numpy(own)
-                local = self.task.loss(self.model(self.x[mine]), self.y[mine])
-                local.backward()  # type: ignore[no-untyped-call]
-                local_sum += local.detach().cpu()
+                local_sum += self._own_pass(torch.from_numpy(own), draws).cpu()
                 if pick is not None:
                     seen = torch.from_numpy(pick)
                     with torch.set_grad_enabled(lam > 0):
@@ -148,20 +155,69 @@ class TorchAgent:
                 self.optimizer.step()
         return self.end_round(local_sum.item(), shared_sum.item() if lam > 0 and labels is not None else float("nan"))
 
-    def next_round(self, shared: int) -> Iterator[tuple[Array, Array | None]]:
-        """Begins a round. The samples of each step: of the private and, if any are used, of the `shared` many."""
+    def _own_pass(self, mine: Tensor, draws: Draws | None) -> Tensor:
+        """Puts the gradient of the loss on these private rows into the parameters; returns the loss."""
+
+        def loss() -> Tensor:
+            return self.task.loss(self.model(self.x[mine]), self.y[mine])
+
+        if self.mechanism is None or draws is None:
+            local = loss()
+            local.backward()  # type: ignore[no-untyped-call]
+            return local.detach()
+        privacy, expected = self.mechanism.privacy, self.mechanism.rate * self.samples
+        return self._per_sample.gradient(
+            loss if len(mine) else None, privacy.clip, self.mechanism.noise, expected, draws
+        )
+
+    def next_round(self, shared: int, draws: Draws | None = None) -> Iterator[tuple[Array, Array | None]]:
+        """Begins a round. The samples of each step: of the private and, if any are used, of the `shared` many.
+
+        A private agent's steps take Poisson samples, from `draws`, of the same expected size.
+        """
         self._round += 1
         draw = stream(self.seed, "batches", self.name, self._round)
         picks = _endless_batches(draw, shared, self.shared_batch) if shared else None
+        if draws is not None and self.mechanism is not None:
+            rate = self.mechanism.rate
+            return (
+                (draws.chosen(self.samples, rate), next(picks) if picks is not None else None)
+                for _ in range(self.steps)
+            )
         return (
             (own, next(picks) if picks is not None else None)
             for _ in range(self.epochs)
             for own in _batches(draw, self.samples, self.batch)
         )
 
+    def _private(self, privacy: Privacy) -> Mechanism:
+        from consilience.privacy.gradients import PerSample
+
+        self._per_sample = PerSample(self.name, self.model)
+        rate = 1 / _number_of_batches(self.samples, self.batch)
+        return Mechanism(privacy, self.name, self.seed, self.samples, rate, self.steps)
+
+    @contextmanager
+    def _hooks(self) -> Iterator[None]:
+        """What sees the gradients of single rows, in a round of private training."""
+        if self.mechanism is None:
+            yield
+        else:
+            with self._per_sample.on():
+                yield
+
+    def _draws(self) -> Draws | None:
+        """Begins a private round: what it draws from; None where nothing is private, or nothing may be spent."""
+        if self.mechanism is None:
+            return None
+        self.mechanism.agent = self.name
+        return self.mechanism.begin(self._round + 1)
+
     def end_round(self, local: float, disagreement: float) -> Losses:
         """Ends a round whose losses had these sums over its steps; returns their means."""
-        if self.task.noisy:
+        if self.mechanism is not None:
+            self.mechanism.end(self._round)
+        elif self.task.noisy:  # what private rows say of their noise would leak through trust
             residual = self.predict(self.x.cpu().numpy()) - self.y.cpu().numpy()
             self.noise = max(float(np.sqrt(np.square(residual).mean())), 1e-6)
         if not isfinite(local):
@@ -220,11 +276,21 @@ class TorchAgent:
             for slot, value in slots.items():
                 if value is not None:
                     saved[f"optimizer.{index}.{slot}"] = _numpy(torch.as_tensor(value))
+        if self.mechanism is not None:
+            saved |= {f"privacy.{key}": value for key, value in self.mechanism.state().items()}
         return saved | {"round": np.array(self._round), "noise": np.array(self.noise)}
 
     def restore(self, state: dict[str, Array], shared: Array) -> None:
         """Takes up weights, buffers, optimizer state and the number of rounds trained."""
         self._round, self.noise = int(state["round"]), float(state["noise"])
+        if self.mechanism is not None:
+            found = {k.removeprefix("privacy."): v for k, v in state.items() if k.startswith("privacy.")}
+            if not found:
+                raise ConsilienceError(
+                    f"agent {self.name!r} is private, but the checkpoint is of an agent that was not: it is not known "
+                    "what its predictions have given away. Start again in another folder."
+                )
+            self.mechanism.restore(found)
         own = {k.removeprefix("model."): torch.from_numpy(v) for k, v in state.items() if k.startswith("model.")}
         self.model.load_state_dict(own)
         slots: dict[int, dict[str, Tensor]] = {}

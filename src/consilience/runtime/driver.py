@@ -15,7 +15,7 @@ from consilience.agents.protocol import Agent, can
 from consilience.agents.team import Team
 from consilience.errors import ConsilienceError
 from consilience.methods.protocol import Exchange, Memory, Method, Remembers, Round, Start
-from consilience.runtime import checkpoint
+from consilience.runtime import checkpoint, private
 from consilience.runtime.group import Group, OneProcess
 from consilience.runtime.history import Evaluation, History
 from consilience.runtime.run import Run
@@ -55,17 +55,21 @@ def run_rounds(
         start, before = Start(summary.rounds), 0.0
         if folder is not None:
             start, before = _resumed(folder, method, start, team, shared, history, group, exchange)
+        private.plan(team, summary.rounds)
         for done in method.rounds(team, shared, exchange, start):
             scores = {a.name: evaluation.scores(a, done.record.predictions[a.name]) for a in team}
+            private.measure(team, scores)
             done, scores = group.whole(done, scores)
             means = history.add(done, scores)
             if folder is not None:
                 _save(folder, method, done, team, history, group, exchange, before + time.perf_counter() - began)
             if group.first:
                 on_round(done.number, means)
+            if private.all_stopped(scores, exchange.roster):
+                break
     trust, rounds = history.trust()
     seconds = round(before + time.perf_counter() - began, 3)
-    summary = _with_all_agents(summary, exchange.roster, group)
+    summary = _with_all_agents(private.with_costs(summary, team), exchange.roster, group)
     summary = replace(summary, seconds=seconds, versions=versions())
     run = Run(history.frame(), trust, rounds, summary, by_class=history.by_class)
     if folder is not None and group.first:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Collection
+from dataclasses import replace
 from functools import partial
 from itertools import cycle
 
@@ -45,7 +46,18 @@ def build_agents(settings: Settings, scenario: Scenario, names: Collection[str] 
     task, device = task_named(scenario.task), _device(settings)
     return [
         builders[model](
-            Order(name, model, share.x, share.y, outputs, task, settings.training, settings.run.seed, device)
+            Order(
+                name,
+                model,
+                share.x,
+                share.y,
+                outputs,
+                task,
+                settings.training,
+                settings.run.seed,
+                device,
+                settings.agents.privacy,
+            )
         )
         for (name, share), model in dealt
         if names is None or name in names
@@ -55,7 +67,7 @@ def build_agents(settings: Settings, scenario: Scenario, names: Collection[str] 
 def agent_for(settings: Settings, name: str, model: str, x: Array, y: Array, outputs: int, task: str) -> Agent:
     """One agent with a built-in model and private data (x, y)."""
     order = Order(name, model, x, y, outputs, task_named(task), settings.training, settings.run.seed, _device(settings))
-    return build_agent(order)
+    return build_agent(replace(order, privacy=settings.agents.privacy))
 
 
 def summarise(settings: Settings, scenario: Scenario, agents: list[Agent]) -> Summary:

@@ -33,7 +33,9 @@ def test_the_names_are_those_of_the_documentation():
         "boosting",
         "cnn",
         "convnet",
+        "convnet-gn",
         "efficientnet",
+        "efficientnet-gn",
         "efficientnet-pretrained",
         "forest",
         "linear",
@@ -42,6 +44,7 @@ def test_the_names_are_those_of_the_documentation():
         "neighbours",
         "polynomial",
         "resnet20",
+        "resnet20-gn",
     ]
 
 

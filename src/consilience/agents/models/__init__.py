@@ -6,7 +6,7 @@ from an `Order`, for agents of another kind.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from inspect import signature
@@ -16,6 +16,7 @@ from consilience.agents.protocol import Agent
 from consilience.agents.training import Training
 from consilience.core.streams import stream
 from consilience.errors import ConsilienceError
+from consilience.privacy.options import Privacy
 from consilience.registry import Registry
 from consilience.tasks.protocol import Array, Task
 
@@ -39,6 +40,9 @@ class Order:
     training: Training = field(default_factory=Training)
     seed: int = 0
     device: str = "cpu"
+    privacy: Privacy = field(default_factory=Privacy)
+    title: str = ""
+    """How tables call the model, if not by its name."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +79,22 @@ def network_in(module: str, costs: dict[str, Cost]) -> None:
         COSTS[name] = cost
 
 
-def estimator(name: str, cost: Cost = UNKNOWN_COST) -> Callable[[F], F]:
-    """Registers a function () -> scikit-learn style estimator; for names such as NAME-4 a function (number)."""
+def estimator(name: str, cost: Cost = UNKNOWN_COST, private: str = "") -> Callable[[F], F]:
+    """Registers a function () -> scikit-learn style estimator; for names such as NAME-4 a function (number).
+
+    `private` is a network that stands for it where agents are private.
+    """
 
     def register(make: F) -> F:
         def build(order: Order) -> Agent:
+            if order.privacy.on:
+                if not private:
+                    raise ConsilienceError(
+                        f"agent {order.name!r}: {order.model} cannot be trained privately; only torch models can, and "
+                        "noise on what other models predict would have to drown it. Use logistic, linear, mlp, cnn or "
+                        "convnet-gn."
+                    )
+                return model_named(private)(replace(order, model=private, title=order.title or order.model))
             from consilience.agents.sklearn_agent import SklearnAgent
 
             wanted = signature(make).parameters.values()
@@ -120,7 +135,7 @@ def _network_agent(name: str, make: "Callable[..., nn.Module] | tuple[str, str]"
         order.y,
         order.name,
         task=order.task,
-        kind=order.model,
+        kind=order.title or order.model,
         epochs=training.epochs,
         batch=training.batch,
         shared_batch=training.shared_batch,
@@ -128,6 +143,7 @@ def _network_agent(name: str, make: "Callable[..., nn.Module] | tuple[str, str]"
         batched=training.batched,
         seed=order.seed,
         device=order.device,
+        privacy=order.privacy,
     )
 
 

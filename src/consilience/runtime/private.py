@@ -1,0 +1,51 @@
+"""Private agents in a run: their plan before it, what they have spent after every round, and when nobody may go on."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import cast
+
+from consilience.agents.protocol import Agent
+from consilience.agents.team import Team
+from consilience.privacy.mechanism import Mechanism
+from consilience.runtime.group import Scores
+from consilience.runtime.summary import Summary
+
+EPSILON, STOPPED = "epsilon", "budget_spent"
+"""Columns of the metrics of a run with private agents."""
+
+
+def mechanism_of(agent: Agent) -> Mechanism | None:
+    """What protects an agent's private rows, if anything does."""
+    return cast(Mechanism | None, getattr(agent, "mechanism", None))
+
+
+def plan(team: Team, rounds: int) -> None:
+    """Every private agent chooses its noise for so many rounds."""
+    for agent in team:
+        if mechanism := mechanism_of(agent):
+            mechanism.plan(rounds)
+
+
+def measure(team: Team, scores: Scores) -> None:
+    """Adds epsilon so far, and whether the budget is spent, to the scores of this process's agents, if any is private.
+
+    Both are NaN for an agent that promises nothing.
+    """
+    found = {agent.name: mechanism_of(agent) for agent in team}
+    if not any(found.values()):
+        return
+    for name, mechanism in found.items():
+        scores[name][EPSILON] = mechanism.live() if mechanism else float("nan")
+        scores[name][STOPPED] = float(mechanism.stopped > 0) if mechanism else float("nan")
+
+
+def all_stopped(scores: Scores, roster: Sequence[str]) -> bool:
+    """Whether the whole roster is here and nobody trains any more. A site goes on and answers with what it said last."""
+    return len(scores) == len(roster) and all(one.get(STOPPED) == 1 for one in scores.values())
+
+
+def with_costs(summary: Summary, team: Team) -> Summary:
+    """The summary with what this process's private agents have spent."""
+    spent = {agent.name: mechanism.spent().table() for agent in team if (mechanism := mechanism_of(agent))}
+    agents = [replace(one, privacy=spent.get(one.name, one.privacy)) for one in summary.agents]
+    return replace(summary, agents=agents)
