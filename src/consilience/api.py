@@ -74,6 +74,7 @@ def collaborate(
     class_names: Sequence[str] = (),
     out: str | Path | None = None,
     resume: bool = False,
+    baseline: bool = True,
     threads: int = 1,
     on_round: OnRound = lambda number, means: None,
 ) -> Result:
@@ -82,8 +83,10 @@ def collaborate(
     `method` is an object such as `cs.Consensus(lam=0.5, trust=cs.Entropy())`, whose fields are its options, or the
     name of one: dynamic, static, every-K, naive, alone, fedavg, fedprox(mu=0.1), ... `rounds` include the warm-up.
     Labels of the shared data, a sample (x, y) of the `target` domain and each agent's `own` test data are used for
-    measuring only. With `out` every round is saved there, and `resume` goes on from the last one. Raise `threads` for
-    large torch models on the CPU; small ones are fastest with one.
+    measuring only. Where there are such labels, a copy of every agent trains alone beside it for as many rounds: gains
+    are against that copy. `baseline=False` saves that time, and then no gain is known. With `out` every round is saved
+    there, and `resume` goes on from the last one. Raise `threads` for large torch models on the CPU; small ones are
+    fastest with one.
     """
     method = method_named(method) if isinstance(method, str) else method
     agents, shared = list(agents), np.asarray(shared)
@@ -113,6 +116,7 @@ def collaborate(
         folder=claim_folder(Path(out), resume) if out is not None else None,
         threads=threads,
         on_round=on_round,
+        baseline=baseline,
     )
     return Result(agents, run)
 

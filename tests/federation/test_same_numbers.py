@@ -17,7 +17,7 @@ SMALL = {
     "warmup": 1,
     "limit": 30,
     "shared_per_agent": 15,
-    "references": [],
+    "references": ["alone"],
 }
 SCORES = ("accuracy", "balanced_accuracy", "auc", "log_loss", "calibration_error")
 COLUMNS = ["round", "loss_local", "loss_disagreement", "bytes_sent"]
@@ -35,6 +35,10 @@ def test_sites_of_a_federation_get_the_numbers_of_the_simulation(launcher, tmp_p
         own = simulated.metrics[simulated.metrics["agent"] == name]
         for column in COLUMNS:
             np.testing.assert_array_equal(site.metrics[column].to_numpy(), own[column].to_numpy(), err_msg=column)
+        alone, simulated_alone = site.references["alone"].metrics, simulated.references["alone"].metrics
+        for column in COLUMNS:
+            expected = simulated_alone[simulated_alone["agent"] == name][column]
+            np.testing.assert_array_equal(alone[column].to_numpy(), expected.to_numpy(), err_msg=f"alone: {column}")
         assert site.metrics[COLUMNS].notna().to_numpy()[1:].all()
         known = site.metrics["disagreement"].notna().to_numpy()
         assert known.tolist() == [True, True, True, False]

@@ -85,19 +85,15 @@ def test_scores_alone_come_from_the_reference() -> None:
     assert data["gain"] == [0.15, 0.15, 0.15, 0.15]
 
 
-def test_without_a_reference_alone_is_the_end_of_the_warm_up_and_the_page_says_so() -> None:
+def test_without_agents_that_trained_alone_no_gain_is_shown() -> None:
     run = make_run()
-    assert measure(run, "accuracy_own")["alone"] == [0.1, 0.15, 0.2, 0.25]
-    assert "end of the warm-up (round 2)" in page_data(run)["alone_note"]
-    titles = [entry["method"] for entry in page_data(run)["headline"]["entries"]]
-    assert titles == ["after the warm-up", "consensus (dynamic)"]
-
-
-def test_without_reference_and_warm_up_alone_is_unknown() -> None:
-    run = make_run(warmup=0)
-    assert measure(run, "accuracy_target")["alone"] == [None] * 4
-    assert "unknown" in page_data(run)["alone_note"]
-    assert page_data(run)["headline"]["gain"] is None
+    data = page_data(run)
+    found = measure(run, "accuracy_own")
+    assert found["alone"] == found["gain"] == [None] * 4
+    assert found["together"] == [0.35, 0.4, 0.45, 0.5]
+    assert "No gain is shown" in data["alone_note"]
+    assert [entry["method"] for entry in data["headline"]["entries"]] == ["consensus (dynamic)"]
+    assert data["headline"]["gain"] is None
 
 
 def test_headline_is_the_mean_over_agents_with_good_labels() -> None:
@@ -111,7 +107,9 @@ def test_headline_is_the_mean_over_agents_with_good_labels() -> None:
 
 
 def test_regression_gains_by_a_lower_error() -> None:
-    data = measure(make_run(columns=["rmse_target"], task="regression"), "rmse_target")
+    alone = make_run(columns=["rmse_target"], task="regression", rounds=2)
+    run = replace(make_run(columns=["rmse_target"], task="regression"), references={"alone": alone})
+    data = measure(run, "rmse_target")
     assert data["lower_is_better"]
     assert data["gain"] == [-0.25] * 4
 
@@ -261,7 +259,7 @@ def test_slider_diagonal_and_selector_change_what_is_shown(tmp_path: Path) -> No
     np.testing.assert_allclose(cell_values(dom), run.trust[2].ravel(), rtol=1e-3)
     assert dom.count('class="cell masked"') == 0
     assert f"agent a trusts itself: {run.trust[2, 0, 0]:.3f}" in dom
-    assert dom.split('id="agents"')[1].split("</section>")[0].count("0.988") == 8
+    assert dom.split('id="agents"')[1].split("</section>")[0].count("0.988") == 4
 
 
 @needs_chromium

@@ -48,6 +48,9 @@ class SklearnAgent:
     np.int64(1)
     """
 
+    untouched = ("_x", "_y", "_last")
+    """Data, which copies of the agent share."""
+
     def __init__(
         self,
         estimator: Any,

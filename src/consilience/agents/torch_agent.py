@@ -59,6 +59,9 @@ class TorchAgent:
     (4, 2)
     """
 
+    untouched = ("x", "y", "_shared")
+    """Data, which copies of the agent share."""
+
     def __init__(
         self,
         model: nn.Module,

@@ -56,6 +56,7 @@ class Site(Options):
     test: str = option("", "private test data in the same form; without it a fifth of `data`")
     target: str = option("", "labelled data of the target domain, if the site has some, to measure on")
     standardise: bool = option(False, "scale features by mean and deviation of the shared data")
+    baseline: bool = option(True, "train a copy alone beside the agent, so that the gain is known; it stays here")
     device: str = option("cpu", "where a built-in torch model trains: cpu | cuda", one_of=("cpu", "cuda"))
 
 
@@ -161,6 +162,7 @@ def run_site(prepared: Prepared, say: Say, on_round: OnRound = lambda number, me
             folder=out,
             threads=settings.run.threads,
             on_round=on_round,
+            baseline=prepared.site.baseline,
         )
         mesh.finish()
         run = _with_suspicions(run, out)

@@ -65,8 +65,21 @@ class Mechanism:
         self._file: LedgerFile | None = None
         self._planned: Used = ()
         self._live: Live | None = None
+        self._original: Mechanism | None = None
         self.stopped = 0
         """The first round that had to be left out because it would have exceeded the budget; 0 if there was none."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Mechanism":
+        """For a copy of the agent that trains beside it and stays where it is: nothing of it is published.
+
+        It has as much noise as the original and stops when that does, and enters nothing into the ledger. Where the
+        noise is secret it draws other noise.
+        """
+        copy = Mechanism(self.privacy, self.agent, self._secret, self.rows, self.rate, self.steps)
+        copy.entries, copy.stopped, copy._original = list(self.entries), self.stopped, self
+        if self._file is not None:
+            copy._secret = secrets.randbits(256)
+        return copy
 
     def plan(self, rounds: int) -> None:
         """Chooses the noise so that so many rounds in all fit the budget, unless it is given or chosen already."""
@@ -86,6 +99,9 @@ class Mechanism:
 
     def begin(self, number: int) -> Draws | None:
         """The draws of round `number`; None if the round would exceed the budget: then it must not take place."""
+        if self._original is not None:
+            self.noise, self.stopped = self._original.noise, self._original.stopped
+            return None if self.stopped else self._drawn(number)
         if not self.noise:
             raise ConsilienceError(
                 f"agent {self.agent!r}: how much noise is needed is not known. Call plan(rounds) with the number of "
@@ -96,6 +112,9 @@ class Mechanism:
         if not fits:
             self.stopped = self.stopped or number
             return None
+        return self._drawn(number)
+
+    def _drawn(self, number: int) -> Draws:
         if self.privacy.secure:
             return Secure()
         attempt = self._file.attempts(self.run, number) if self._file is not None else 0

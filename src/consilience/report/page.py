@@ -164,11 +164,10 @@ def _series(run: Run, column: str) -> Array | None:
 
 
 def _alone(run: Run, column: str) -> Array:
-    """Each agent's score without peers: from the reference, or at the end of the warm-up; NaN without either."""
+    """Each agent's score after as many rounds without peers; NaN where nobody trained alone."""
     if "alone" in run.references or _start(run) is None:
         return _last(run.references.get("alone", run), column)
-    series, before = _series(run, column), _before(run)
-    return np.full(len(run.names), np.nan) if series is None or not before else series[:, len(before) - 1]
+    return np.full(len(run.names), np.nan)
 
 
 def _alone_note(run: Run) -> str:
@@ -176,10 +175,8 @@ def _alone_note(run: Run) -> str:
     if start is None:
         return "Nobody collaborated in this run: all scores are of agents alone."
     if "alone" in run.references:
-        return "Alone is the last round of a run of the same agents without collaboration."
-    if _before(run):
-        return f"Alone is the end of the warm-up (round {_before(run)[-1]}): there is no run of the same agents alone."
-    return "What agents reach alone is unknown: there was no warm-up, and there is no run of the same agents alone."
+        return "Alone is the same agent, trained alone for as many rounds."
+    return "No gain is shown: no copies of the agents trained alone for as many rounds, to compare with."
 
 
 def _headline(run: Run, measures: list[dict[str, Any]]) -> dict[str, Any] | None:
@@ -190,8 +187,6 @@ def _headline(run: Run, measures: list[dict[str, Any]]) -> dict[str, Any] | None
     good = [n for n, agent in enumerate(run.summary.agents) if not (agent.low_quality or agent.attacker)]
     references = sorted(run.references.items(), key=lambda item: item[0] != "alone")
     methods = [(one.summary.title, _last(one, column)) for _, one in references]
-    if "alone" not in run.references and _before(run):
-        methods.insert(0, ("after the warm-up", _alone(run, column)))
     methods.append((run.summary.title, _last(run, column)))
     whom = good_agents(run) if len(good) < len(run.names) else "all agents"
     return {

@@ -64,9 +64,9 @@ def run_grid(run: Run) -> Grid:
     measure = run.summary.scores[0]
     score = f"{measure.name}_target"
     together = run.last_round().set_index("agent")[score]
-    has_alone = "alone" in run.references
-    before = run.metrics[run.metrics["round"] == max(run.summary.warmup, 1)].set_index("agent")[score]
-    alone = run.references["alone"].last_round().set_index("agent")[score] if has_alone else before
+    alone = together * np.nan
+    if "alone" in run.references:
+        alone = run.references["alone"].last_round().set_index("agent")[score]
     trust = _trust_columns(run)
     sign = 1 if measure.higher_is_better else -1
     rows = []
@@ -84,7 +84,7 @@ def run_grid(run: Run) -> Grid:
         "model",
         "labels",
         "samples",
-        "alone" if has_alone else "after warm-up",
+        "alone",
         "together",
         "gain",
         *received,
@@ -137,13 +137,13 @@ def weights_sentence(run: Run) -> str:
 
 
 def site_grid(runs: dict[str, Run]) -> Grid:
-    """What sites of a federation gained: scores at the end of the warm-up and of the run, and whom each trusts most."""
+    """What sites of a federation gained: scores after as many rounds alone and together, and whom each trusts most."""
     rows = []
     for name, run in runs.items():
         known = run.metrics.set_index("round")
-        alone = known.loc[: max(run.summary.warmup, 1)].iloc[-1]
-        last = known.iloc[-1]
         columns = [f"{run.summary.scores[0].name}_{place}" for place in ("own", "target")]
+        last = known[columns].iloc[-1]
+        alone = run.references["alone"].metrics[columns].iloc[-1] if "alone" in run.references else last * np.nan
         own, domain = (f"{_number(alone[column])} → {_number(last[column])}" for column in columns)
         most = "-"
         if len(run.trust):

@@ -14,8 +14,11 @@ import numpy as np
 from consilience.agents.protocol import Agent, can
 from consilience.agents.team import Team
 from consilience.errors import ConsilienceError
+from consilience.methods.alone import Alone
 from consilience.methods.protocol import Exchange, Memory, Method, Remembers, Round, Start
 from consilience.runtime import checkpoint, private
+from consilience.runtime.baseline import NAME as ALONE
+from consilience.runtime.baseline import Baseline
 from consilience.runtime.group import Group, OneProcess
 from consilience.runtime.history import Evaluation, History
 from consilience.runtime.run import Run
@@ -40,29 +43,37 @@ def run_rounds(
     on_trained: Callable[[str], None] = lambda name: None,
     group: Group | None = None,
     recorded: Sequence[str] = (),
+    baseline: bool = False,
 ) -> Run:
     """Runs the method up to `summary.rounds`; with a `folder` saves every round there, and resumes from the last.
 
     Every numerical library uses `threads` threads: small models are fastest with one, and the numbers do not depend on
     how many cores a machine has. `agents` are those of this process, in any order. With a `group` of processes all of
-    them record the whole run, whose agents are then `recorded`, and the first one writes and tells of it.
+    them record the whole run, whose agents are then `recorded`, and the first one writes and tells of it. With
+    `baseline` a copy of every agent trains alone beside it, and becomes the reference "alone" of the run; a group has
+    none, because a run of the method alone can be spread over processes as well.
     """
     began = time.perf_counter()
     group, evaluation = group or OneProcess(), evaluation or Evaluation()
     team = Team(agents, exchange.roster, on_trained)
     history = History(recorded or team.names, everyone=len(recorded or team) == len(exchange.roster))
+    collaborates = not isinstance(method, Alone)
+    beside = Baseline(team) if baseline and collaborates and evaluation.measures else None
     with _limited(threads):
         start, before = Start(summary.rounds), 0.0
         if folder is not None:
-            start, before = _resumed(folder, method, start, team, shared, history, group, exchange)
+            start, before = _resumed(folder, method, start, team, shared, history, group, exchange, beside)
         private.plan(team, summary.rounds)
         for done in method.rounds(team, shared, exchange, start):
             scores = {a.name: evaluation.scores(a, done.record.predictions[a.name]) for a in team}
             private.measure(team, scores)
             done, scores = group.whole(done, scores)
             means = history.add(done, scores)
+            if beside is not None:
+                beside.train(done.number, shared, evaluation)
             if folder is not None:
-                _save(folder, method, done, team, history, group, exchange, before + time.perf_counter() - began)
+                seconds = before + time.perf_counter() - began
+                _save(folder, method, done, team, history, group, exchange, beside, seconds)
             if group.first:
                 on_round(done.number, means)
             if private.all_stopped(scores, exchange.roster):
@@ -71,7 +82,8 @@ def run_rounds(
     seconds = round(before + time.perf_counter() - began, 3)
     summary = _with_all_agents(private.with_costs(summary, team), exchange.roster, group)
     summary = replace(summary, seconds=seconds, versions=versions())
-    run = Run(history.frame(), trust, rounds, summary, by_class=history.by_class)
+    references = {} if beside is None else {ALONE: beside.run(summary)}
+    run = Run(history.frame(), trust, rounds, summary, references, history.by_class)
     if folder is not None and group.first:
         run.save(folder)
     return run
@@ -107,6 +119,7 @@ def _save(
     history: History,
     group: Group,
     exchange: Exchange,
+    beside: Baseline | None,
     seconds: float,
 ) -> None:
     """A checkpoint of the agents of all processes, the method's memory and the history; the first process writes it."""
@@ -121,6 +134,8 @@ def _save(
         arrays |= {f"own/{name}/{key}": value for key, value in parts.items()}
     if can(exchange, Remembers):
         arrays |= {f"exchange/{key}": value for key, value in cast(Remembers, exchange).state().items()}
+    if beside is not None:
+        arrays |= {f"baseline/{key}": value for key, value in beside.arrays().items()}
     checkpoint.write(folder / "checkpoint", done.number, arrays)
 
 
@@ -133,6 +148,7 @@ def _resumed(
     history: History,
     group: Group,
     exchange: Exchange,
+    beside: Baseline | None,
 ) -> tuple[Start, float]:
     """Restores agents and history from the newest checkpoint, if there is one. The first process reads it for all."""
     done, arrays, damaged = checkpoint.read(folder / "checkpoint") if group.first else (0, {}, [])
@@ -158,6 +174,8 @@ def _resumed(
                 f"the checkpoint in {folder} knows no agent {agent.name!r}. Resume with the same agents."
             )
         agent.restore(state, shared)
+    if beside is not None:
+        beside.restore(checkpoint.part(arrays, "baseline/"), shared)
     if can(exchange, Remembers):
         cast(Remembers, exchange).restore(checkpoint.part(arrays, "exchange/"))
     own: dict[str, dict[str, Array]] = {}

@@ -32,13 +32,19 @@ class Evaluation:
     more: Sequence[Score] = ()
     """Measured beside the scores of the task."""
 
-    def scores(self, agent: Agent, on_shared: Array) -> dict[str, float]:
+    @property
+    def measures(self) -> bool:
+        """Whether any labels are known."""
+        own = any(len(x) for x, _ in self.own.values())
+        return own or self.shared_y is not None or self.target is not None
+
+    def scores(self, agent: Agent, on_shared: Array | None) -> dict[str, float]:
         """How good an agent is on the shared data, where it predicts `on_shared`, on the target domain and on its own.
 
         NaN where no labels are known.
         """
         pairs: dict[str, tuple[Array, Array]] = {}
-        if self.shared_y is not None:
+        if self.shared_y is not None and on_shared is not None:
             pairs["shared"] = on_shared, self.shared_y
         if self.target is not None:
             pairs["target"] = agent.predict(self.target[0]), self.target[1]
@@ -75,9 +81,9 @@ class History:
     def add(self, done: Round, scores: dict[str, dict[str, float]]) -> dict[str, float]:
         """Records a round and every agent's `scores` in it. Returns the mean over agents of every measure."""
         record = done.record
-        f = np.stack([record.predictions[name] for name in self._names])
-        distance, largest = np.full(len(f), np.nan), np.nan
+        distance, largest = np.full(len(self._names), np.nan), np.nan
         if self._everyone:
+            f = np.stack([record.predictions[name] for name in self._names])
             distance, largest = metrics.distances_to_mean(f), metrics.disagreement(f)
         else:
             self._fill_in(done)

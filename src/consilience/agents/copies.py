@@ -1,0 +1,19 @@
+"""Copies of agents, which train apart from those they were made of."""
+
+from copy import deepcopy
+
+from consilience.agents.protocol import Agent
+from consilience.errors import ConsilienceError
+
+
+def copied(agent: Agent) -> Agent:
+    """A copy with a model of its own. What an agent names in `untouched`, such as its data, both use."""
+    names = getattr(agent, "untouched", ())
+    memo = {id(value): value for value in (getattr(agent, name, None) for name in names) if value is not None}
+    try:
+        return deepcopy(agent, memo)
+    except Exception as error:
+        raise ConsilienceError(
+            f"agent {agent.name!r} cannot be copied, so that no copy can train alone beside it ({error}). "
+            "Give it a method __deepcopy__, or go without gains: baseline=False."
+        ) from error
