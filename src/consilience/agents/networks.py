@@ -94,7 +94,7 @@ def efficientnet_gn(shape: tuple[int, ...], classes: int) -> nn.Module:
 def with_group_norm(network: nn.Module, channels: int = 8) -> nn.Module:
     """The network with a group norm over about so many channels in place of every batch norm, and nothing in place."""
     for parent in list(network.modules()):
-        if hasattr(parent, "in_place"):
+        if isinstance(parent, ResidualBlock):
             parent.in_place = False
         for name, layer in list(parent.named_children()):
             if isinstance(layer, nn.BatchNorm2d):

@@ -106,11 +106,13 @@ def summarise(found: Trade) -> list[Line]:
     """One line per budget and number of rounds, in the order of the runs."""
     lines = []
     sign = 1 if found.higher_is_better else -1
-    for (epsilon, rounds), part in found.table.groupby(["epsilon", "rounds"], sort=False):
+    table = found.table
+    for epsilon, rounds in dict.fromkeys(zip(table["epsilon"].tolist(), table["rounds"].tolist(), strict=True)):
+        part = table[(table["epsilon"] == epsilon) & (table["rounds"] == rounds)]
         by_seed = part.pivot(index="seed", columns="method", values="score")
-        gain = estimate(sign * (by_seed["together"] - by_seed[ALONE]))
-        alone, together = estimate(by_seed[ALONE]), estimate(by_seed["together"])
-        lines.append(Line(float(epsilon), int(rounds), alone, together, gain, float(part["spent"].max())))
+        alone, together = by_seed[ALONE].to_numpy(), by_seed["together"].to_numpy()
+        estimates = estimate(alone), estimate(together), estimate(sign * (together - alone))
+        lines.append(Line(epsilon, rounds, *estimates, float(part["spent"].max())))
     return lines
 
 

@@ -59,8 +59,8 @@ class PerSample:
     ) -> Tensor:
         """Puts (sum_i g_i min(1, C / |g_i|) + N(0, (noise C)^2)) / expected into the parameters' `.grad`.
 
-        Only while `on`. `loss` is the mean loss of the sampled rows, to be called once; None where no row was sampled, and nothing but
-        the noise is left. `expected` is the expected number of sampled rows. Returns the loss.
+        Only while `on`. `loss` is the mean loss of the sampled rows, to be called once; None where no row was sampled,
+        and nothing but the noise is left. `expected` is the expected number of sampled rows. Returns the loss.
         """
         found = torch.zeros(())
         sums = [torch.zeros_like(p) for p in self._parameters]
@@ -114,7 +114,7 @@ def _check(name: str, model: nn.Module) -> None:
                 "GroupNorm."
             )
         if getattr(layer, "inplace", False):
-            layer.inplace = False  # type: ignore[assignment]  # hooks need what goes in; the numbers are the same
+            layer.inplace = False  # hooks need what goes in; the numbers are the same
 
 
 def _hooks(name: str, model: nn.Module) -> Any:

@@ -131,7 +131,8 @@ def _read(path: Path) -> tuple[dict[str, Any], list[tuple[str, Entry]]]:
     """The first line, and the entries with the runs that made them; a line that was cut off by a kill is left out."""
     data = path.read_bytes()
     lines = data[: data.rfind(b"\n") + 1].splitlines()
-    before, first, found = "", {"rows": []}, []
+    before, found = "", []
+    first: dict[str, Any] = {"rows": []}
     for number, line in enumerate(lines, 1):
         try:
             content = json.loads(line)

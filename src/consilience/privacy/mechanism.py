@@ -176,8 +176,8 @@ class Mechanism:
     def state(self) -> dict[str, Array]:
         """For a checkpoint."""
         secret = np.frombuffer(self._secret.to_bytes(64, "little"), np.uint8)
-        known = {"entries": to_array(self.entries), "secret": secret, "noise": np.array(self.noise, dtype=np.float64)}
-        return known | {"stopped": np.array(self.stopped)}
+        numbers = {"noise": np.array(self.noise, dtype=np.float64), "stopped": np.array(self.stopped)}
+        return {"entries": to_array(self.entries), "secret": secret, **numbers}
 
     def restore(self, state: dict[str, Array]) -> None:
         """Takes up what `state` gave. What a ledger's file holds beyond it stays spent."""
@@ -200,4 +200,3 @@ class Mechanism:
 
 def _finite(value: float) -> float | None:
     return None if value == inf else value
-

@@ -40,7 +40,7 @@ def measure(team: Team, scores: Scores) -> None:
 
 
 def all_stopped(scores: Scores, roster: Sequence[str]) -> bool:
-    """Whether the whole roster is here and nobody trains any more. A site goes on and answers with what it said last."""
+    """Whether the whole roster is here and nobody may train any more. A site goes on, and says what it said last."""
     return len(scores) == len(roster) and all(one.get(STOPPED) == 1 for one in scores.values())
 
 
