@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 PIP := $(VENV)/bin/pip --disable-pip-version-check install -q -c constraints.txt
 
-.PHONY: run federation test coverage mutants faults chaos bench lint format clean
+.PHONY: run federation test slow coverage mutants faults chaos bench lint format clean
 
 run: $(VENV)/run.stamp  ## install the package and run the default experiment
 	$(VENV)/bin/consilience run
@@ -13,6 +13,9 @@ federation: $(VENV)/peers.stamp  ## four sites as four processes on this machine
 
 test: $(VENV)/dev.stamp lint  ## install the development tools and pass the tests
 	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist loadfile
+
+slow: $(VENV)/all.stamp  ## what takes long or needs every extra: loggers, notebooks, the package in an empty environment (about ten minutes)
+	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest tests -m slow
 
 coverage: $(VENV)/dev.stamp  ## which lines the tests reach
 	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist loadfile --cov=consilience --cov-report=term:skip-covered
@@ -61,3 +64,8 @@ $(VENV)/dev.stamp: $(VENV)/bin/pip pyproject.toml constraints.txt
 	@echo "Installing consilience and its development tools into $(VENV) (about two minutes) ..."
 	$(PIP) -e '.[dev]'
 	@touch $@ $(VENV)/run.stamp $(VENV)/peers.stamp
+
+$(VENV)/all.stamp: $(VENV)/dev.stamp
+	@echo "Installing every extra into $(VENV) (about three minutes) ..."
+	$(PIP) -e '.[all,dev,docs]'
+	@touch $@

@@ -13,7 +13,7 @@ from unittest.mock import patch
 from benchmarks.timing import table, verdict
 from consilience.agents import batched
 from consilience.agents.torch_agent import TorchAgent
-from consilience.runtime.events import Event, Finished
+from consilience.runtime.callbacks import Event, Finished
 from consilience.settings.presets import read_settings
 from consilience.workers.work import work
 

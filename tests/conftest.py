@@ -11,6 +11,8 @@ import pytest
 from hypothesis import settings
 from numpy.typing import NDArray
 
+from consilience.runtime.callbacks import Callback
+
 settings.register_profile("no deadline", deadline=None)  # a busy machine is no fault
 settings.load_profile("no deadline")
 
@@ -51,6 +53,13 @@ def one_thread() -> Iterator[None]:
     with threadpool_limits(1):
         yield
     torch.set_num_threads(before)
+
+
+class Hears(Callback):
+    """Passes the run and every event to a function."""
+
+    def __init__(self, function):
+        self.tell = function
 
 
 def root(command: str) -> None:

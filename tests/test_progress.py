@@ -1,19 +1,21 @@
 """The live lines of a run."""
 
 from io import StringIO
-from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from consilience.cli import progress as module
 from consilience.cli.progress import Progress
-from consilience.runtime.events import Finished, Started, Trained
-from consilience.settings.settings import Settings
-from consilience.workers.job import Job
+from consilience.runtime.callbacks import About, Finished, Started, Trained
+from consilience.runtime.summary import Summary
 
-JOB = Job(Settings(), Path("run"), workers=2)
+RUN = About("dynamic")
 MEANS = {"accuracy_shared": 0.9, "accuracy_target": 0.5, "auc_target": 0.7, "disagreement_all": 0.25}
+
+
+def started(*agents_by_worker: tuple[str, ...], done: int = 0) -> Started:
+    return Started(Summary("dynamic", "dynamic", "classification", 10, 1, 9), agents_by_worker, done)
 
 
 def lines(progress: Progress) -> list[str]:
@@ -28,23 +30,24 @@ def lines(progress: Progress) -> list[str]:
 def test_slow_rounds_show_how_far_every_worker_is(monkeypatch, slow, shown):
     monkeypatch.setattr(module, "SLOW", slow)
     screen = StringIO()
-    with Progress(Console(file=screen, width=120), 2, 1, lambda job: job.method) as progress:
-        progress.show(JOB, Started((("a", "b"), ("c",))))
+    with Progress(Console(file=screen, width=120), 2, 1) as progress:
+        progress.tell(RUN, started(("a", "b"), ("c",)))
         assert "Agents of dynamic: worker 0 trains a, b; worker 1 trains c." in screen.getvalue()
         assert len(lines(progress)) == 1
-        progress.show(JOB, Trained("a", 0))
-        progress.show(JOB, Trained("c", 1))
+        progress.tell(RUN, Trained("a", 0))
+        progress.tell(RUN, Trained("c", 1))
         assert any("dynamic, worker 0 1/2" in line for line in lines(progress)) == shown
         assert any("dynamic, worker 1 1/1" in line for line in lines(progress)) == shown
-        progress.show(JOB, Finished(1, MEANS))
+        progress.tell(RUN, Finished(1, MEANS))
         assert any("dynamic 1/2" in line and "accuracy 0.500 disagreement 0.250" in line for line in lines(progress))
         assert any("dynamic, worker 0 0/2" in line for line in lines(progress)) == shown
-        progress.show(JOB, Finished(2, MEANS))
+        progress.tell(RUN, Finished(2, MEANS))
         assert [line.split(" ")[:2] for line in lines(progress)] == [["rounds", "2/2"]]
 
 
 def test_a_resumed_run_goes_on_at_its_round():
-    with Progress(Console(file=StringIO(), width=120), 10, 1, lambda job: job.method) as progress:
-        progress.show(JOB, Started((("a", "b"),)))
-        progress.show(JOB, Finished(7, MEANS))
+    with Progress(Console(file=StringIO(), width=120), 10, 1) as progress:
+        progress.tell(RUN, started(("a", "b"), done=6))
+        assert lines(progress)[0].startswith("rounds 6/10")
+        progress.tell(RUN, Finished(7, MEANS))
         assert lines(progress)[0].startswith("rounds 7/10")

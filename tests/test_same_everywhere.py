@@ -17,8 +17,9 @@ import pytest
 from consilience import ConsilienceError, load_run
 from consilience.experiments.run import run_experiment
 from consilience.runtime import checkpoint
-from consilience.runtime.events import Finished, Started, Trained
+from consilience.runtime.callbacks import Finished, Started, Trained
 from consilience.settings.presets import read_settings
+from tests.conftest import Hears
 
 SMALL = {"method": "static", "rounds": 6, "warmup": 2, "agents.count": 5, "low_quality": [2], "references": ["alone"]}
 WITHOUT_REFERENCES = SMALL | {"references": []}
@@ -159,7 +160,7 @@ def same_folder(one: Path, two: Path) -> None:
 @pytest.mark.parametrize("workers", [2, 5])
 def test_agents_spread_over_workers_give_the_same_bits(tiny, tmp_path, workers):
     told = []
-    run_experiment(read_settings("digits", TINY), tmp_path, workers, lambda job, event: told.append(event))
+    run_experiment(read_settings("digits", TINY), tmp_path, workers, [Hears(lambda run, event: told.append(event))])
     assert [event.number for event in told if isinstance(event, Finished)] == [1, 2, 3, 4]
     (agents,) = [event.agents_by_worker for event in told if isinstance(event, Started)]
     assert sorted(len(names) for names in agents) == ([1] * 5 if workers == 5 else [2, 3])
@@ -172,7 +173,7 @@ class Stopped(Exception):
     """The program was stopped."""
 
 
-def stop_after_two_rounds(job, event) -> None:
+def stop_after_two_rounds(run, event) -> None:
     if isinstance(event, Finished) and event.number == 2:
         raise Stopped
 
@@ -192,7 +193,7 @@ def test_every_method_gives_the_same_bits_stopped_on_two_workers_and_resumed_on_
     settings = read_settings(preset, changes)
     run_experiment(settings, tmp_path / "whole", 1)
     with pytest.raises(Stopped):
-        run_experiment(settings, tmp_path / "1", 2, stop_after_two_rounds)
+        run_experiment(settings, tmp_path / "1", 2, [Hears(stop_after_two_rounds)])
     assert not active_children()
     assert rounds_saved(tmp_path / "1") >= 2
     shutil.copytree(tmp_path / "1", tmp_path / "2")
@@ -204,7 +205,7 @@ def test_every_method_gives_the_same_bits_stopped_on_two_workers_and_resumed_on_
 def test_a_killed_worker_of_several_is_named_and_the_run_resumes_on_any_number_of_workers(tiny, tmp_path):
     settings = read_settings("digits", TINY)
 
-    def kill_one(job, event):
+    def kill_one(run, event):
         if isinstance(event, Finished) and event.number == 2:
             victim = max(active_children(), key=lambda process: process.pid)
             os.kill(victim.pid, signal.SIGKILL)
@@ -212,7 +213,7 @@ def test_a_killed_worker_of_several_is_named_and_the_run_resumes_on_any_number_o
     with pytest.raises(
         ConsilienceError, match=r"worker \d of static \(seed 0\), which trained agents .*; resume the run"
     ):
-        run_experiment(settings, tmp_path / "run", 2, kill_one)
+        run_experiment(settings, tmp_path / "run", 2, [Hears(kill_one)])
     assert not active_children()
     assert 2 <= rounds_saved(tmp_path / "run") < 4
     shutil.copytree(tmp_path / "run", tmp_path / "more")
@@ -238,12 +239,12 @@ def test_a_killed_worker_ends_the_run_at_once_with_its_name_and_the_run_resumes(
     """Two runs side by side, one worker each."""
     settings = read_settings("digits", SMALL)
 
-    def kill_one(job, event):
+    def kill_one(run, event):
         if isinstance(event, Finished) and event.number == 3:
             os.kill(active_children()[0].pid, signal.SIGKILL)
 
     with pytest.raises(ConsilienceError, match=r"the worker that ran \w+ \(seed 0\) died .*; resume the run"):
-        run_experiment(settings, tmp_path / "run", 2, kill_one)
+        run_experiment(settings, tmp_path / "run", 2, [Hears(kill_one)])
     assert not active_children()
     assert not (tmp_path / "run" / "summary.json").exists()
     run_experiment(settings, tmp_path / "run")

@@ -45,7 +45,11 @@ if TYPE_CHECKING:
     from consilience.methods.trust.stratified import Stratified
     from consilience.methods.trust.uniform import Uniform
     from consilience.options import Options, option
+    from consilience.runtime.callbacks import Callback
     from consilience.runtime.exchange import InMemory
+    from consilience.runtime.loggers.mlflow import MLflow
+    from consilience.runtime.loggers.tensorboard import TensorBoard
+    from consilience.runtime.loggers.wandb import WandB
     from consilience.runtime.run import Run, load_run
     from consilience.tasks import TASKS
     from consilience.tasks.protocol import Score, Task
@@ -91,7 +95,11 @@ _HOMES = {
     "core.labels": ("majority_labels", "pseudo_labels"),
     "core.trust": ("cosine_trust", "entropy_trust", "gaussian_trust", "ideal_trust", "metropolis"),
     "errors": ("ConsilienceError",),
+    "runtime.callbacks": ("Callback",),
     "runtime.exchange": ("InMemory",),
+    "runtime.loggers.mlflow": ("MLflow",),
+    "runtime.loggers.tensorboard": ("TensorBoard",),
+    "runtime.loggers.wandb": ("WandB",),
     "runtime.run": ("Run", "load_run"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -105,6 +113,7 @@ __all__ = [
     "Agent",
     "Alone",
     "BaseAgent",
+    "Callback",
     "Consensus",
     "ConsilienceError",
     "Context",
@@ -118,6 +127,7 @@ __all__ = [
     "Gaussian",
     "InMemory",
     "Losses",
+    "MLflow",
     "Memory",
     "Method",
     "Opinion",
@@ -134,9 +144,11 @@ __all__ = [
     "Start",
     "Stratified",
     "Task",
+    "TensorBoard",
     "TorchAgent",
     "Trust",
     "Uniform",
+    "WandB",
     "Wire",
     "Wrapper",
     "check_agent",

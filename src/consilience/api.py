@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -12,7 +13,9 @@ from consilience.core.consensus import influence
 from consilience.errors import ConsilienceError
 from consilience.methods import method_named
 from consilience.methods.protocol import Method
-from consilience.runtime.driver import OnRound, run_rounds
+from consilience.options import flat, to_table
+from consilience.runtime.callbacks import About, Callback, Callbacks
+from consilience.runtime.driver import run_rounds
 from consilience.runtime.exchange import InMemory
 from consilience.runtime.folders import claim_folder
 from consilience.runtime.history import Evaluation
@@ -76,7 +79,7 @@ def collaborate(
     resume: bool = False,
     baseline: bool = True,
     threads: int = 1,
-    on_round: OnRound = lambda number, means: None,
+    callbacks: Sequence[Callback] = (),
 ) -> Result:
     """Trains `agents` together on the unlabelled `shared` data.
 
@@ -86,7 +89,8 @@ def collaborate(
     measuring only. Where there are such labels, a copy of every agent trains alone beside it for as many rounds: gains
     are against that copy. `baseline=False` saves that time, and then no gain is known. With `out` every round is saved
     there, and `resume` goes on from the last one. Raise `threads` for large torch models on the CPU; small ones are
-    fastest with one.
+    fastest with one. `callbacks` are told of every round: loggers such as `cs.TensorBoard("logs")`, or your own
+    `cs.Callback`.
     """
     method = method_named(method) if isinstance(method, str) else method
     agents, shared = list(agents), np.asarray(shared)
@@ -106,18 +110,21 @@ def collaborate(
         agents=summarised(agents),
         classes=[] if agents[0].task.noisy else classes,
     )
-    run = run_rounds(
-        agents,
-        shared,
-        InMemory(tuple(a.name for a in agents), method.wire),
-        method,
-        summary,
-        Evaluation(shared_labels, target, own or {}),
-        folder=claim_folder(Path(out), resume) if out is not None else None,
-        threads=threads,
-        on_round=on_round,
-        baseline=baseline,
-    )
+    folder = claim_folder(Path(out), resume) if out is not None else None
+    options = flat({"method": {"name": method.label} | to_table(method), "run": {"rounds": rounds}})
+    with Callbacks(callbacks) as all_of_them:
+        run = run_rounds(
+            agents,
+            shared,
+            InMemory(tuple(a.name for a in agents), method.wire),
+            method,
+            summary,
+            Evaluation(shared_labels, target, own or {}),
+            folder=folder,
+            threads=threads,
+            tell=partial(all_of_them.tell, About(method.label, folder, options)),
+            baseline=baseline,
+        )
     return Result(agents, run)
 
 

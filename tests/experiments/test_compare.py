@@ -7,9 +7,10 @@ from scipy import stats
 
 from consilience import ConsilienceError
 from consilience.experiments.compare import Comparison, compare, estimate, parse_seeds, summarise
-from consilience.runtime.events import Finished
+from consilience.runtime.callbacks import Finished
 from consilience.settings.presets import read_settings
 from consilience.tasks import task_named
+from tests.conftest import Hears
 
 SMALL = {"rounds": 3, "warmup": 1, "models": ["logistic"], "agents.count": 3, "low_quality": []}
 
@@ -60,13 +61,13 @@ def test_methods_run_on_identical_splits_and_only_once(tmp_path):
     noted: list[tuple[str, int, int]] = []
     methods = ["naive", "alone"]
 
-    def note(job, event):
+    def note(run, event):
         if isinstance(event, Finished):
-            noted.append((job.method, job.settings.run.seed, event.number))
+            noted.append((run.name, run.settings["run.seed"], event.number))
 
-    first = compare(settings, methods, [0, 1], tmp_path, 1, note)
-    assert noted == [(m, s, t) for s in (0, 1) for m in methods for t in (1, 2, 3)]
-    again = compare(settings, methods, [0, 1], tmp_path, 2, lambda *_: pytest.fail("ran again"))
+    first = compare(settings, methods, [0, 1], tmp_path, 1, [Hears(note)])
+    assert noted == [(f"{m}, seed {s}", s, t) for s in (0, 1) for m in methods for t in (1, 2, 3)]
+    again = compare(settings, methods, [0, 1], tmp_path, 2, [Hears(lambda *_: pytest.fail("ran again"))])
     pd.testing.assert_frame_equal(first.table, again.table)
     more = compare(settings, [*methods, "static"], [0, 1], tmp_path)
     assert set(more.table["method"]) == {"naive", "alone", "static"}

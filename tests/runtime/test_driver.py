@@ -22,6 +22,7 @@ from consilience import (
     load_run,
 )
 from consilience.runtime import checkpoint
+from consilience.runtime.callbacks import Ended, Finished, Started, Trained
 from consilience.runtime.driver import run_rounds
 from consilience.runtime.history import Evaluation
 from consilience.runtime.run import Run
@@ -128,23 +129,41 @@ def scripted(rounds, folder=None, names=NAMES, **more) -> Run:
     return run_rounds(agents, SHARED, InMemory(NAMES), Script(), summary, evaluation, folder=folder, **more)
 
 
-def test_rounds_are_told_in_order_and_after_they_are_saved(tmp_path):
+def test_events_are_told_in_order_and_rounds_after_they_are_saved(tmp_path):
     told = []
 
-    def on_round(number, means):
-        told.append(number)
-        assert checkpoint.last_round(tmp_path / "checkpoint") == number
-        assert means["round"] == number
+    def tell(event):
+        told.append(event)
+        if isinstance(event, Finished):
+            assert checkpoint.last_round(tmp_path / "checkpoint") == event.number == event.means["round"]
+        elif isinstance(event, Ended):
+            assert load_run(tmp_path).summary.seconds == event.seconds
 
-    scripted(2, tmp_path, on_round=on_round)
-    scripted(3, tmp_path, on_round=on_round)
-    assert told == [1, 2, 3]
+    scripted(2, tmp_path, tell=tell)
+    of_a_round = [Trained, Trained, Trained, Finished]
+    assert [type(event) for event in told] == [Started, *of_a_round, *of_a_round, Ended]
+    assert [event.agent for event in told if isinstance(event, Trained)] == ["a", "b", "c", "a", "b", "c"]
+    assert told[0].done == 0
+    assert told[0].agents_by_worker == (("a", "b", "c"),)
+    told.clear()
+    scripted(3, tmp_path, tell=tell)
+    assert [type(event) for event in told] == [Started, *of_a_round, Ended]
+    assert told[0].done == 2
 
 
-def test_every_agent_that_has_trained_is_told_of():
+def test_a_round_is_told_as_it_is_recorded():
     told = []
-    scripted(2, on_trained=told.append)
-    assert told == ["a", "b", "c", "a", "b", "c"]
+    run = scripted(3, tell=told.append)
+    rounds = [event for event in told if isinstance(event, Finished)]
+    assert [event.number for event in rounds] == [1, 2, 3]
+    for event in rounds:
+        table = run.metrics[run.metrics["round"] == event.number].set_index("agent").drop(columns="round")
+        assert list(event.agents) == list(NAMES)
+        pd.testing.assert_frame_equal(pd.DataFrame(event.agents).T, table, check_names=False, check_dtype=False)
+        if event.number in run.trust_rounds:
+            np.testing.assert_array_equal(event.trust, run.trust[list(run.trust_rounds).index(event.number)])
+        else:
+            assert event.trust is None
 
 
 def test_a_finished_run_is_in_its_folder_and_seconds_add_up(tmp_path):
@@ -166,9 +185,13 @@ def test_without_a_folder_nothing_is_written(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def nothing_is_done(event):
+    assert not isinstance(event, Trained | Finished)
+
+
 def test_a_finished_run_is_not_run_again_but_recorded_as_it_was(tmp_path):
     run = scripted(2, tmp_path)
-    again = scripted(2, tmp_path, on_round=lambda number, means: pytest.fail("there is nothing to do"))
+    again = scripted(2, tmp_path, tell=nothing_is_done)
     pd.testing.assert_frame_equal(run.metrics, again.metrics, check_exact=True)
 
 

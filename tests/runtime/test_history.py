@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from consilience import InMemory, Losses, Record, Round
+from consilience.runtime.callbacks import Event, Finished
 from consilience.runtime.driver import run_rounds
 from consilience.runtime.history import PLACES, Evaluation, History
 from consilience.tasks import task_named
@@ -37,11 +38,13 @@ def task(request):
 
 def recorded(task: str, evaluation: Evaluation | None = None, told: list | None = None) -> pd.DataFrame:
     """The metrics of a scripted run."""
-    on_round = (lambda number, means: told.append((number, means))) if told is not None else (lambda *_: None)
+
+    def tell(event: Event) -> None:
+        if told is not None and isinstance(event, Finished):
+            told.append((event.number, event.means))
+
     agents = [Known(name, task) for name in reversed(NAMES)]
-    return run_rounds(
-        agents, SHARED, InMemory(NAMES), Script(), summary_of(task), evaluation, on_round=on_round
-    ).metrics
+    return run_rounds(agents, SHARED, InMemory(NAMES), Script(), summary_of(task), evaluation, tell=tell).metrics
 
 
 def test_every_score_at_every_place_of_every_agent_in_every_round(task):

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from consilience.runtime.events import Finished, Started, Trained
+from consilience.runtime.callbacks import Ended, Finished, Started, Trained
 from consilience.settings.presets import read_settings
 from consilience.settings.settings import Settings
 from consilience.workers.job import Job
 from consilience.workers.jobs import run_jobs
+from tests.conftest import Hears
 
 SMALL = read_settings(
     "digits", {"rounds": 2, "warmup": 1, "agents.count": 2, "models": ["linear"], "epochs": 1, "low_quality": []}
@@ -27,12 +28,14 @@ def test_runs_come_back_in_order_with_word_of_every_round_and_finished_ones_are_
     """With as many workers as pay off (here one), with one, and two runs side by side."""
     jobs = [Job(SMALL.with_method(name), tmp_path / name, name) for name in ("naive", "alone")]
     told = []
-    runs = run_jobs(jobs, workers, lambda job, event: told.append((job.method, event)))
+    runs = run_jobs(jobs, workers, [Hears(lambda run, event: told.append((run.name, event)))])
     assert [run.summary.method for run in runs] == ["naive", "alone"]
     for name in ("naive", "alone"):
         events = [event for method, event in told if method == name]
-        assert events[0] == Started((("0", "1"),))
+        assert isinstance(events[0], Started)
+        assert events[0].agents_by_worker == (("0", "1"),)
+        assert events[-1] == Ended(seconds=runs[("naive", "alone").index(name)].summary.seconds)
         assert [event.number for event in events if isinstance(event, Finished)] == [1, 2]
         assert [event for event in events if isinstance(event, Trained)] == [Trained("0", 0), Trained("1", 0)] * 2
-    again = run_jobs(jobs, workers, lambda job, event: pytest.fail("it was finished"))
+    again = run_jobs(jobs, workers, [Hears(lambda run, event: pytest.fail("it was finished"))])
     assert [run.summary for run in again] == [run.summary for run in runs]

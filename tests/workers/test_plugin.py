@@ -10,6 +10,7 @@ from consilience import TRUST, ConsilienceError, load_run
 from consilience.experiments.run import run_experiment
 from consilience.runtime import checkpoint
 from consilience.settings.presets import read_settings
+from tests.conftest import Hears
 from tests.test_same_everywhere import Stopped, same_folder, stop_after_two_rounds
 
 SETTINGS = {"rounds": 4, "method.warmup": 1, "agents.count": 4, "models": ["mlp"], "epochs": 1}
@@ -60,7 +61,7 @@ def test_a_rule_of_the_users_own_with_options_and_memory_on_two_workers(folder):
     settings = read_settings("digits", SETTINGS | {"plugins": ["mine.py"], "method.trust": rule})
     run_experiment(settings, folder / "one", 1)
     with pytest.raises(Stopped):
-        run_experiment(settings, folder / "two", 2, stop_after_two_rounds)
+        run_experiment(settings, folder / "two", 2, [Hears(stop_after_two_rounds)])
     run_experiment(settings, folder / "two", 2)
     same_folder(folder / "one", folder / "two")
     trust = load_run(folder / "two").trust

@@ -75,9 +75,8 @@ def breakdown(
     folder = out or (last_folder(RUNS, name) if resume else next_folder(RUNS, name))
     claim_folder(folder, resume, overwrite)
     try:
-        label = lambda job: f"{job.method}, seed {job.settings.run.seed}"  # noqa: E731
-        with Progress(console, settings.run.rounds, jobs, label) as progress:
-            found = run_all(settings, *asked, folder, workers, progress.show)
+        with Progress(console, settings.run.rounds, jobs) as progress:
+            found = run_all(settings, *asked, folder, workers, [progress])
     except KeyboardInterrupt:
         end_stopped(f"the same command, with --resume --out {folder}")
     for grid in (score_grid(found, short=len(found.rules) > 3), class_grid(found)):

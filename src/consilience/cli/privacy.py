@@ -64,9 +64,8 @@ def trade(
     jobs = plan(*asked)
     claim_folder(folder, resume, overwrite)
     try:
-        label = lambda job: f"{job.method}, seed {job.settings.run.seed}"  # noqa: E731
-        with Progress(console, max(numbers), len(jobs), label) as progress:
-            found = run_all(*asked, workers, progress.show)
+        with Progress(console, max(numbers), len(jobs)) as progress:
+            found = run_all(*asked, workers, [progress])
     except KeyboardInterrupt:
         end_stopped(f"the same command, with --resume --out {folder}")
     console.print(trade_grid(found).for_screen())

@@ -6,21 +6,20 @@ from collections.abc import Callable
 from rich import progress
 from rich.console import Console
 
-from consilience.runtime.events import Event, Finished, Started, Trained
-from consilience.workers.job import Job
+from consilience.runtime.callbacks import About, Callback, Finished, Started, Trained
 
 SLOW = 2.0
 """Seconds after which a round that is under way is looked into."""
 
 
-class Progress:
+class Progress(Callback):
     """Each running method with its round, accuracy and disagreement; all together with the time left.
 
     In slow rounds there is a line for each worker, with how many of its agents have trained.
     """
 
-    def __init__(self, console: Console, rounds: int, runs: int, label: Callable[[Job], str]) -> None:
-        self._rounds, self._label = rounds, label
+    def __init__(self, console: Console, rounds: int, runs: int) -> None:
+        self._rounds = rounds
         self._bar = progress.Progress(
             progress.TextColumn("{task.description:22}"),
             progress.BarColumn(bar_width=24),
@@ -46,26 +45,15 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
-    def show(self, job: Job, event: Event) -> None:
-        """Brings the lines up to date; at the start of a run also says which worker trains which agents."""
-        what = self._label(job)
-        if isinstance(event, Started):
-            self._begin(what, event.agents_by_worker)
-        elif what not in self._runs:
-            pass  # another worker was faster than the first, which tells of the start
-        elif isinstance(event, Trained):
-            line = self._workers[what][event.worker]
-            slow = time.monotonic() - self._began[what] > SLOW
-            self._bar.update(line, advance=1, state="agents trained in this round", visible=slow)
-        else:
-            self._end_round(what, event)
-
-    def _begin(self, what: str, agents_by_worker: tuple[tuple[str, ...], ...]) -> None:
+    def start(self, run: About, news: Started) -> None:
+        """Lines of a run, hidden at first; says which worker trains which agents."""
+        what, agents_by_worker = run.name, news.agents_by_worker
         self._began[what] = time.monotonic()
         if len(agents_by_worker) > 1:
             parts = [f"worker {place} trains {', '.join(names)}" for place, names in enumerate(agents_by_worker)]
             self._bar.console.print(f"Agents of {what}: {'; '.join(parts)}.", highlight=False)
-        self._runs[what] = self._bar.add_task(what, total=self._rounds, state="", visible=False)
+        self._runs[what] = self._bar.add_task(what, total=self._rounds, completed=news.done, state="", visible=False)
+        self._bar.update(self._all, advance=news.done)
         names = [
             f"  {what}, worker {place}" if len(agents_by_worker) > 1 else f"  {what}"
             for place in range(len(agents_by_worker))
@@ -75,10 +63,21 @@ class Progress:
             for name, agents in zip(names, agents_by_worker, strict=True)
         ]
 
-    def _end_round(self, what: str, event: Finished) -> None:
+    def trained(self, run: About, news: Trained) -> None:
+        """Looks into a round that is slow."""
+        if run.name not in self._runs:
+            return  # another worker was faster than the first, which tells of the start
+        line = self._workers[run.name][news.worker]
+        slow = time.monotonic() - self._began[run.name] > SLOW
+        self._bar.update(line, advance=1, state="agents trained in this round", visible=slow)
+
+    def round(self, run: About, news: Finished) -> None:
+        """Goes on to the next round."""
+        what, event = run.name, news
         key = next(name for name in event.means if name.endswith("_target"))
         label = key.removesuffix("_target").replace("_", " ")
         state = f"{label} {event.means[key]:.3f}  disagreement {event.means['disagreement_all']:.3f}"
+        state += f"  epsilon {event.means['epsilon']:.2f}" if "epsilon" in event.means else ""
         last = event.number >= self._rounds
         self._began[what] = time.monotonic()
         before = self._bar.tasks[self._runs[what]].completed
@@ -86,3 +85,16 @@ class Progress:
         self._bar.update(self._runs[what], completed=event.number, state=state, visible=not last)
         for line in self._workers[what]:
             self._bar.reset(line, visible=self._bar.tasks[line].visible and not last)
+
+
+class Lines(Callback):
+    """A line for every round."""
+
+    def __init__(self, say: Callable[[str], None], rounds: int) -> None:
+        self._say, self._rounds = say, rounds
+
+    def round(self, run: About, news: Finished) -> None:
+        """Says how good the agents are now, where that is known."""
+        columns = ("accuracy_own", "accuracy_target", "epsilon")
+        known = [f"{key} {news.means[key]:.3f}" for key in columns if news.means.get(key, -1) >= 0]
+        self._say(f"round {news.number} of {self._rounds} done{': ' if known else ''}{', '.join(known)}")

@@ -1,5 +1,6 @@
 """The paper's tables and figures."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -71,8 +72,9 @@ def _run(jobs: "list[Job]", workers: int) -> "Runs":
         return []
     try:
         rounds = max(job.settings.run.rounds for job in jobs)
-        with Progress(console, rounds, len(jobs), lambda job: f"{experiment(job)} {job.method}") as progress:
-            return list(zip(jobs, run_jobs(jobs, workers, progress.show), strict=True))
+        jobs = [replace(job, label=f"{experiment(job)} {job.method}") for job in jobs]
+        with Progress(console, rounds, len(jobs)) as progress:
+            return list(zip(jobs, run_jobs(jobs, workers, [progress]), strict=True))
     except KeyboardInterrupt:
         end_stopped("the same command")
 

@@ -9,11 +9,13 @@ from consilience.cli.screen import (
     RUNS,
     Changes,
     DataDir,
+    Log,
     Out,
     Overwrite,
     Resume,
     Source,
     Workers,
+    chosen_loggers,
     chosen_settings,
     console,
     end_stopped,
@@ -24,7 +26,6 @@ from consilience.cli.screen import (
 
 if TYPE_CHECKING:
     from consilience.runtime.run import Run
-    from consilience.workers.job import Job
 
 
 def run(
@@ -35,6 +36,7 @@ def run(
     resume: Resume = False,
     overwrite: Overwrite = False,
     workers: Workers = 0,
+    log: Log = None,
     data_dir: DataDir = None,
 ) -> None:
     """Run one experiment: a method, and beside it the agents alone and with naive trust.
@@ -58,6 +60,7 @@ def run(
         from consilience.settings.settings import changed, load_plugins
 
     set_data_dir(data_dir)
+    loggers = chosen_loggers(log)
     name = Path(source or DEFAULT).stem
     folder = out or (last_folder(RUNS, name) if resume else next_folder(RUNS, name))
     if resume and source is None and folder.is_dir():
@@ -68,10 +71,8 @@ def run(
         settings = chosen_settings(source, changes, seed)
     claim_folder(folder, resume, overwrite)
     try:
-        with Progress(
-            console, settings.run.rounds, 1 + len(settings.run.references), lambda job: job.method
-        ) as progress:
-            finished = run_experiment(settings, folder, workers, progress.show)
+        with Progress(console, settings.run.rounds, 1 + len(settings.run.references)) as progress:
+            finished = run_experiment(settings, folder, workers, [progress, *loggers])
     except KeyboardInterrupt:
         end_stopped(f"consilience run --resume --out {folder}")
     from consilience.report.page import write_page
@@ -96,6 +97,7 @@ def compare(
     resume: Resume = False,
     overwrite: Overwrite = False,
     workers: Workers = 0,
+    log: Log = None,
     data_dir: DataDir = None,
 ) -> None:
     """Compare methods over seeds, on identical splits and initial models.
@@ -118,7 +120,7 @@ def compare(
         from consilience.settings.presets import DEFAULT
 
     set_data_dir(data_dir)
-    settings = chosen_settings(source, changes, None)
+    settings, loggers = chosen_settings(source, changes, None), chosen_loggers(log)
     chosen, numbers = split_names(methods), parse_seeds(seeds)
     name = f"compare-{Path(source or DEFAULT).stem}"
     folder = out or (last_folder(RUNS, name) if resume else next_folder(RUNS, name))
@@ -126,9 +128,8 @@ def compare(
         method_named(method, settings.method)
     claim_folder(folder, resume, overwrite)
     try:
-        runs, label = len(chosen) * len(numbers), lambda job: f"{job.method}, seed {job.settings.run.seed}"
-        with Progress(console, settings.run.rounds, runs, label) as progress:
-            compared = run_all(settings, chosen, numbers, folder, workers, progress.show)
+        with Progress(console, settings.run.rounds, len(chosen) * len(numbers)) as progress:
+            compared = run_all(settings, chosen, numbers, folder, workers, [progress, *loggers])
     except KeyboardInterrupt:
         end_stopped(f"the same command, with --resume --out {folder}")
     grid = compare_grid(summarise(compared, score), score or compared.default_score, len(numbers))
@@ -181,10 +182,6 @@ def _print_run(finished: "Run") -> None:
     console.print(run_grid(finished).for_screen())
     console.print(means_grid(finished).for_screen())
     console.print(weights_sentence(finished), highlight=False)
-
-
-def _method(job: "Job") -> str:
-    return job.method
 
 
 def split_names(text: str) -> list[str]:

@@ -12,6 +12,7 @@ from consilience.errors import ConsilienceError
 from consilience.places import DATA_VARIABLE
 
 if TYPE_CHECKING:
+    from consilience.runtime.callbacks import Callback
     from consilience.settings.settings import Settings
 
 console = Console()
@@ -38,7 +39,23 @@ DataDir = Annotated[
     Path | None,
     typer.Option("--data-dir", metavar="FOLDER", help="Real data, laid out as on the hub. Default: $CONSILIENCE_DATA."),
 ]
+Log = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--log",
+        metavar="NAME:WHERE",
+        help="Log every round, such as tensorboard:logs, mlflow:logs or wandb:logs; may be given often.",
+    ),
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing run folder.")]
+
+
+def chosen_loggers(texts: list[str] | None) -> "list[Callback]":
+    if not texts:
+        return []
+    from consilience.runtime.loggers import logger
+
+    return [logger(text) for text in texts]
 
 
 def print_list(entries: dict[str, str]) -> None:

@@ -121,14 +121,11 @@ def agent(site: SiteFile = Path("site.toml")) -> None:
         finished = load_run(prepared.out)
         _say(name, f"this run is finished: {prepared.out}")
     else:
-        rounds = prepared.settings.run.rounds
+        from consilience.cli.progress import Lines
 
-        def on_round(number: int, means: dict[str, float]) -> None:
-            known = [f"{key} {means[key]:.3f}" for key in ("accuracy_own", "accuracy_target") if means[key] >= 0]
-            _say(name, f"round {number} of {rounds} done{': ' if known else ''}{', '.join(known)}")
-
+        lines = Lines(lambda text: _say(name, text), prepared.settings.run.rounds)
         try:
-            finished = run_site(prepared, lambda text: _say(name, text), on_round)
+            finished = run_site(prepared, lambda text: _say(name, text), [lines])
         except KeyboardInterrupt:
             _say(name, "stopped. Every finished round is saved; the same command goes on.")
             sys.exit(130)

@@ -12,11 +12,12 @@ from consilience.core.attacks import Attack, Targeted, attack_name, attack_named
 from consilience.errors import ConsilienceError
 from consilience.experiments.compare import Estimate, estimate
 from consilience.methods.consensus import Consensus
+from consilience.runtime.callbacks import Callback
 from consilience.runtime.run import Run
 from consilience.settings.presets import write_config
 from consilience.settings.settings import Settings, changed
 from consilience.settings.wiring import ATTACKED_CLASS
-from consilience.workers.job import Job, OnEvent
+from consilience.workers.job import Job
 from consilience.workers.jobs import run_jobs
 
 if TYPE_CHECKING:
@@ -97,7 +98,8 @@ def plan(
         data = replace(method.data, attack=how, attackers=_last(settings, count))
         name = f"{attack}-{count}" if count else attack + attack_name(about).removeprefix("targeted")
         folder = Path(f"seed-{seed}") / (rule or "alone") / name
-        job = Job(replace(method, data=data).with_seed(seed), folder, f"{rule or 'alone'}, {attack} {count}")
+        what = f"{rule or 'alone'}, {attack} {count}"
+        job = Job(replace(method, data=data).with_seed(seed), folder, what, label=f"{what}, seed {seed}")
         found.append((job, {"rule": rule, "attack": attack, "attackers": count, "seed": seed}))
 
     ruled = {rule: _with_rule(settings, rule) for rule in rules}
@@ -119,7 +121,7 @@ def breakdown(
     seeds: Sequence[int],
     folder: Path,
     workers: int = 0,
-    on_event: OnEvent = lambda job, event: None,
+    callbacks: Sequence[Callback] = (),
 ) -> Breakdown:
     """Runs every rule under every attack with every number of attackers and every seed into `folder`.
 
@@ -130,7 +132,7 @@ def breakdown(
 
     planned = plan(settings, attacks, rules, counts, seeds)
     write_config(settings, folder)
-    runs = run_jobs([replace(job, folder=folder / job.folder) for job, _ in planned], workers, on_event)
+    runs = run_jobs([replace(job, folder=folder / job.folder) for job, _ in planned], workers, callbacks)
     first = runs[0].summary.scores[0]
     score = f"{first.name}_target"
     alone = {facts["seed"]: run for (_, facts), run in zip(planned, runs, strict=True) if not facts["rule"]}

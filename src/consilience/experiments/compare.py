@@ -9,10 +9,11 @@ import numpy as np
 from scipy.stats import t as student
 
 from consilience.errors import ConsilienceError
+from consilience.runtime.callbacks import Callback
 from consilience.runtime.history import PLACES
 from consilience.settings.settings import Settings
 from consilience.tasks.protocol import Array, Score
-from consilience.workers.job import Job, OnEvent
+from consilience.workers.job import Job
 from consilience.workers.jobs import run_jobs
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def compare(
     seeds: Sequence[int],
     folder: Path,
     workers: int = 0,
-    on_event: OnEvent = lambda job, event: None,
+    callbacks: Sequence[Callback] = (),
 ) -> "Comparison":
     """Runs every method with every seed into `folder`/seed-S/METHOD; what is finished there is not run again.
 
@@ -93,11 +94,16 @@ def compare(
         raise ConsilienceError("name at least one method and one seed, such as dynamic and 0.")
     settings = replace(settings, run=replace(settings.run, references=()))
     jobs = [
-        Job(settings.with_method(method).with_seed(seed), folder / f"seed-{seed}" / method, method)
+        Job(
+            settings.with_method(method).with_seed(seed),
+            folder / f"seed-{seed}" / method,
+            method,
+            label=f"{method}, seed {seed}",
+        )
         for seed in seeds
         for method in methods
     ]
-    runs = run_jobs(jobs, workers, on_event)
+    runs = run_jobs(jobs, workers, callbacks)
     rows = [
         run.last_round().assign(method=job.method, seed=job.settings.run.seed)
         for job, run in zip(jobs, runs, strict=True)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from consilience.errors import ConsilienceError
 from consilience.experiments.compare import Estimate, estimate
+from consilience.runtime.callbacks import Callback
 from consilience.settings.presets import write_config
 from consilience.settings.settings import Settings, changed
-from consilience.workers.job import Job, OnEvent
+from consilience.workers.job import Job
 from consilience.workers.jobs import run_jobs
 
 if TYPE_CHECKING:
@@ -62,8 +63,9 @@ def plan(
                 changes = {"agents.privacy.epsilon": float(epsilon), "run.rounds": number, "run.seed": seed}
                 one = changed(settings, changes)
                 home = folder / f"epsilon-{epsilon:g}" / f"rounds-{number}" / f"seed-{seed}"
-                jobs += [Job(one, home / label, f"{label}, epsilon {epsilon:g}")]
-                jobs += [Job(one.with_method(ALONE), home / ALONE, f"{ALONE}, epsilon {epsilon:g}")]
+                what = f"epsilon {epsilon:g}, {number} rounds, seed {seed}"
+                jobs.append(Job(one, home / label, label, label=f"{label}, {what}"))
+                jobs.append(Job(one.with_method(ALONE), home / ALONE, ALONE, label=f"{ALONE}, {what}"))
     return jobs
 
 
@@ -74,7 +76,7 @@ def trade(
     seeds: Sequence[int],
     folder: Path,
     workers: int = 0,
-    on_event: OnEvent = lambda job, event: None,
+    callbacks: Sequence[Callback] = (),
 ) -> Trade:
     """Runs everything into `folder`; what is finished there is not run again."""
     import pandas as pd
@@ -82,7 +84,7 @@ def trade(
     jobs = plan(settings, epsilons, rounds, seeds, folder)
     write_config(settings, folder)
     rows = []
-    runs = run_jobs(jobs, workers, on_event)
+    runs = run_jobs(jobs, workers, callbacks)
     score = runs[0].summary.scores[0]
     column = f"{score.name}_target"
     for job, run in zip(jobs, runs, strict=True):

@@ -2,10 +2,11 @@
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,14 @@ from consilience.federation.peers.federation import Federation, fingerprint, rea
 from consilience.federation.peers.inbox import Say
 from consilience.federation.peers.link import Tls
 from consilience.federation.peers.mesh import Mesh
-from consilience.options import Options, from_table, option
+from consilience.federation.private import Spending, keep_ledger
+from consilience.options import Options, flat, from_table, option, to_table
 from consilience.plugins import load_plugin
+from consilience.privacy.options import Privacy
 from consilience.runtime import checkpoint
+from consilience.runtime.callbacks import About, Callback, Callbacks
 from consilience.runtime.checkpoint import write_atomically
-from consilience.runtime.driver import OnRound, run_rounds
+from consilience.runtime.driver import run_rounds
 from consilience.runtime.history import Evaluation
 from consilience.runtime.run import Run
 from consilience.runtime.summary import Summary, known_elsewhere, summarised
@@ -58,6 +62,8 @@ class Site(Options):
     standardise: bool = option(False, "scale features by mean and deviation of the shared data")
     baseline: bool = option(True, "train a copy alone beside the agent, so that the gain is known; it stays here")
     device: str = option("cpu", "where a built-in torch model trains: cpu | cuda", one_of=("cpu", "cuda"))
+    ledger: str = option("", "folder of the privacy ledgers, kept as long as the data; default: ~/.local/state/...")
+    privacy: Privacy = option(Privacy(), "what the site promises its private rows")
 
 
 @dataclass(frozen=True)
@@ -128,6 +134,7 @@ def prepare(path: Path) -> Prepared:
             "All sites need the same samples in the same order; get the file again."
         )
     settings = replace(federation.agreed, run=replace(federation.agreed.run, device=site.device))
+    settings = replace(settings, agents=replace(settings.agents, privacy=site.privacy))
     return Prepared(site, folder, federation, settings, shared, columns, tls)
 
 
@@ -139,7 +146,7 @@ def read_site(path: Path) -> Site:
     return site
 
 
-def run_site(prepared: Prepared, say: Say, on_round: OnRound = lambda number, means: None) -> Run:
+def run_site(prepared: Prepared, say: Say, callbacks: Sequence[Callback] = ()) -> Run:
     """Takes part in the federation: waits for peers, runs the rounds, and writes the run folder."""
     out, federation = prepared.out, prepared.federation
     _claim(prepared)
@@ -148,7 +155,9 @@ def run_site(prepared: Prepared, say: Say, on_round: OnRound = lambda number, me
     write_config(settings, out)
     audit = AuditLog(out / "audit.jsonl")
     audit.add("start", agent=agent.name, federation=federation.identity().hex(), shared=federation.shared)
+    ledger = keep_ledger(prepared, agent, audit, say)
     mesh = prepared.mesh(out, audit, say)
+    told, about = Callbacks([*callbacks, Spending(agent, audit, say)]), About(agent.name, out, flat(to_table(settings)))
     try:
         if checkpoint.last_round(out / "checkpoint") < settings.run.rounds:
             mesh.meet()
@@ -161,7 +170,7 @@ def run_site(prepared: Prepared, say: Say, on_round: OnRound = lambda number, me
             evaluation,
             folder=out,
             threads=settings.run.threads,
-            on_round=on_round,
+            tell=partial(told.tell, about),
             baseline=prepared.site.baseline,
         )
         mesh.finish()
@@ -178,6 +187,9 @@ def run_site(prepared: Prepared, say: Say, on_round: OnRound = lambda number, me
     finally:
         mesh.close()
         audit.close()
+        if ledger is not None:
+            ledger.close()
+        told.close()
     return run
 
 

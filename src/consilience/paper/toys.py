@@ -13,6 +13,7 @@ import numpy as np
 from consilience.agents.protocol import Agent
 from consilience.methods.protocol import Method
 from consilience.paper.artefact import Outcome, Runs, verdict, write_csv
+from consilience.runtime.callbacks import Event, Finished
 from consilience.runtime.driver import run_rounds
 from consilience.runtime.exchange import InMemory
 from consilience.runtime.summary import Summary
@@ -78,13 +79,13 @@ def watch(
     """Predictions (agents, points, outputs) after the rounds to `keep`, counted after the warm-up, and the trust."""
     seen: dict[int, Array] = {}
 
-    def look(number: int, means: dict[str, float]) -> None:
-        if number - warmup in keep:
-            seen[number - warmup] = np.stack([agent.predict(points) for agent in agents])
+    def look(event: Event) -> None:
+        if isinstance(event, Finished) and event.number - warmup in keep:
+            seen[event.number - warmup] = np.stack([agent.predict(points) for agent in agents])
 
     exchange = InMemory(tuple(agent.name for agent in agents))
     summary = Summary(method.label, method.title, agents[0].task.name, warmup + max(keep), warmup, len(shared))
-    run = run_rounds(agents, shared, exchange, method, summary, on_round=look)
+    run = run_rounds(agents, shared, exchange, method, summary, tell=look)
     return seen, run.trust
 
 

@@ -3,7 +3,7 @@
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -19,14 +19,12 @@ from consilience.methods.protocol import Exchange, Memory, Method, Remembers, Ro
 from consilience.runtime import checkpoint, private
 from consilience.runtime.baseline import NAME as ALONE
 from consilience.runtime.baseline import Baseline
+from consilience.runtime.callbacks import Ended, Finished, Started, Tell, Trained
 from consilience.runtime.group import Group, OneProcess
 from consilience.runtime.history import Evaluation, History
 from consilience.runtime.run import Run
 from consilience.runtime.summary import AgentSummary, Summary, versions
 from consilience.tasks.protocol import Array
-
-OnRound = Callable[[int, dict[str, float]], None]
-"""Told the round's number and the means over agents of every measure."""
 
 
 def run_rounds(
@@ -39,8 +37,7 @@ def run_rounds(
     *,
     folder: Path | None = None,
     threads: int = 1,
-    on_round: OnRound = lambda number, means: None,
-    on_trained: Callable[[str], None] = lambda name: None,
+    tell: Tell = lambda event: None,
     group: Group | None = None,
     recorded: Sequence[str] = (),
     baseline: bool = False,
@@ -49,13 +46,14 @@ def run_rounds(
 
     Every numerical library uses `threads` threads: small models are fastest with one, and the numbers do not depend on
     how many cores a machine has. `agents` are those of this process, in any order. With a `group` of processes all of
-    them record the whole run, whose agents are then `recorded`, and the first one writes and tells of it. With
+    them record the whole run, whose agents are then `recorded`, and the first one writes and tells of its rounds. With
     `baseline` a copy of every agent trains alone beside it, and becomes the reference "alone" of the run; a group has
     none, because a run of the method alone can be spread over processes as well.
     """
     began = time.perf_counter()
     group, evaluation = group or OneProcess(), evaluation or Evaluation()
-    team = Team(agents, exchange.roster, on_trained)
+    team = Team(agents, exchange.roster, lambda name: tell(Trained(name, group.number)))
+    summary = _with_all_agents(summary, exchange.roster, group)
     history = History(recorded or team.names, everyone=len(recorded or team) == len(exchange.roster))
     collaborates = not isinstance(method, Alone)
     beside = Baseline(team) if baseline and collaborates and evaluation.measures else None
@@ -63,6 +61,7 @@ def run_rounds(
         start, before = Start(summary.rounds), 0.0
         if folder is not None:
             start, before = _resumed(folder, method, start, team, shared, history, group, exchange, beside)
+        tell(Started(summary, group.agents_by_worker or (team.names,), start.done))
         private.plan(team, summary.rounds)
         for done in method.rounds(team, shared, exchange, start):
             scores = {a.name: evaluation.scores(a, done.record.predictions[a.name]) for a in team}
@@ -75,17 +74,19 @@ def run_rounds(
                 seconds = before + time.perf_counter() - began
                 _save(folder, method, done, team, history, group, exchange, beside, seconds)
             if group.first:
-                on_round(done.number, means)
+                tell(Finished(done.number, means, history.latest(), done.record.trust))
             if private.all_stopped(scores, exchange.roster):
                 break
     trust, rounds = history.trust()
     seconds = round(before + time.perf_counter() - began, 3)
-    summary = _with_all_agents(private.with_costs(summary, team), exchange.roster, group)
+    summary = private.with_costs(summary, team, group)
     summary = replace(summary, seconds=seconds, versions=versions())
     references = {} if beside is None else {ALONE: beside.run(summary)}
     run = Run(history.frame(), trust, rounds, summary, references, history.by_class)
     if folder is not None and group.first:
         run.save(folder)
+    if group.first:
+        tell(Ended(seconds=seconds))
     return run
 
 

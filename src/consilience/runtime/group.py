@@ -12,8 +12,12 @@ Scores = dict[str, dict[str, float]]
 class Group(Protocol):
     """The workers of one run. The first one records it."""
 
+    number: int
+    """This process's place among them."""
     first: bool
     """Whether this process records the run."""
+    agents_by_worker: tuple[tuple[str, ...], ...]
+    """Who trains whom; empty where there is one worker."""
 
     def whole(self, done: Round, scores: Scores) -> tuple[Round, Scores]:
         """A round and its scores as seen by this process, completed with what the others saw."""
@@ -29,7 +33,8 @@ class Group(Protocol):
 class OneProcess:
     """A single process sees everything."""
 
-    first = True
+    number, first = 0, True
+    agents_by_worker: tuple[tuple[str, ...], ...] = ()
 
     def whole(self, done: Round, scores: Scores) -> tuple[Round, Scores]:
         """As they are."""

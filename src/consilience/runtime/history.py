@@ -123,6 +123,14 @@ class History:
             columns[key] = np.array(self._columns[key], dtype=np.int64)
         return pd.DataFrame(columns)
 
+    def latest(self) -> dict[str, dict[str, float]]:
+        """Every measure of each agent after the last round."""
+        measures = {key: values[-len(self._names) :] for key, values in self._columns.items()}
+        del measures["round"], measures["agent"]
+        return {
+            name: {key: values[number] for key, values in measures.items()} for number, name in enumerate(self._names)
+        }
+
     def trust(self) -> tuple[Array, Array]:
         """Trust matrices (rounds, agents, roster) and the numbers of their rounds."""
         if not self._trust:

@@ -1,13 +1,16 @@
 """Private agents in a run: their plan before it, what they have spent after every round, and when nobody may go on."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
+import numpy as np
+
 from consilience.agents.protocol import Agent
 from consilience.agents.team import Team
 from consilience.privacy.mechanism import Mechanism
-from consilience.runtime.group import Scores
+from consilience.runtime.group import Group, Scores
 from consilience.runtime.summary import Summary
 
 EPSILON, STOPPED = "epsilon", "budget_spent"
@@ -44,8 +47,9 @@ def all_stopped(scores: Scores, roster: Sequence[str]) -> bool:
     return len(scores) == len(roster) and all(one.get(STOPPED) == 1 for one in scores.values())
 
 
-def with_costs(summary: Summary, team: Team) -> Summary:
-    """The summary with what this process's private agents have spent."""
-    spent = {agent.name: mechanism.spent().table() for agent in team if (mechanism := mechanism_of(agent))}
-    agents = [replace(one, privacy=spent.get(one.name, one.privacy)) for one in summary.agents]
-    return replace(summary, agents=agents)
+def with_costs(summary: Summary, team: Team, group: Group) -> Summary:
+    """The summary with what the private agents of all processes have spent."""
+    tables = {agent.name: mechanism.spent().table() for agent in team if (mechanism := mechanism_of(agent))}
+    texts = {name: np.frombuffer(json.dumps(table).encode(), np.uint8) for name, table in tables.items()}
+    found = {name: json.loads(text.tobytes()) for name, text in group.from_first(group.to_first(texts)).items()}
+    return replace(summary, agents=[replace(one, privacy=found.get(one.name, {})) for one in summary.agents])

@@ -55,7 +55,8 @@ class WorkerGroup:
     def __init__(
         self, agents_by_worker: Sequence[Sequence[str]] = ((),), number: int = 0, roster: tuple[str, ...] = ()
     ) -> None:
-        self.agents_by_worker, self.number, self.roster = agents_by_worker, number, roster
+        self.agents_by_worker = tuple(tuple(names) for names in agents_by_worker)
+        self.number, self.roster = number, roster
         self.size, self.first = len(agents_by_worker), number == 0
         self._last: tuple[dict[str, Array], dict[str, Array]] | None = None
         self._channel: Any = None

@@ -1,10 +1,11 @@
 """One run to be carried out: its settings and its folder."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
-from consilience.runtime.events import Event
+from consilience.options import flat, to_table
+from consilience.runtime.callbacks import About
 from consilience.settings.settings import Settings
 
 
@@ -18,12 +19,15 @@ class Job:
     """How the method was called when the job was made; by default its label."""
     workers: int = 1
     """Processes that its agents are spread over."""
+    label: str = ""
+    """How the run is called while it is under way; by default as the method."""
 
     @property
     def method(self) -> str:
         """How the method is called."""
         return self.name or self.settings.method.label
 
-
-OnEvent = Callable[[Job, Event], None]
-"""Told how each job gets on."""
+    @cached_property
+    def about(self) -> About:
+        """The run, as callbacks are told of it."""
+        return About(self.label or self.method, self.folder, flat(to_table(self.settings)))

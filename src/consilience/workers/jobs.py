@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
+from consilience.runtime.callbacks import Callback, Callbacks
 from consilience.runtime.run import Run, is_finished, load_run
 from consilience.workers.balance import team_sizes
-from consilience.workers.job import Job, OnEvent
+from consilience.workers.job import Job
 
 
-def run_jobs(jobs: Sequence[Job], workers: int = 0, on_event: OnEvent = lambda job, event: None) -> list[Run]:
+def run_jobs(jobs: Sequence[Job], workers: int = 0, callbacks: Sequence[Callback] = ()) -> list[Run]:
     """Runs the jobs that are not finished yet; returns all of them, in order. Numbers do not depend on `workers`.
 
     `workers` 0 means as many as pay off, at most one for each core, or for each GPU if there are runs that use them.
@@ -21,19 +22,21 @@ def run_jobs(jobs: Sequence[Job], workers: int = 0, on_event: OnEvent = lambda j
     sizes = [1] * len(todo)
     if at_once > 1:
         sizes = team_sizes([job.settings for job in todo], at_once, asked=workers > 0)
-    if under_torchrun():
-        from consilience.workers.torchrun import lead
+    with Callbacks(callbacks) as all_of_them:
+        if under_torchrun():
+            from consilience.workers.torchrun import lead
 
-        lead(todo, on_event)
-    elif min(at_once, sum(sizes)) > 1:
-        from consilience.workers.pool import run_side_by_side
+            lead(todo, all_of_them)
+        elif min(at_once, sum(sizes)) > 1:
+            from consilience.workers.pool import run_side_by_side
 
-        run_side_by_side([replace(job, workers=size) for job, size in zip(todo, sizes, strict=True)], at_once, on_event)
-    else:
-        from consilience.workers.work import work
+            sized = [replace(job, workers=size) for job, size in zip(todo, sizes, strict=True)]
+            run_side_by_side(sized, at_once, all_of_them)
+        else:
+            from consilience.workers.work import work
 
-        for job in todo:
-            work(job.settings, job.folder, partial(on_event, job))
+            for job in todo:
+                work(job.settings, job.folder, partial(all_of_them.tell, job.about))
     return [load_run(job.folder) for job in jobs]
 
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from consilience import toml
 from consilience.errors import ConsilienceError
-from consilience.runtime.events import Event, Started
+from consilience.runtime.callbacks import Callback, Event, Started
 from consilience.settings.settings import load_plugins, settings_from
 from consilience.workers.group import WorkerLost, end_with_parent, join
-from consilience.workers.job import Job, OnEvent
+from consilience.workers.job import Job
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -44,7 +44,7 @@ class _Worker:
         return f"worker {self.number} of {what}, which trained agents {', '.join(self.agents) or 'not known yet'},"
 
 
-def run_side_by_side(todo: Sequence[Job], at_once: int, on_event: OnEvent) -> None:
+def run_side_by_side(todo: Sequence[Job], at_once: int, callback: Callback) -> None:
     """Runs all jobs, each with as many workers as it says, at most `at_once` workers at the same time."""
     context = get_context("forkserver")
     context.set_forkserver_preload(_PRELOAD)
@@ -60,7 +60,7 @@ def run_side_by_side(todo: Sequence[Job], at_once: int, on_event: OnEvent) -> No
                         pipe, worker = _start(job, number, place, f"file://{folder}/{len(waiting)}")
                         running[pipe] = worker
                 for ready in connection.wait(list(running)):
-                    _hear(ready, running, on_event)  # type: ignore[arg-type]
+                    _hear(ready, running, callback)  # type: ignore[arg-type]
         finally:
             for worker in running.values():
                 worker.process.kill()
@@ -82,7 +82,7 @@ def _start(job: Job, number: int, place: int, meeting: str) -> "tuple[Connection
     return here, _Worker(job, number, place, process)
 
 
-def _hear(pipe: "Connection", running: "dict[Connection, _Worker]", on_event: OnEvent) -> None:
+def _hear(pipe: "Connection", running: "dict[Connection, _Worker]", callback: Callback) -> None:
     """Takes one message of a worker: its agents, an event, its end, or what went wrong."""
     worker = running[pipe]
     try:
@@ -95,7 +95,7 @@ def _hear(pipe: "Connection", running: "dict[Connection, _Worker]", on_event: On
     if kind == "agents":
         worker.agents = content
     elif kind == "event":
-        on_event(worker.job, content)
+        callback.tell(worker.job.about, content)
     elif kind in ("done", "lost"):
         worker.process.join()
         del running[pipe]
@@ -132,7 +132,7 @@ def _work(
         except BrokenPipeError:
             os._exit(1)
 
-    def emit(event: Event) -> None:
+    def tell(event: Event) -> None:
         if isinstance(event, Started):
             send("agents", event.agents_by_worker[number])
         if number == 0 or not isinstance(event, Started):
@@ -143,7 +143,7 @@ def _work(
             join(number, workers, meeting)
         tables = toml.parse(settings, "the job")
         load_plugins(tables)
-        work(settings_from(tables, ""), folder, emit, worker=number, workers=workers)
+        work(settings_from(tables, ""), folder, tell, worker=number, workers=workers)
         send("done")
     except WorkerLost as error:
         send("lost", str(error))

@@ -13,14 +13,15 @@ import numpy as np
 from consilience import toml
 from consilience.errors import ConsilienceError
 from consilience.places import DATA_VARIABLE
+from consilience.runtime.callbacks import Callback
 from consilience.runtime.summary import versions
 from consilience.settings.settings import load_plugins, settings_from
 from consilience.workers.group import WorkerGroup, end_with_parent, join, leave
-from consilience.workers.job import Job, OnEvent
+from consilience.workers.job import Job
 from consilience.workers.work import work
 
 
-def lead(jobs: Sequence[Job], on_event: OnEvent) -> None:
+def lead(jobs: Sequence[Job], callback: Callback) -> None:
     """Runs the jobs one after another, each with its agents spread over all processes."""
     number, world = _world()
     for job in jobs:
@@ -31,7 +32,7 @@ def lead(jobs: Sequence[Job], on_event: OnEvent) -> None:
             "versions": versions(),
         }
         world.from_first({"job": np.frombuffer(json.dumps(order).encode(), dtype=np.uint8)})
-        work(job.settings, job.folder, partial(on_event, job), worker=number, workers=world.size)
+        work(job.settings, job.folder, partial(callback.tell, job.about), worker=number, workers=world.size)
 
 
 def follow() -> None:

@@ -1,13 +1,12 @@
 """One job in this process: agents are built, trained and recorded in a folder."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from consilience.errors import ConsilienceError
+from consilience.runtime.callbacks import Tell
 from consilience.runtime.driver import run_rounds
-from consilience.runtime.events import Event, Finished, Started, Trained
 from consilience.settings.presets import write_config
 from consilience.settings.settings import Settings
 from consilience.settings.wiring import build_agents, build_evaluation, build_exchange, build_scenario, summarise
@@ -18,7 +17,7 @@ from consilience.workers.group import WorkerExchange, WorkerGroup, keep_memory
 def work(
     settings: Settings,
     folder: Path,
-    emit: Callable[[Event], None] = lambda event: None,
+    tell: Tell = lambda event: None,
     *,
     worker: int = 0,
     workers: int = 1,
@@ -40,7 +39,6 @@ def work(
     group = WorkerGroup(agents_by_worker, worker, roster)
     if worker >= group.size:
         return
-    emit(Started(tuple(tuple(names) for names in agents_by_worker)))
     agents = build_agents(settings, scenario, agents_by_worker[worker])
     summary = summarise(settings, scenario, agents)
     _check_same_data(summary.data, group)
@@ -53,8 +51,7 @@ def work(
         build_evaluation(settings, scenario),
         folder=folder,
         threads=settings.run.threads,
-        on_round=lambda number, means: emit(Finished(number, means)),
-        on_trained=lambda name: emit(Trained(name, worker)),
+        tell=tell,
         group=group,
         recorded=roster,
     )

@@ -1,0 +1,128 @@
+"""Callbacks: whoever wants to know how runs get on. Progress, the live page, loggers and users' own are all such."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, final
+
+from consilience.runtime.summary import Summary
+from consilience.tasks.protocol import Array
+
+
+@dataclass(frozen=True)
+class About:
+    """The run that something is told of. Several runs may be under way at the same time."""
+
+    name: str = "run"
+    """How the run is called, such as "dynamic" or "dynamic, seed 3"."""
+    folder: Path | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Every setting of the run by its dotted key, such as method.lam."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """The run begins, or goes on after an interruption."""
+
+    summary: Summary
+    """What is known of the run, its agents included."""
+    agents_by_worker: tuple[tuple[str, ...], ...]
+    done: int = 0
+    """Rounds that were finished before."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """An agent has trained in the round that is under way."""
+
+    agent: str
+    worker: int = 0
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A round has ended, and is saved if the run has a folder."""
+
+    number: int
+    means: dict[str, float]
+    """Over agents, of every measure."""
+    agents: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Every measure of each agent: the columns of metrics.parquet."""
+    trust: Array | None = None
+    """(agents, roster); None in a round without collaboration."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The run has come to its end; or it was stopped or failed, and can be resumed."""
+
+    finished: bool = True
+    seconds: float | None = None
+
+
+Event = Started | Trained | Finished | Ended
+Tell = Callable[[Event], None]
+"""Is told what happens in one run."""
+
+
+class Callback:
+    """Told of runs while they are under way. Override what you need; what is raised here ends the run.
+
+    A round is saved before it is told of, so that a run which a callback ends can be resumed after its last round.
+    """
+
+    def start(self, run: About, news: Started) -> None:
+        """A run begins."""
+
+    def trained(self, run: About, news: Trained) -> None:
+        """An agent has trained."""
+
+    def round(self, run: About, news: Finished) -> None:
+        """A round has ended."""
+
+    def end(self, run: About, news: Ended) -> None:
+        """A run has ended."""
+
+    def tell(self, run: About, event: Event) -> None:
+        """Passes an event to the method that is for it."""
+        match event:
+            case Started():
+                self.start(run, event)
+            case Trained():
+                self.trained(run, event)
+            case Finished():
+                self.round(run, event)
+            case Ended():
+                self.end(run, event)
+
+
+@final
+class Callbacks(Callback):
+    """Several callbacks as one. A run that has started also ends for all of them, if need be unfinished.
+
+    Use it as a context: what is still under way when the context is left has not finished.
+    """
+
+    def __init__(self, callbacks: Sequence[Callback] = ()) -> None:
+        self._callbacks = callbacks
+        self._under_way: dict[Path | str, About] = {}
+
+    def __enter__(self) -> "Callbacks":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends what is still under way."""
+        for run in list(self._under_way.values()):
+            self.tell(run, Ended(finished=False))
+
+    def tell(self, run: About, event: Event) -> None:
+        """Passes an event on to all."""
+        if isinstance(event, Started):
+            self._under_way[run.folder or run.name] = run
+        elif isinstance(event, Ended):
+            self._under_way.pop(run.folder or run.name, None)
+        for callback in self._callbacks:
+            callback.tell(run, event)
