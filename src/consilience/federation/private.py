@@ -24,7 +24,7 @@ def keep_ledger(prepared: "Prepared", agent: Agent, audit: AuditLog, say: Say) -
         if prepared.site.privacy.on:
             raise ConsilienceError(
                 f"site.toml promises epsilon {prepared.site.privacy.epsilon:g}, but the agent that "
-                f"{prepared.site.python} makes is not private. Make it with TorchAgent(..., privacy=consilience.Privacy(epsilon=...))."
+                f"{prepared.site.python} makes is not private. Make a TorchAgent with privacy=Privacy(epsilon=...)."
             )
         return None
     site = prepared.site

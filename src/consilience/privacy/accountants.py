@@ -19,7 +19,7 @@ INTERVAL = 1e-3
 """Mesh of the accountant of record. Everything is rounded up: a coarse mesh never makes epsilon smaller."""
 TOLERANCE = 1e-3
 """The chosen noise spends between (1 - this) of the budget and all of it."""
-MOST_NOISE = 1e5
+MOST_NOISE = 1e4
 
 
 @lru_cache(maxsize=4096)
@@ -39,11 +39,11 @@ def epsilon_of_record(steps: Used, delta: float) -> float:
 def noise_for(epsilon: float, delta: float, rate: float, steps: int, before: Used = ()) -> float:
     """The least noise with which `steps` more steps after those `before` stay within epsilon, to a part in a thousand.
 
-    Infinite if nothing fits any more.
+    Infinite if less than a hundredth of the budget is left, or no noise would do.
     """
     if not steps:
         return 1.0
-    if epsilon_of_record(before, delta) >= epsilon:
+    if epsilon_of_record(before, delta) >= 0.99 * epsilon:
         return inf
 
     def spent(noise: float) -> float:
@@ -55,15 +55,15 @@ def noise_for(epsilon: float, delta: float, rate: float, steps: int, before: Use
         found = spent(guess)
         if found <= epsilon:
             high = guess
-            if found >= (1 - TOLERANCE) * epsilon or high - low <= 1e-6 * high:
+            if found >= (1 - TOLERANCE) * epsilon or high - low <= 1e-3 * high:
                 return high
         else:
             low = guess
         if low > MOST_NOISE:
             return inf
-        step = guess * (found / ((1 - TOLERANCE / 2) * epsilon)) if found > 0 else guess / 2
-        inside = low * (1 + 1e-9) < step < high
-        guess = step if inside else 2 * low if high == inf else sqrt(low * high) if low else high / 2
+        near = guess * found / ((1 - TOLERANCE / 2) * epsilon)  # noise and epsilon are nearly in inverse proportion
+        middle = 2 * low if high == inf else sqrt(low * high) if low else high / 2
+        guess = near if not before and low * (1 + 1e-9) < near < high else middle
 
 
 def _gaussian_guess(epsilon: float, delta: float, rate: float, steps: int) -> float:
