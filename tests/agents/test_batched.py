@@ -169,6 +169,47 @@ def test_only_plain_small_networks_with_our_adam_train_together():
     assert units(agents) == [["one", "flat"], *([a.name] for a in agents[2:])]
 
 
+def test_networks_that_do_more_than_their_layers_train_one_by_one(shared):
+    """Hooks and a forward of the user's own are part of the model, wherever they are."""
+    x, y = blobs(30, 0)
+
+    def hooked(change) -> nn.Module:
+        model = nn.Sequential(nn.Flatten(), nn.Linear(FEATURES, CLASSES))
+        change(model)
+        return model
+
+    def patch(model):
+        model.forward = lambda inputs: model[1](inputs) * 2
+
+    def twice(module, inputs, out):
+        return out * 2
+
+    changes = {
+        "hook on the whole": lambda m: m.register_forward_hook(twice),
+        "hook on a part": lambda m: m[1].register_forward_hook(twice),
+        "hook before": lambda m: m[0].register_forward_pre_hook(lambda module, inputs: (inputs[0] * 2,)),
+        "hook on the way back": lambda m: m[1].register_full_backward_hook(lambda module, a, b: None),
+        "hook on a weight": lambda m: m[1].weight.register_hook(lambda gradient: gradient * 0),
+        "patched": patch,
+        "patched part": lambda m: setattr(m[1], "forward", lambda inputs: inputs[:, :CLASSES] * 0 + m[1].bias),
+    }
+    for name, change in changes.items():
+        together, alone = (
+            [TorchAgent(hooked(change), x, y, name, batched=batched, epochs=1), TorchAgent(network(1), x, y, "plain")]
+            for batched in (True, False)
+        )
+        alone[0].model.load_state_dict(together[0].model.state_dict())
+        assert units(together) == [[name], ["plain"]], name
+        for agents in (together, alone):
+            train_all(agents, shared, {}, 0.0)
+        np.testing.assert_array_equal(together[0].predict(shared), alone[0].predict(shared))
+    try:
+        nn.Linear.forward, kept = (lambda self, inputs: kept(self, inputs) * 2), nn.Linear.forward
+        assert units([TorchAgent(network(0), x, y, "a"), TorchAgent(network(0), x, y, "b")]) == [["a"], ["b"]]
+    finally:
+        nn.Linear.forward = kept
+
+
 def test_divergence_in_a_batch_is_reported_with_the_agent(shared):
     agents = classifiers()
     agents[1].x[3] = torch.inf

@@ -78,10 +78,10 @@ def test_weighted_rows_are_the_local_objective():
 def test_sampled_labels_follow_the_pseudo_labels():
     """Without sample weights, round(lam n) shared rows are drawn, each label with its probability."""
     x, y = blobs(4000, seed=1)
-    shared = blobs(50, seed=2)[0]
     psi = np.tile(np.array([0.2, 0.3, 0.5], np.float32), (50, 1))
     agent = SklearnAgent(KNeighborsClassifier(1), x, y, "a")
-    rows, labels, _ = agent._pseudo_labelled(shared, psi, 0.5, np.random.default_rng(0))
+    rows, labels, _ = agent._pseudo_labelled(psi, 0.5, np.random.default_rng(0))
+    assert set(rows.tolist()) == set(range(50))
     assert len(rows) == len(labels) == 2000
     np.testing.assert_allclose(np.bincount(labels, minlength=3) / 2000, psi[0], atol=0.05)
 
@@ -104,7 +104,7 @@ def test_without_pseudo_labels_the_model_is_fitted_only_once(shared):
             fits.append(len(x))
             return super().fit(x, y, sample_weight)
 
-    agent = SklearnAgent(Counting(), *blobs(30, seed=1), "a")
+    agent = SklearnAgent(Counting(), *blobs(30, seed=1), "a", soft_labels="repeated")
     for _ in range(3):
         agent.train(shared, None, 0.0)
     assert len(fits) == 1

@@ -95,3 +95,17 @@ def test_what_everyone_says_is_checked(shared):
     assert all(f.dtype == np.float32 and f.shape == (len(shared), CLASSES) for f in said.values())
     with pytest.raises(ConsilienceError, match=r"agent 'b': 40 of 40 rows are not probabilities"):
         Team([a, Loud(b), c]).published(shared)
+
+
+def test_one_model_for_two_agents_is_refused():
+    body, frozen = nn.Linear(FEATURES, CLASSES), nn.Linear(FEATURES, FEATURES).requires_grad_(False)
+
+    def agent(name: str, model: nn.Module) -> TorchAgent:
+        return TorchAgent(model, *blobs(20, seed=1), name)
+
+    with pytest.raises(ConsilienceError, match="agents 'a' and 'b' were given one model"):
+        Team([agent("a", body), agent("b", body)])
+    with pytest.raises(ConsilienceError, match="share weights that are trained"):
+        Team([agent("a", body), agent("b", nn.Sequential(nn.Flatten(), body))])
+    heads = [nn.Linear(FEATURES, CLASSES) for _ in range(2)]
+    assert len(Team([agent(name, nn.Sequential(frozen, head)) for name, head in zip("ab", heads, strict=True)])) == 2

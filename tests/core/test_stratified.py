@@ -196,7 +196,7 @@ def test_value_weights_with_plain_loops():
     r = np.median(f, axis=0)
     numbers = value_strata(r, 3)
     w = value_weights(w0, f, r, numbers, scale=0.7, p=2.0, k0=5.0)
-    a = [[np.exp(-sum((f[j, x] - r[x]) ** 2) / (2 * 0.7**2)) + LEAST for x in range(12)] for j in range(3)]
+    a = [[np.exp(-sum((f[j, x] - r[x]) ** 2) / 2 / (2 * 0.7**2)) + LEAST for x in range(12)] for j in range(3)]
     for b in range(3):
         s = []
         for j in range(3):

@@ -47,7 +47,7 @@ def slow_gaussian_row(f, i, s):
     for j in range(len(f)):
         kernels = []
         for own, other in zip(f[i], f[j], strict=True):
-            squared = sum((a - b) ** 2 for a, b in zip(own, other, strict=True))
+            squared = sum((a - b) ** 2 for a, b in zip(own, other, strict=True)) / len(own)
             kernels.append(math.exp(-squared / (2 * s**2)))
         gamma.append(sum(kernels) / len(kernels))
     return [g / sum(gamma) for g in gamma]
@@ -179,9 +179,14 @@ def test_gaussian_trust_is_the_mean_kernel():
 def test_gaussian_trust_adds_distances_in_double_precision():
     f = np.random.default_rng(0).normal(size=(2, 1, 3000)).astype(np.float32)
     squared = math.fsum(float(np.square(a - b)) for a, b in zip(f[0, 0], f[1, 0], strict=True))
-    kernel = math.exp(-squared / (2 * 50**2))
-    w = trust.gaussian_trust(f, np.array([50.0, 50.0]))
+    kernel = math.exp(-squared / 3000 / (2 * 1.5**2))
+    w = trust.gaussian_trust(f, np.array([1.5, 1.5]))
     np.testing.assert_allclose(w[0], [1 / (1 + kernel), kernel / (1 + kernel)], rtol=1e-13)
+
+
+def test_an_output_that_stands_there_four_times_changes_no_trust():
+    f, scale = np.random.default_rng(0).normal(size=(3, 5, 1)), np.array([0.5, 1.0, 2.0])
+    np.testing.assert_allclose(trust.gaussian_trust(np.repeat(f, 4, axis=2), scale), trust.gaussian_trust(f, scale))
 
 
 def test_gaussian_trust_is_unknown_for_agents_whose_noise_is():

@@ -181,3 +181,13 @@ def test_nothing_is_encoded_as_nothing():
 def test_unknown_forms_are_refused(form, top, says):
     with pytest.raises(ConsilienceError, match=says):
         Wire(form, top)
+
+
+@pytest.mark.parametrize("classes", [256, 257, 65_536, 65_537, 70_000])
+def test_the_class_of_top_k_is_right_however_many_classes_there_are(classes):
+    f = np.full((2, classes), 0.25 / (classes - 1), np.float32)
+    f[0, classes - 1] = f[1, classes // 2] = 0.75
+    wire = Wire("top-k", top=1)
+    data = wire.encode(f)
+    assert len(data) == wire.size(2, classes)
+    np.testing.assert_array_equal(wire.decode(data, 2, classes).argmax(axis=1), [classes - 1, classes // 2])

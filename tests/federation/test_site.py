@@ -16,8 +16,8 @@ from consilience.federation.membership import make_keys, new_federation, write_s
 from consilience.federation.peers import keys
 from consilience.federation.peers.federation import parse_federation, read_member
 from consilience.federation.site import Site, build_site_agent, prepare, read_site
-from consilience.settings.settings import Settings, changed
 from consilience.privacy.options import Privacy
+from consilience.settings.settings import Settings, changed
 
 OWN_AGENT = """
 import numpy as np

@@ -29,7 +29,7 @@ TASKS = ("classification", "multilabel", "regression")
 def agreement(task: str, mine: np.ndarray, other: np.ndarray, noise: float) -> float:
     """What one sample adds to the trust of one agent in another, by the default rule of the task."""
     if task == "regression":
-        return np.exp(-sum((m - o) ** 2 for m, o in zip(mine, other, strict=True)) / (2 * noise**2))
+        return np.exp(-sum((m - o) ** 2 for m, o in zip(mine, other, strict=True)) / len(mine) / (2 * noise**2))
     pairs = [(mine, other)]
     if task == "multilabel":
         pairs = [(np.array([1 - m, m]), np.array([1 - o, o])) for m, o in zip(mine, other, strict=True)]

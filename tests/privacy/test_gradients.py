@@ -140,7 +140,7 @@ def test_hooks_that_saw_shared_rows_would_be_noticed(rows, monkeypatch):
 
 @pytest.mark.parametrize("model", [convnet((3, 16, 16), 3), nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4))])
 def test_batch_norm_is_refused_and_group_norm_named(model):
-    with pytest.raises(ConsilienceError, match="BatchNorm.d, which mixes the rows.*GroupNorm.*convnet-gn"):
+    with pytest.raises(ConsilienceError, match=r"BatchNorm.d, which mixes the rows.*GroupNorm.*convnet-gn"):
         PerSample("a", model)
 
 
@@ -148,7 +148,7 @@ def test_statistics_of_rows_and_what_opacus_cannot_do_are_refused():
     norm = nn.InstanceNorm1d(4, affine=True, track_running_stats=True)
     with pytest.raises(ConsilienceError, match="keeps statistics of private rows"):
         PerSample("a", nn.Sequential(norm))
-    with pytest.raises(ConsilienceError, match="agent 'a': this model cannot be trained privately: .*LSTM"):
+    with pytest.raises(ConsilienceError, match=r"agent 'a': this model cannot be trained privately: .*LSTM"):
         PerSample("a", nn.LSTM(4, 4))
 
 

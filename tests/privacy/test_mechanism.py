@@ -1,5 +1,7 @@
 """A private agent's budget: planned, entered, never exceeded, and the same after any interruption."""
 
+from contextlib import suppress
+
 import numpy as np
 import pytest
 import torch
@@ -143,10 +145,8 @@ def ledger(rows, tmp_path):
 
     yield open_it
     for one in opened:
-        try:
+        with suppress(OSError):
             one.close()
-        except OSError:
-            pass
 
 
 def test_a_copy_that_trains_beside_enters_nothing_and_has_noise_of_its_own(rows, ledger):
@@ -199,7 +199,7 @@ def test_a_run_on_some_of_the_rows_counts_what_was_spent_on_them(rows, ledger):
     file.close()
     part = agent((x[:20], y[:20], shared, None))
     part.mechanism.keep(ledger(x[:20], y[:20]))
-    with pytest.raises(ConsilienceError, match="leaves nothing for 2 rounds.* 4 is spent already"):
+    with pytest.raises(ConsilienceError, match=r"leaves nothing for 2 rounds.* 4 is spent already"):
         part.mechanism.plan(2)
     other = agent(rows)
     other.mechanism.keep(ledger(x + 1, y))
@@ -207,7 +207,7 @@ def test_a_run_on_some_of_the_rows_counts_what_was_spent_on_them(rows, ledger):
 
 
 def test_a_round_that_is_trained_again_counts_again_with_other_noise(rows, ledger):
-    """A checkpoint was lost after its round had been entered: what left before must not share noise with what leaves now."""
+    """A checkpoint was lost after its round was entered: what left before shares no noise with what leaves now."""
     _, _, shared, _ = rows
     one = agent(rows)
     one.mechanism.keep(ledger())
@@ -238,7 +238,7 @@ def test_a_ledger_that_was_cut_or_changed_is_refused(rows, ledger):
         one.restore(state, shared)
     one.mechanism.file.close()
     file.path.write_bytes(lines[0] + lines[1].replace(b'"steps": 6', b'"steps": 1') + lines[2])
-    with pytest.raises(ConsilienceError, match="line 3 of the privacy ledger .* was changed or damaged"):
+    with pytest.raises(ConsilienceError, match=r"line 3 of the privacy ledger .* was changed or damaged"):
         ledger()
     file.path.write_bytes(b"".join(lines) + lines[2][:20])
     whole = ledger()

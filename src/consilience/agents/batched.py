@@ -15,7 +15,10 @@ from torch import Tensor, nn
 
 from consilience.agents.adam import Adam, Moments, adam_step, step_sizes
 from consilience.agents.protocol import Agent, Losses
+from consilience.agents.tensors import Inputs, for_network
 from consilience.agents.torch_agent import TorchAgent
+from consilience.errors import ConsilienceError
+from consilience.rows import Rows, count
 from consilience.tasks.protocol import Array
 
 LARGEST_MODEL = 100_000
@@ -30,7 +33,7 @@ _ALIGNED = 32
 
 def train_all(
     agents: Sequence[Agent],
-    shared: Array,
+    shared: Rows,
     labels: Mapping[str, Array],
     lam: float,
     on_trained: Callable[[str], None] = lambda name: None,
@@ -80,6 +83,8 @@ def _stackable(agent: Agent) -> TorchAgent | None:
         return None
     if not isinstance(network.optimizer, Adam) or network.device.type != "cpu" or network.mechanism is not None:
         return None
+    if not isinstance(network.x, Tensor) or network.transform is not None or network.augment is not None:
+        return None
     layers, weights = _layers(network.model), list(network.model.parameters())
     plain = len(weights) == 2 * len(layers) and all(w.dtype == torch.float32 and w.requires_grad for w in weights)
     small = sum(w.numel() for w in weights) <= LARGEST_MODEL and network.x.numel() <= LARGEST_DATA
@@ -100,8 +105,19 @@ def _layers(model: nn.Module) -> list[nn.Linear]:
     layers = [part for part in parts[::2] if type(part) is nn.Linear and part.bias is not None]
     between = [part for part in parts[1::2] if type(part) is nn.ReLU]
     plain = len(layers) == len(between) + 1 and len(layers) + len(between) == len(parts)
-    hooked = any(part._forward_hooks or part._forward_pre_hooks for part in parts)
-    return layers if plain and not hooked else []
+    return layers if plain and not any(_changed(part) for part in model.modules()) else []
+
+
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
+def _changed(part: nn.Module) -> bool:
+    """Whether calling this layer does more, or other, than the layer: hooks, or a forward of somebody else's."""
+    everywhere = any(getattr(nn.modules.module, f"_global{hooks}", None) for hooks in _HOOKS)
+    here = any(getattr(part, hooks, None) for hooks in _HOOKS) or any(w._backward_hooks for w in part.parameters())
+    forward = type(part).forward
+    patched = "forward" in vars(part) or forward.__module__ != type(part).__module__
+    return bool(everywhere or here or patched)
 
 
 @dataclass(frozen=True)
@@ -189,9 +205,9 @@ class _Plan:
     """Samples of a step that are private; the others are shared."""
 
 
-def _planned(agents: list[TorchAgent], shared: Array, labels: Mapping[str, Array], lam: float) -> _Plan:
+def _planned(agents: list[TorchAgent], shared: Rows, labels: Mapping[str, Array], lam: float) -> _Plan:
     outputs, own = agents[0].outputs, agents[0].batch
-    drawn = len(shared) if agents[0].name in labels else 0
+    drawn = count(shared) if agents[0].name in labels else 0
     length = drawn if lam > 0 else 0
     size = -(-length // -(-length // agents[0].shared_batch)) if length else 0
     shape = (agents[0].steps, len(agents), -(-(own + size) // _ALIGNED) * _ALIGNED)
@@ -200,7 +216,7 @@ def _planned(agents: list[TorchAgent], shared: Array, labels: Mapping[str, Array
     inputs, targets, before = [], [], 0
     samples = sum(agent.samples for agent in agents)
     for place, agent in enumerate(agents):
-        inputs.append(agent.x.flatten(1))
+        inputs.append(_one(agent.x).flatten(1))
         targets.append(torch.from_numpy(agent.task.targets(agent.y.numpy(), outputs)))
         for step, (mine, pick) in enumerate(agent.next_round(drawn)):
             input_rows[step, place] = target_rows[step, place] = before
@@ -213,7 +229,7 @@ def _planned(agents: list[TorchAgent], shared: Array, labels: Mapping[str, Array
                 weights[step, place, seen] = lam / len(pick)
         before += agent.samples
     if length:
-        inputs.append(torch.from_numpy(np.asarray(shared, np.float32)).flatten(1))
+        inputs.append(_one(for_network("the shared data", shared, floats=True)).flatten(1))
         targets += [torch.from_numpy(np.asarray(labels[agent.name], np.float32)) for agent in agents]
     return _Plan(
         torch.cat(inputs),
@@ -226,7 +242,7 @@ def _planned(agents: list[TorchAgent], shared: Array, labels: Mapping[str, Array
 
 
 @torch.no_grad()
-def _train(agents: list[TorchAgent], shared: Array, labels: Mapping[str, Array], lam: float) -> dict[str, Losses]:
+def _train(agents: list[TorchAgent], shared: Rows, labels: Mapping[str, Array], lam: float) -> dict[str, Losses]:
     """`TorchAgent.train` for all of them at once: all have labels, or none has.
 
     Those with the most steps come first, so that the agents that still train in a step are the first ones.
@@ -269,6 +285,13 @@ def _train(agents: list[TorchAgent], shared: Array, labels: Mapping[str, Array],
 def _losses(agent: TorchAgent, sums: Tensor, own: int, lam: float) -> Losses:
     disagreement = sums[own:].sum().item() / lam if lam > 0 else float("nan")
     return agent.end_round(sums[:own].sum().item(), disagreement)
+
+
+def _one(inputs: Inputs) -> Tensor:
+    """What networks of a batch take: none of them has a transform, or several inputs."""
+    if not isinstance(inputs, Tensor):
+        raise ConsilienceError("the private data of some agents are arrays, the shared data are a dict of such.")
+    return inputs
 
 
 def _rows(table: Tensor, places: Tensor) -> Tensor:

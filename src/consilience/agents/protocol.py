@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from consilience.errors import ConsilienceError
+from consilience.rows import Rows
 from consilience.tasks.protocol import Array, Task
 
 Weights = dict[str, Array]
@@ -39,23 +40,23 @@ class Agent(Protocol):
     noise: float
     """Scale of the noise in the agent's own labels (regression: root mean squared residual)."""
 
-    def predict(self, x: Array) -> Array:
+    def predict(self, x: Rows) -> Array:
         """Class probabilities (samples, classes), or for regression values (samples, outputs)."""
 
-    def train(self, shared: Array, labels: Array | None, lam: float) -> Losses:
+    def train(self, shared: Rows, labels: Array | None, lam: float) -> Losses:
         """One round of local training: local loss + lam x disagreement with `labels` on `shared`."""
 
     def state(self) -> dict[str, Array]:
         """Everything that a later `restore` needs to go on as if nothing had happened."""
 
-    def restore(self, state: dict[str, Array], shared: Array) -> None:
+    def restore(self, state: dict[str, Array], shared: Rows) -> None:
         """Takes up a saved `state`. Model, data and seed are those the agent was made with."""
 
 
 class Publishes(Protocol):
     """An agent that says something else than it predicts, such as a private or a lying one."""
 
-    def publish(self, shared: Array) -> Array:
+    def publish(self, shared: Rows) -> Array:
         """What the agent says of the shared data, in the form of `predict`."""
 
 
@@ -64,6 +65,16 @@ class Widens(Protocol):
 
     def widen(self, outputs: int) -> None:
         """From now on predicts so many outputs."""
+
+
+class NamesClasses(Protocol):
+    """An agent that knows what its classes are called, from labels that are words."""
+
+    class_names: tuple[str, ...]
+    """In the order of the outputs; empty where labels are numbers."""
+
+    def rename(self, class_names: tuple[str, ...]) -> None:
+        """From now on predicts these classes in this order; those that it has are among them."""
 
 
 class Averageable(Protocol):
@@ -110,6 +121,6 @@ def can(thing: object, capability: type) -> bool:
     return not lacks(thing, capability)
 
 
-def published(agent: Agent, shared: Array) -> Array:
+def published(agent: Agent, shared: Rows) -> Array:
     """What an agent says of the shared data: by default what it predicts."""
     return cast(Publishes, agent).publish(shared) if can(agent, Publishes) else agent.predict(shared)

@@ -1,17 +1,21 @@
 """An agent whose model is any scikit-learn style estimator, XGBoost's and LightGBM's included."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, final
 
 import numpy as np
-from sklearn.base import clone, is_regressor
-from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import has_fit_parameter
+from sklearn.base import is_regressor
 
+from consilience.agents.classes import renumbered
+from consilience.agents.noise import folds, noise_of
 from consilience.agents.protocol import Losses
-from consilience.core.metrics import rmse
+from consilience.agents.reading import Reader, Transform, for_estimator
+from consilience.agents.soft_labels import MODES, fit_rows, gives_probabilities, last_step, mode_of, seeded
 from consilience.core.streams import stream
 from consilience.errors import ConsilienceError
+from consilience.rows import Rows, count, join, take
 from consilience.tasks import task_named
 from consilience.tasks.protocol import Array, Task, labelled
 
@@ -23,9 +27,9 @@ class _Answer:
     known: Array
     estimator: Any = None
 
-    def to(self, x: Array, classes: int) -> Array:
+    def to(self, x: Any, classes: int) -> Array:
         """Probabilities (samples, classes)."""
-        proba = np.zeros((len(x), classes), dtype=np.float32)
+        proba = np.zeros((count(x), classes), dtype=np.float32)
         proba[:, self.known] = 1.0 if self.estimator is None else self.estimator.predict_proba(x)
         return proba
 
@@ -34,100 +38,153 @@ class _Answer:
 class SklearnAgent:
     """Refits `estimator` in every round on private (x, y) and the pseudo-labelled shared data.
 
-    Estimators that take `sample_weight` get the local objective (label `step-local-update`) exactly: private
-    rows weigh 1 each, and each shared row stands once per class, weighted lam n/n* psi_c. Others get round(lam n)
-    shared rows with labels drawn from their pseudo-labels. `classes` is needed only where no agent's data shows all.
+    Rows are what the estimator takes: arrays, DataFrames, lists of texts, sparse matrices; `transform` makes that of
+    anything else, or chooses features. `y` may be the name of a column, and labels may be words: then `classes` are
+    their names, needed only where no agent's data shows all.
+
+    How pseudo-labels become classes depends on what the estimator can do (`agents/soft_labels.py`), unless
+    `soft_labels` says it. "repeated" is the local objective (label `step-local-update`) exactly: private rows weigh 1
+    each, and each shared row stands once per class, weighted lam n/n* psi_c. Of these rows estimators that count rows
+    get only that with the "largest" psi_c. Those without weights get round(lam n) rows with classes "drawn" from psi.
     The task follows from the estimator, and with a table of zeros and ones as `y` it is multi-label: then each label
     has an estimator of its own.
 
     >>> from sklearn.linear_model import LogisticRegression
-    >>> x, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 0, 1, 1])
+    >>> x, y = np.array([[0.0], [1.0], [2.0], [3.0]]), ["no", "no", "yes", "yes"]
     >>> agent = SklearnAgent(LogisticRegression(), x, y, name="a")
     >>> _ = agent.train(np.array([[1.5]]), np.array([[0.5, 0.5]]), lam=0.5)
-    >>> agent.predict(np.array([[9.0]])).argmax()
-    np.int64(1)
+    >>> agent.class_names[agent.predict(np.array([[9.0]])).argmax()]
+    'yes'
     """
 
-    untouched = ("_x", "_y", "_last")
+    untouched = ("_x", "_y", "_last", "transform")
     """Data, which copies of the agent share."""
 
     def __init__(
         self,
         estimator: Any,
-        x: Array,
-        y: Array,
+        x: Rows,
+        y: Any = None,
         name: str = "",
         *,
         task: str | Task = "",
-        classes: int = 0,
+        classes: int | Sequence[str] = 0,
         kind: str = "",
         seed: int = 0,
+        transform: Transform | None = None,
+        soft_labels: str = "auto",
     ) -> None:
         self._estimator = estimator
         self._values = is_regressor(estimator)
-        self._weight_name = _weight_name(estimator)
-        self.task = task_named(task or _task_of(estimator, y)) if not task or isinstance(task, str) else task
-        if not self._values and not hasattr(estimator, "predict_proba"):
+        self.task = task_named(task or _task_of(estimator, y))
+        who = f"agent {name!r}" if name else "an agent"
+        if not self._values and not gives_probabilities(estimator):
             raise ConsilienceError(
-                f"agent {name!r}: {type(estimator).__name__} has no predict_proba, and consensus needs probabilities. "
+                f"{who}: {type(estimator).__name__} has no predict_proba, and consensus needs probabilities. "
                 "Wrap it in sklearn.calibration.CalibratedClassifierCV."
             )
-        last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
-        self.name, self.seed = name, seed
-        self.kind = kind or type(last).__name__
-        data = labelled(name, self.task, _flat(np.asarray(x)), y)
-        self._x, self._y = data.x, data.y
+        if soft_labels not in ("auto", *MODES):
+            raise ConsilienceError(f"{who}: soft_labels is {soft_labels!r}; it must be auto, {', '.join(MODES)}.")
+        self.name, self.seed, self.transform = name, seed, transform
+        self.kind = kind or type(last_step(estimator)).__name__
+        named = () if isinstance(classes, int) else tuple(classes)
+        data = labelled(name, self.task, x, y, named)
+        self.class_names = data.class_names
+        self._read = Reader(who, transform, partial(for_estimator, who))
+        self._x, self._y = self._read(data.x), data.y
         self.samples = len(self._y)
         self.class_counts = data.counts
-        self.outputs = max(data.outputs, classes)
+        self.outputs = max(data.outputs, classes if isinstance(classes, int) else len(classes))
         self.parameters: int | None = None
-        self.noise = 1.0
+        self._noise: float | None = None if self.task.noisy else 1.0
+        self._soft_labels = soft_labels
         self._answers: list[_Answer] = []
         self._round = 0
-        self._last: tuple[Array, Array, float] | None = None
+        self._last: tuple[Rows, Array, float] | None = None
+
+    @property
+    def soft_labels(self) -> str:
+        """How it learns from pseudo-labels: repeated, largest or drawn."""
+        if self._soft_labels == "auto":
+            y = self._y if self._values or self._y.ndim == 1 else self._y[:, 0]
+            flat = y[:, 0] if self._values and y.shape[1] == 1 else y
+            self._soft_labels = mode_of(self._estimator, self._values, self._x, flat)
+        return self._soft_labels
+
+    @property
+    def estimator(self) -> Any:
+        """The fitted estimator; a list of them, one for each label, where samples have several.
+
+        None stands for one that is not needed, because the data show a single class.
+        """
+        if not self._answers:
+            self._fit()
+        fitted = [answer.estimator for answer in self._answers]
+        return fitted[0] if len(fitted) == 1 else fitted
+
+    @property
+    def noise(self) -> float:
+        """Scale of the noise in its own labels, out of sample, for trust; 1 where the task has none."""
+        if self._noise is None:
+            own = self.task.targets(self._y, self.outputs)
+            self._noise = noise_of(self._y, folds(self.seed, self.name, self.samples), partial(self._held_out, own))
+        return self._noise
+
+    @noise.setter
+    def noise(self, noise: float) -> None:
+        self._noise = noise
 
     def widen(self, outputs: int) -> None:
         """From now on predicts so many classes, though its own data show fewer."""
         if self.task.sums_to_one and outputs > self.outputs:
             self.outputs = outputs
 
-    def predict(self, x: Array) -> Array:
+    def rename(self, class_names: tuple[str, ...]) -> None:
+        """From now on predicts these classes in this order."""
+        self._y = renumbered(self.name, self._y, self.class_names, class_names, self._round > 0)
+        if class_names != self.class_names:
+            self._answers = []
+        self.class_names, self.outputs = class_names, len(class_names)
+        self.class_counts = self.task.counts(self._y)
+
+    def predict(self, x: Rows) -> Array:
         """Class probabilities (samples, classes) or values (samples, outputs)."""
-        x = _flat(x)
         if not self._answers:
             self._fit()
+        return self._predict(self._read(x))
+
+    def _predict(self, x: Any) -> Array:
         if self._values:
-            return np.asarray(self._answers[0].estimator.predict(x), dtype=np.float32).reshape(len(x), -1)
+            return _values(self._answers[0].estimator, x)
         classes = self.outputs if self.task.sums_to_one else 2
         return self.task.join([answer.to(x, classes) for answer in self._answers])
 
-    def train(self, shared: Array, labels: Array | None, lam: float) -> Losses:
+    def train(self, shared: Rows, labels: Array | None, lam: float) -> Losses:
         """Refits. Without pseudo-labels the model depends on the private data alone and is fitted only once."""
         self._round += 1
         collaborating = labels is not None and lam > 0
         if collaborating or self._last is not None or not self._answers:
-            self._last = (_flat(shared), np.array(labels), lam) if collaborating else None
+            self._last = (self._read(shared), np.array(labels), lam) if collaborating else None
             self._fit()
-        own = self.predict(self._x)
-        if self.task.noisy:
-            self.noise = max(rmse(own, self._y), 1e-6)
-        local = self.task.distance(own, self.task.targets(self._y, self.outputs))
+        local = self.task.distance(self._predict(self._x), self.task.targets(self._y, self.outputs))
         if labels is None or not collaborating:
             return Losses(local)
         return Losses(local, self.task.distance(self.predict(shared), labels))
 
     def state(self) -> dict[str, Array]:
         """The last pseudo-labels and the number of rounds: the model itself is refitted from them, never unpickled."""
-        saved = {"round": np.array(self._round), "noise": np.array(self.noise)}
+        saved = {"round": np.array(self._round)}
+        if self._noise is not None:
+            saved["noise"] = np.array(self._noise)
         if self._last is not None:
             _, labels, lam = self._last
             saved |= {"labels": labels, "lam": np.array(lam)}
         return saved
 
-    def restore(self, state: dict[str, Array], shared: Array) -> None:
+    def restore(self, state: dict[str, Array], shared: Rows) -> None:
         """Refits on the data of the last round."""
-        self._round, self.noise = int(state["round"]), float(state["noise"])
-        self._last = (_flat(shared), state["labels"], float(state["lam"])) if "labels" in state else None
+        self._round, self._noise = int(state["round"]), float(state["noise"]) if "noise" in state else None
+        self._last = (self._read(shared), state["labels"], float(state["lam"])) if "labels" in state else None
         if self._round:
             self._fit()
 
@@ -140,65 +197,60 @@ class SklearnAgent:
 
     def _fitted(self, own: Array, labels: Array | None, draw: np.random.Generator) -> _Answer:
         """The answer to one question, from private targets and pseudo-labels (samples, classes or values)."""
-        x, y, weight = self._x, own if self._values else own.argmax(axis=1), None
+        x, y, weight, rows = self._x, own if self._values else own.argmax(axis=1), None, np.arange(self.samples)
+        hard = y
         if self._last is not None and labels is not None:
-            extra_x, extra_y, extra_weight = self._pseudo_labelled(self._last[0], labels, self._last[2], draw)
-            x, y = np.concatenate([x, extra_x]), np.concatenate([y, extra_y])
-            if self._weight_name:
-                weight = np.concatenate([np.ones(self.samples), extra_weight])
+            shared, _, lam = self._last
+            row, label, weights = self._pseudo_labelled(labels, lam, draw)
+            x, hard = join(x, shared), np.concatenate([y, labels if self._values else labels.argmax(axis=1)])
+            rows, y = np.concatenate([rows, self.samples + row]), np.concatenate([y, label])
+            if self.soft_labels != "drawn":
+                weight = np.concatenate([np.ones(self.samples), weights])
         if self._values:
             known, target = np.arange(self.outputs), y[:, 0] if self.outputs == 1 else y
+            hard = hard[:, 0] if self.outputs == 1 else hard
         else:
             known, target = np.unique(y, return_inverse=True)
             if len(known) == 1:
                 return _Answer(known)
-        estimator = _seeded(self._estimator, int(stream(self.seed, "estimator", self.name).integers(2**31)))
-        estimator.fit(x, target, **({self._weight_name: weight} if weight is not None else {}))
-        return _Answer(known, estimator)
+        return _Answer(known, fit_rows(self._fresh(), x, hard, rows, target, weight))
 
-    def _pseudo_labelled(
-        self, shared: Array, labels: Array, lam: float, draw: np.random.Generator
-    ) -> tuple[Array, Array, Array]:
-        """Rows, labels and weights that stand for the disagreement term."""
-        if self._weight_name and not self._values:
+    def _fresh(self) -> Any:
+        return seeded(self._estimator, int(stream(self.seed, "estimator", self.name).integers(2**31)))
+
+    def _pseudo_labelled(self, labels: Array, lam: float, draw: np.random.Generator) -> tuple[Array, Array, Array]:
+        """Numbers of shared rows, with labels and weights, that stand for the disagreement term."""
+        each = lam * self.samples / len(labels)
+        if self.soft_labels == "repeated" and not self._values:
             row, label = np.nonzero(labels > 0)
-            weight = lam * self.samples / len(shared) * labels[row, label]
-            return shared[row], label, weight
-        if self._weight_name:
-            return shared, labels, np.full(len(shared), lam * self.samples / len(shared))
-        count = max(1, round(lam * self.samples))
-        order = np.concatenate([draw.permutation(len(shared)) for _ in range(-(-count // len(shared)))])
-        row = order[:count]
+            return row, label, each * labels[row, label]
+        if self.soft_labels != "drawn":
+            row, weight = np.arange(len(labels)), np.full(len(labels), each)
+            if self._values:
+                return row, labels, weight
+            return row, labels.argmax(axis=1), weight * labels.max(axis=1)
+        length = max(1, round(lam * self.samples))
+        order = np.concatenate([draw.permutation(len(labels)) for _ in range(-(-length // len(labels)))])
+        row, weight = order[:length], np.ones(length)
         if self._values:
-            return shared[row], labels[row], np.ones(count)
+            return row, labels[row], weight
         steps = labels[row].cumsum(axis=1)
-        label = (draw.random((count, 1)) * steps[:, -1:] >= steps).sum(axis=1)
-        return shared[row], label.clip(max=labels.shape[1] - 1), np.ones(count)
+        label = (draw.random((len(row), 1)) * steps[:, -1:] >= steps).sum(axis=1)
+        return row, label.clip(max=labels.shape[1] - 1), weight
+
+    def _held_out(self, own: Array, train: Array, test: Array) -> Array:
+        """What an estimator that saw only the private rows `train` predicts for the private rows `test`."""
+        target = own[train, 0] if self.outputs == 1 else own[train]
+        fitted = fit_rows(self._fresh(), take(self._x, train), target, np.arange(len(train)), target, None)
+        return _values(fitted, take(self._x, test))
 
 
-def _task_of(estimator: Any, y: Array) -> str:
+def _values(estimator: Any, x: Any) -> Array:
+    return np.asarray(estimator.predict(x), dtype=np.float32).reshape(count(x), -1)
+
+
+def _task_of(estimator: Any, y: Any) -> str:
     """The task that an estimator and its labels make."""
     if is_regressor(estimator):
         return "regression"
-    return "multilabel" if np.ndim(y) == 2 else "classification"
-
-
-def _flat(x: Array) -> Array:
-    """Images as rows: estimators take (samples, features)."""
-    return x.reshape(len(x), -1) if x.ndim > 2 else x
-
-
-def _weight_name(estimator: Any) -> str:
-    """The argument of `fit` that takes sample weights; empty where there is none."""
-    if isinstance(estimator, Pipeline):
-        name, last = estimator.steps[-1]
-        return f"{name}__sample_weight" if has_fit_parameter(last, "sample_weight") else ""
-    return "sample_weight" if has_fit_parameter(estimator, "sample_weight") else ""
-
-
-def _seeded(estimator: Any, seed: int) -> Any:
-    """A copy with every open `random_state`, nested ones included, set to `seed`."""
-    copy = clone(estimator)
-    keys = [k for k in copy.get_params() if k == "random_state" or k.endswith("__random_state")]
-    copy.set_params(**{key: seed for key in keys if copy.get_params()[key] is None})
-    return copy
+    return "multilabel" if not isinstance(y, str) and np.ndim(y) == 2 else "classification"

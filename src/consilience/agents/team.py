@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import final
 
 from consilience.agents.protocol import Agent, Losses, published
+from consilience.errors import ConsilienceError
+from consilience.rows import Rows, count
 from consilience.tasks.protocol import Array, checked_predictions
 
 
@@ -23,6 +25,7 @@ class Team:
         given = list(agents)
         self._agents = sorted(given, key=lambda agent: roster.index(agent.name)) if roster else given
         self._on_trained = on_trained
+        _check_models(self._agents)
 
     def __iter__(self) -> Iterator[Agent]:
         return iter(self._agents)
@@ -40,7 +43,7 @@ class Team:
         """All have the same task and outputs as this one."""
         return self._agents[0]
 
-    def train(self, shared: Array, labels: Mapping[str, Array], lam: float) -> dict[str, Losses]:
+    def train(self, shared: Rows, labels: Mapping[str, Array], lam: float) -> dict[str, Losses]:
         """One round of local training of everyone on its private data and its pseudo-labels, where it has some."""
         from consilience.agents.batched import train_all
 
@@ -54,11 +57,24 @@ class Team:
             self._on_trained(agent.name)
         return losses
 
-    def published(self, shared: Array) -> dict[str, Array]:
+    def published(self, shared: Rows) -> dict[str, Array]:
         """What everyone says of the shared data, checked."""
+        samples = count(shared)
         return {
-            agent.name: checked_predictions(
-                agent.name, published(agent, shared), len(shared), agent.outputs, agent.task
-            )
+            agent.name: checked_predictions(agent.name, published(agent, shared), samples, agent.outputs, agent.task)
             for agent in self._agents
         }
+
+
+def _check_models(agents: list[Agent]) -> None:
+    """Refuses two agents that train the same weights: what one learns the other would know without being told."""
+    owners: dict[int, str] = {}
+    for agent in agents:
+        model = getattr(agent, "model", None)
+        for weight in model.parameters() if model is not None and hasattr(model, "parameters") else ():
+            other = owners.setdefault(id(weight), agent.name) if weight.requires_grad else agent.name
+            if other != agent.name:
+                raise ConsilienceError(
+                    f"agents {other!r} and {agent.name!r} were given one model, or share weights that are trained. "
+                    "Give each a model of its own, such as copy.deepcopy(model)."
+                )

@@ -1,7 +1,8 @@
 """An agent whose model is any `torch.nn.Module`. The local objective (label `step-local-update`) is here."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from itertools import pairwise
 from math import isfinite
 from typing import Any, Protocol, final
@@ -11,13 +12,18 @@ import torch
 from torch import Tensor, nn
 
 from consilience.agents.adam import Adam
+from consilience.agents.classes import renumbered
+from consilience.agents.noise import folds, noise_of
 from consilience.agents.protocol import Correction, Losses, Weights
+from consilience.agents.reading import Reader, Transform
+from consilience.agents.tensors import Inputs, called, described, for_network, lone_sample, on, picked, size
 from consilience.agents.training import DEFAULT
 from consilience.core.streams import stream
 from consilience.errors import ConsilienceError
 from consilience.privacy.draws import Draws
 from consilience.privacy.mechanism import Mechanism
 from consilience.privacy.options import Privacy
+from consilience.rows import Rows, count
 from consilience.tasks import task_named
 from consilience.tasks.protocol import Array, Task, labelled
 
@@ -41,16 +47,21 @@ class Optimizer(Protocol):
 
 
 MakeOptimizer = Callable[[Iterable[nn.Parameter]], Optimizer]
+Augment = Callable[[Any], Any]
+"""A batch of what the model takes in, another out. It draws from torch's generator, which is the agent's own then."""
 
 
 @final
 class TorchAgent:
     """Trains `model` on private (x, y) and on pseudo-labels; predicts in evaluation mode.
 
-    The model returns logits (samples, classes), or values (samples, outputs) for `task="regression"`. `optimizer`
-    makes one from the parameters (default: Adam with rate `lr`); its state lives on across rounds. Small plain networks
-    of one architecture train as one computation, unless `batched` is False. With `privacy` everything that leaves it is
-    differentially private for each of its private rows (docs/privacy.md).
+    The model returns logits (samples, classes), or values (samples, outputs) for `task="regression"`; a Hugging Face
+    model is taken as it is. `transform` makes what it takes (an array, a tensor, or several by name) of raw rows of any
+    kind (`rows.py`), once for every set of rows; `augment` changes every batch that it trains on. `y` may be the name
+    of a column, and labels may be words, whose order `classes` gives. `optimizer` makes one from the parameters
+    (default: Adam with rate `lr`); its state lives on across rounds. Small plain networks of one architecture train as
+    one computation, unless `batched` is False. With `privacy` everything that leaves the agent is differentially
+    private for each of its private rows (docs/privacy.md).
 
     >>> x, y = np.eye(4, dtype=np.float32), np.array([0, 1, 0, 1])
     >>> agent = TorchAgent(nn.Linear(4, 2), x, y, name="a")
@@ -59,18 +70,21 @@ class TorchAgent:
     (4, 2)
     """
 
-    untouched = ("x", "y", "_shared")
+    untouched = ("x", "y", "_shared", "transform", "augment")
     """Data, which copies of the agent share."""
 
     def __init__(
         self,
         model: nn.Module,
-        x: Array,
-        y: Array,
+        x: Rows,
+        y: Any = None,
         name: str = "",
         *,
         task: str | Task = "classification",
+        classes: Sequence[str] = (),
         kind: str = "",
+        transform: Transform | None = None,
+        augment: Augment | None = None,
         epochs: int = DEFAULT.epochs,
         batch: int = DEFAULT.batch,
         shared_batch: int = DEFAULT.shared_batch,
@@ -82,19 +96,24 @@ class TorchAgent:
         privacy: Privacy | None = None,
     ) -> None:
         self.name, self.seed, self.batched = name, seed, batched
-        self.task = task if not isinstance(task, str) else task_named(task)
-        data = labelled(name, self.task, x, y)
+        self.transform, self.augment = transform, augment
+        self.task = task_named(task)
+        data = labelled(name, self.task, x, y, classes)
+        self.class_names = data.class_names
         self.kind = kind or type(model).__name__
         self.samples = len(data.y)
         self.class_counts = data.counts
         self.epochs, self.batch, self.shared_batch = epochs, batch, shared_batch
         self.device = torch.device(device)
         self.model = model.to(self.device)
-        self.noise = 1.0
-        self.x, self.y = self._tensor(data.x), self._tensor(data.y)
-        self._shared: tuple[Array, Tensor] | None = None
+        self._noise: float | None = None if self.task.noisy else 1.0
+        self._first_model = deepcopy(self.model) if self.task.noisy else None
+        self._floats = False
+        self._read = Reader(self._who, transform, self._on_host)
+        self._shared: tuple[Rows, Inputs] | None = None
         self._round = 0
-        self.outputs = self._probe()
+        self.x, self.outputs = self._probe(on(self._read(data.x), self.device))
+        self.y = self._target(data.y)
         if data.outputs > self.outputs or (data.outputs < self.outputs and not self.task.sums_to_one):
             raise ConsilienceError(
                 f"agent {name!r}: the labels need {data.outputs} outputs but the model has {self.outputs}. "
@@ -107,17 +126,67 @@ class TorchAgent:
         tensors = [*self.model.parameters(), *self.model.buffers()]
         self.parameters: int | None = sum(t.numel() for t in tensors)
 
-    def predict(self, x: Array) -> Array:
+    @property
+    def _who(self) -> str:
+        return f"agent {self.name!r}" if self.name else "an agent"
+
+    @property
+    def noise(self) -> float:
+        """Scale of the noise in its own labels, out of sample, for trust; 1 where the task has none.
+
+        Measured when it is first asked for, by copies of the untrained model that train for as many rounds as this one
+        has trained.
+        """
+        if self._noise is None:
+            self._noise = noise_of(self.y.cpu().numpy(), folds(self.seed, self.name, self.samples), self._held_out)
+        return self._noise
+
+    @noise.setter
+    def noise(self, noise: float) -> None:
+        self._noise = noise
+
+    def _held_out(self, train: Array, test: Array) -> Array:
+        """What a copy that trained only on the private rows `train` predicts for the private rows `test`."""
+        part = TorchAgent(
+            deepcopy(self._first_model) if self._first_model is not None else self.model,
+            picked(self.x, torch.from_numpy(train)),
+            self.y.cpu().numpy()[train],
+            self.name,
+            task=self.task,
+            augment=self.augment,
+            epochs=self.epochs,
+            batch=self.batch,
+            shared_batch=self.shared_batch,
+            optimizer=self._make_optimizer,
+            seed=self.seed,
+            device=str(self.device),
+        )
+        for _ in range(max(1, self._round)):
+            part.train_alone()
+        return part.predict(picked(self.x, torch.from_numpy(test)))
+
+    def rename(self, class_names: tuple[str, ...]) -> None:
+        """From now on predicts these classes in this order; the model has an output for each."""
+        if len(class_names) != self.outputs:
+            raise ConsilienceError(
+                f"{self._who}: its model has {self.outputs} outputs, but there are {len(class_names)} classes: "
+                f"{', '.join(class_names)}. Give the model one output for each."
+            )
+        y = renumbered(self.name, self.y.cpu().numpy(), self.class_names, class_names, self._round > 0)
+        self.y, self.class_counts, self.class_names = self._target(y), self.task.counts(y), class_names
+
+    def predict(self, x: Rows) -> Array:
         """Class probabilities (samples, classes) or values (samples, outputs), in evaluation mode."""
         self.model.eval()
-        inputs = self._on_host(x)
-        size = 1024 if inputs[:1].numel() < 1000 else 256  # of images more would not stay in the cache
+        inputs = self._read(x)
+        step = 1024 if _numbers_of(inputs) < 1000 else 256  # of images more would not stay in the cache
+        parts = (picked(inputs, slice(start, start + step)) for start in range(0, max(1, size(inputs)), step))
         with torch.inference_mode():
-            out = torch.cat([self.model(part.to(self.device)) for part in torch.split(inputs, size)])
+            out = torch.cat([called(self.model, on(part, self.device)) for part in parts])
             out = self.task.predictions(out)
         return out.float().cpu().numpy()
 
-    def train(self, shared: Array, labels: Array | None, lam: float) -> Losses:
+    def train(self, shared: Rows, labels: Array | None, lam: float) -> Losses:
         """`epochs` passes over the private data; each step takes a private and a shared batch.
 
         The loss of a step is L(f(x), y) + lam dist(f(x*), psi), the private pass before the shared one (batch
@@ -129,15 +198,15 @@ class TorchAgent:
 
     def train_alone(self, correct: Correction | None = None) -> Losses:
         """`epochs` passes over the private data; `correct` may change the gradients before each step."""
-        return self._train(self.x.cpu().numpy()[:0], None, 0.0, correct)
+        return self._train(None, None, 0.0, correct)
 
-    def _train(self, shared: Array, labels: Array | None, lam: float, correct: Correction | None) -> Losses:
+    def _train(self, shared: Rows, labels: Array | None, lam: float, correct: Correction | None) -> Losses:
         draws = self._draws()
         if self.mechanism is not None and draws is None:
             return Losses(float("nan"))  # another round would exceed the budget: the model stays as it is
-        schedule = self.next_round(len(shared) if labels is not None else 0, draws)
-        shared_x = self._shared_tensor(shared) if labels is not None else self.x
-        target = self._tensor(labels) if labels is not None else self.y
+        schedule = self.next_round(count(shared) if labels is not None else 0, draws)
+        shared_x = self._shared_inputs(shared) if labels is not None else self.x
+        target = self._target(labels) if labels is not None else self.y
         local_sum, shared_sum = torch.zeros(()), torch.zeros(())
         self.model.train()
         with self._torch_stream(), self._hooks():
@@ -147,7 +216,7 @@ class TorchAgent:
                 if pick is not None:
                     seen = torch.from_numpy(pick)
                     with torch.set_grad_enabled(lam > 0):
-                        disagreement = self.task.loss(self.model(shared_x[seen]), target[seen])
+                        disagreement = self.task.loss(self._trained_out(shared_x, seen), target[seen])
                     if lam > 0:
                         (lam * disagreement).backward()  # type: ignore[no-untyped-call]
                     shared_sum += disagreement.detach().cpu()
@@ -158,11 +227,20 @@ class TorchAgent:
                 self.optimizer.step()
         return self.end_round(local_sum.item(), shared_sum.item() if lam > 0 and labels is not None else float("nan"))
 
+    def _trained_out(self, inputs: Inputs, rows: Tensor) -> Tensor:
+        """What the model returns for some rows in training: augmented, and with batch norm at rest for a lone one."""
+        batch = picked(inputs, rows)
+        if self.augment is not None:
+            batch = self.augment(batch)
+        with lone_sample(self.model, len(rows)):
+            out: Tensor = called(self.model, batch)
+        return out
+
     def _own_pass(self, mine: Tensor, draws: Draws | None) -> Tensor:
         """Puts the gradient of the loss on these private rows into the parameters; returns the loss."""
 
         def loss() -> Tensor:
-            return self.task.loss(self.model(self.x[mine]), self.y[mine])
+            return self.task.loss(self._trained_out(self.x, mine), self.y[mine])
 
         if self.mechanism is None or draws is None:
             local = loss()
@@ -197,6 +275,7 @@ class TorchAgent:
         from consilience.privacy.gradients import PerSample
 
         self._per_sample = PerSample(self.name, self.model)
+        self._noise = 1.0  # what private rows say of their noise would leak through trust
         rate = 1 / _number_of_batches(self.samples, self.batch)
         return Mechanism(privacy, self.name, self.seed, self.samples, rate, self.steps)
 
@@ -220,9 +299,6 @@ class TorchAgent:
         """Ends a round whose losses had these sums over its steps; returns their means."""
         if self.mechanism is not None:
             self.mechanism.end(self._round)
-        elif self.task.noisy:  # what private rows say of their noise would leak through trust
-            residual = self.predict(self.x.cpu().numpy()) - self.y.cpu().numpy()
-            self.noise = max(float(np.sqrt(np.square(residual).mean())), 1e-6)
         if not isfinite(local):
             raise ConsilienceError(
                 f"agent {self.name!r}: training diverged in round {self._round} (the loss is not finite). "
@@ -281,11 +357,12 @@ class TorchAgent:
                     saved[f"optimizer.{index}.{slot}"] = _numpy(torch.as_tensor(value))
         if self.mechanism is not None:
             saved |= {f"privacy.{key}": value for key, value in self.mechanism.state().items()}
-        return saved | {"round": np.array(self._round), "noise": np.array(self.noise)}
+        noise = {} if self._noise is None else {"noise": np.array(self._noise)}
+        return saved | {"round": np.array(self._round)} | noise
 
-    def restore(self, state: dict[str, Array], shared: Array) -> None:
+    def restore(self, state: dict[str, Array], shared: Rows) -> None:
         """Takes up weights, buffers, optimizer state and the number of rounds trained."""
-        self._round, self.noise = int(state["round"]), float(state["noise"])
+        self._round, self._noise = int(state["round"]), float(state["noise"]) if "noise" in state else None
         if self.mechanism is not None:
             found = {k.removeprefix("privacy."): v for k, v in state.items() if k.startswith("privacy.")}
             if not found:
@@ -304,35 +381,42 @@ class TorchAgent:
         groups = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": slots, "param_groups": groups})
 
-    def _probe(self) -> int:
-        """The width of the model's output, from one sample."""
+    def _probe(self, x: Inputs) -> tuple[Inputs, int]:
+        """The private inputs and the width of the model's output, from one sample.
+
+        Whole numbers may be meant as such, for an embedding, or as fractions: what the model takes is found by trying.
+        """
         self.model.eval()
-        with torch.inference_mode():
-            out = self.model(self.x[:1])
+        try:
+            with torch.inference_mode():
+                out = called(self.model, picked(x, slice(0, 1)))
+        except Exception as error:
+            if isinstance(x, Tensor) and not x.is_floating_point() and not self._floats:
+                self._floats = True
+                return self._probe(x.float())
+            raise ConsilienceError(
+                f"{self._who}: the model cannot read a sample ({described(x)}): {error}. Give the agent a transform "
+                "that makes what the model takes."
+            ) from error
         if not isinstance(out, Tensor) or out.ndim != 2:
             raise ConsilienceError(
-                f"agent {self.name!r}: the model must return one row per sample, (samples, outputs); got "
+                f"{self._who}: the model must return one row per sample, (samples, outputs); got "
                 f"{tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__}."
             )
-        return int(out.shape[1])
+        return x, int(out.shape[1])
 
-    @staticmethod
-    def _on_host(array: Array) -> Tensor:
-        array = np.ascontiguousarray(array)
-        if not array.flags.writeable:
-            array = array.copy()
-        tensor = torch.from_numpy(array)
-        if tensor.ndim == 4 and tensor.shape[1] > 1:
-            tensor = tensor.contiguous(memory_format=torch.channels_last)  # colour images: faster convolutions
-        return tensor.float() if tensor.is_floating_point() else tensor.long()
+    def _on_host(self, rows: Rows) -> Inputs:
+        return for_network(self._who, rows, self._floats)
 
-    def _tensor(self, array: Array) -> Tensor:
-        return self._on_host(array).to(self.device)
+    def _target(self, labels: Array) -> Tensor:
+        tensor = for_network(self._who, labels)
+        assert isinstance(tensor, Tensor)
+        return tensor.to(self.device)
 
-    def _shared_tensor(self, shared: Array) -> Tensor:
+    def _shared_inputs(self, shared: Rows) -> Inputs:
         """The shared data on the device, converted once."""
         if self._shared is None or self._shared[0] is not shared:
-            self._shared = (shared, self._tensor(shared))
+            self._shared = (shared, on(self._read(shared), self.device))
         return self._shared[1]
 
     @contextmanager
@@ -359,6 +443,12 @@ def _number_of_batches(samples: int, size: int) -> int:
 def _endless_batches(draw: np.random.Generator, samples: int, size: int) -> Iterator[Array]:
     while True:
         yield from _batches(draw, samples, size)
+
+
+def _numbers_of(inputs: Inputs) -> int:
+    """In one row."""
+    parts = inputs.values() if isinstance(inputs, dict) else [inputs]
+    return sum(part[:1].numel() for part in parts)
 
 
 def _numpy(tensor: Tensor) -> Array:

@@ -23,6 +23,7 @@ from consilience.cli.screen import (
     print_list,
     set_data_dir,
 )
+from consilience.errors import ConsilienceError
 
 if TYPE_CHECKING:
     from consilience.runtime.run import Run
@@ -92,6 +93,16 @@ def compare(
         str,
         typer.Option(help="A column of metrics.parquet. Default: the task's first score, NAME_target."),
     ] = "",
+    grid: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE,...", help="Sweep over the values of a setting; given twice, over all pairs, and so on."
+        ),
+    ] = None,
+    trials: Annotated[
+        int,
+        typer.Option(min=0, help="With --grid: not the whole grid, but so many settings that Optuna proposes."),
+    ] = 0,
     changes: Changes = None,
     out: Out = None,
     resume: Resume = False,
@@ -109,6 +120,8 @@ def compare(
     Example:
 
       consilience compare digits --methods dynamic,naive,alone --seeds 0-4
+
+      consilience compare digits-mlp --methods dynamic --grid lam=0.1,0.5,1 --grid alpha=0.1,1 --seeds 0-4
     """
     with console.status("Loading ..."):
         from consilience.cli.progress import Progress
@@ -126,17 +139,28 @@ def compare(
     folder = out or (last_folder(RUNS, name) if resume else next_folder(RUNS, name))
     for method in chosen:
         method_named(method, settings.method)
+    if trials and not grid:
+        raise ConsilienceError("--trials needs at least one --grid, such as --grid lam=0.01,10.")
     claim_folder(folder, resume, overwrite)
+    if grid:
+        from consilience.cli.sweep import run_study, run_sweep
+
+        if trials:
+            run_study(settings.with_method(chosen[0]), grid, numbers, trials, folder, score, workers, loggers)
+        else:
+            stem = Path(source or DEFAULT).stem
+            run_sweep(settings, chosen, grid, numbers, folder, stem, score, workers, loggers)
+        return
     try:
         with Progress(console, settings.run.rounds, len(chosen) * len(numbers)) as progress:
             compared = run_all(settings, chosen, numbers, folder, workers, [progress, *loggers])
     except KeyboardInterrupt:
         end_stopped(f"the same command, with --resume --out {folder}")
-    grid = compare_grid(summarise(compared, score), score or compared.default_score, len(numbers))
-    (folder / "compare.md").write_text(f"{grid.title}\n\n{grid.markdown()}")
-    (folder / "compare.tex").write_text(grid.latex())
+    table = compare_grid(summarise(compared, score), score or compared.default_score, len(numbers))
+    (folder / "compare.md").write_text(f"{table.title}\n\n{table.markdown()}")
+    (folder / "compare.tex").write_text(table.latex())
     compared.table.to_csv(folder / "compare.csv", index=False)
-    console.print(grid.for_screen())
+    console.print(table.for_screen())
     console.print(f"Written: {folder}/compare.md, compare.tex, compare.csv", soft_wrap=True, highlight=False)
 
 

@@ -214,10 +214,10 @@ def value_strata(r: Array, ranges: int) -> Indices:
 def value_weights(w0: Array, f: Array, r: Array, numbers: Indices, scale: float, p: float, k0: float) -> Array:
     """w_j[b] proportional to w0_j (s_j[b] / max_j s_j[b])^p for values, (strata, agents).
 
-    s_j[b] is the mean over the stratum of exp(-|f_j(x) - r(x)|^2 / (2 scale^2)) + 0.001, shrunk as for classes; `f` is
-    (agents, samples, outputs) and `r` the reference (samples, outputs).
+    s_j[b] is the mean over the stratum of exp(-|f_j(x) - r(x)|^2 / (2 m scale^2)) + 0.001 for m outputs, shrunk as for
+    classes; `f` is (agents, samples, outputs) and `r` the reference (samples, outputs).
     """
-    a = np.exp(-np.square(f - r).sum(axis=2, dtype=np.float64) / (2 * scale * scale)) + LEAST
+    a = np.exp(-np.square(f - r).mean(axis=2, dtype=np.float64) / (2 * scale * scale)) + LEAST
     count = int(numbers.max()) + 1
     sums = np.stack([np.bincount(numbers, row, minlength=count) for row in a])
     s = (sums + k0 * a.mean(axis=1, keepdims=True)) / (np.bincount(numbers, minlength=count) + k0)

@@ -69,14 +69,15 @@ def uniform_trust(agents: int) -> Array:
 
 
 def gaussian_trust(f: Array, scale: Array) -> Array:
-    """Trust for regression: w_ij proportional to 1/n* sum_x exp(-|f_i(x) - f_j(x)|^2 / (2 s_i^2)).
+    """Trust for regression: w_ij proportional to 1/n* sum_x exp(-|f_i(x) - f_j(x)|^2 / (2 m s_i^2)).
 
-    `scale` is s_i, the noise in agent i's own labels: a peer within the noise is a peer that agrees. The paper gives
-    no formula for regression; this one behaves as its appendix A.1 describes.
+    `scale` is s_i, the noise in agent i's own labels: a peer within the noise is a peer that agrees. Both it and the
+    squared distance are means over the m outputs, so that an output that stands there twice changes nothing. The paper
+    gives no formula for regression; this one behaves as its appendix A.1 describes.
     """
     gamma = np.empty((len(f), len(f)))
     for i, s in enumerate(scale):
-        distance = np.square(f - f[i]).sum(axis=2, dtype=np.float64)
+        distance = np.square(f - f[i]).mean(axis=2, dtype=np.float64)
         gamma[i] = np.exp(-distance / (2 * s * s)).mean(axis=1)
     return _normalise(gamma)
 

@@ -24,7 +24,8 @@ class Wire(Options):
     - float32: as they are, 4 bytes a number.
     - float16: rounded, 2 bytes a number. Rows of probabilities then sum to one within 0.0005.
     - top-k: of each row the `top` largest probabilities in float16, largest first, then for all rows their classes, in
-      one byte each up to 256 classes and two beyond. The rest of a row is spread evenly over the other classes.
+      one byte each up to 256 classes, two up to 65,536 and four beyond. The rest of a row is spread evenly over the
+      other classes.
 
     >>> wire = Wire("top-k", top=1)
     >>> data = wire.encode(np.array([[0.75, 0.2, 0.05]], np.float32))
@@ -92,4 +93,4 @@ class Wire(Options):
 
 
 def _class_type(outputs: int) -> np.dtype[np.unsignedinteger]:
-    return np.dtype("<u1") if outputs <= 256 else np.dtype("<u2")
+    return np.dtype("<u1") if outputs <= 2**8 else np.dtype("<u2") if outputs <= 2**16 else np.dtype("<u4")

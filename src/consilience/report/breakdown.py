@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from html import escape
-from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
 
 from consilience.experiments.breakdown import NOBODY, Breakdown, Line, summarise, verdicts
 from consilience.experiments.compare import Estimate
+from consilience.report import shell
 from consilience.report.tables import Grid
 from consilience.runtime.checkpoint import write_atomically
 
@@ -19,6 +19,11 @@ WIDTH, HEIGHT = 250, 190
 """Of a panel."""
 LEFT, RIGHT, TOP, BOTTOM = 42, 12, 26, 30
 ACROSS = 4
+ABOUT = (
+    "Attackers train as the others do. In every exchange they see what all honest agents say before they speak, and "
+    "they may agree with each other. Scores are means over the honest agents with good labels, after the last round; "
+    "intervals are 95 % over seeds. A rule fails where the honest end clearly below what the same agents reach alone."
+)
 
 
 def score_grid(found: Breakdown, short: bool = False) -> Grid:
@@ -96,11 +101,11 @@ def write_breakdown(found: Breakdown, folder: Path, title: str) -> list[Path]:
     """Writes breakdown.csv, breakdown.md, breakdown.svg and breakdown.html; their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     image = drawing(found)
-    template = (files("consilience.report") / "breakdown.html").read_text(encoding="utf-8")
     grids = [grid for grid in (score_grid(found), worst_grid(found), class_grid(found)) if grid is not None]
-    page = template.replace("__TITLE__", escape(title))
-    page = page.replace("__FINDINGS__", "\n".join(f"<li>{escape(sentence)}</li>" for sentence in verdicts(found)))
-    page = page.replace("__TABLES__", "\n".join(_table(grid) for grid in grids)).replace("__DRAWING__", image)
+    parts = [f"<p>{escape(ABOUT)}</p>", "<h2>Where does each rule fail?</h2>", shell.bullets(verdicts(found))]
+    parts += ["<h2>Score of the honest against the number of attackers</h2>", shell.scrolled(image, "scores drawn")]
+    parts += ["<h2>The numbers</h2>", *map(shell.table, grids)]
+    page = shell.page(title, parts)
     texts = {
         "breakdown.csv": found.table.to_csv(index=False),
         "breakdown.md": markdown(found, title),
@@ -187,10 +192,3 @@ def _look(number: int) -> str:
         return 'stroke="#888" stroke-width="1.5" stroke-dasharray="1 3" fill="none"'
     dashes = DASHES[number % len(DASHES)]
     return f'stroke="{COLOURS[number % len(COLOURS)]}" stroke-width="1.8" stroke-dasharray="{dashes}" fill="none"'
-
-
-def _table(grid: Grid) -> str:
-    head = "".join(f"<th>{escape(heading)}</th>" for heading in grid.headings)
-    rows = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in grid.rows]
-    body = "".join(f"<tr>{row}</tr>\n" for row in rows)
-    return f"<h3>{escape(grid.title)}</h3>\n<div class=scroll><table><tr>{head}</tr>\n{body}</table></div>"

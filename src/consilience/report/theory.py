@@ -44,7 +44,11 @@ def _assumption(ws: Array) -> str:
         matrices = "The trust matrix is" if rounds == 1 else f"All {rounds} trust matrices are"
         return f"{matrices} positive and every row sums to 1, as every theorem assumes."
     zeros = int((ws <= 0).any(axis=(1, 2)).sum())
-    why = f"in {_of(zeros, rounds)} some trust is zero (a peer was not heard)" if zeros else "some rows do not sum to 1"
+    why = (
+        f"in {_of(zeros, rounds)} some trust is zero (a peer not heard, or not believed)"
+        if zeros
+        else "some rows do not sum to 1"
+    )
     return (
         f"The theorems assume trust matrices that are positive with rows that sum to 1. "
         f"This holds in {_of(good, rounds)}: {why}, so the theorems do not cover the whole run."

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consilience.errors import ConsilienceError
+from consilience.rows import Rows, count, labelled_rows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -111,25 +112,61 @@ def checked_predictions(name: str, f: Array, samples: int, outputs: int, task: T
 class Labelled:
     """Private data, checked."""
 
-    x: Array
+    x: Rows
+    """As they were given."""
     y: Array
     """Labels as the task has them."""
     outputs: int
     """That the labels show."""
     counts: list[int]
     """Samples of each class, where there are classes."""
+    class_names: tuple[str, ...] = ()
+    """Of classes or labels, where the labels tell them."""
 
 
-def labelled(name: str, task: Task, x: Array, y: Array) -> Labelled:
-    """Private data of the agent `name` as arrays, with labels as the task has them."""
-    x, y = np.asarray(x), np.asarray(y)
+def labelled(name: str, task: Task, x: Rows, y: Any, class_names: Sequence[str] = ()) -> Labelled:
+    """Private data of the agent `name`, with labels as the task has them.
+
+    `y` may be the name of a column of `x`. Labels that are words or yes and no are numbered in the order of
+    `class_names`, or of the alphabet.
+    """
     who = f"agent {name!r}" if name else "an agent"
-    if len(x) == 0:
+    x, y = labelled_rows(x, y, who)
+    if count(x) == 0:
         raise ConsilienceError(f"{who} has no training data. Leave it out, or give it samples.")
-    if len(x) != len(y):
-        raise ConsilienceError(f"{who}: {len(x)} samples but {len(y)} labels. Give one label per sample.")
+    if count(x) != len(y):
+        raise ConsilienceError(f"{who}: {count(x)} samples but {len(y)} labels. Give one label per sample.")
     try:
+        y, names = numbered(task, y, class_names)
         y = task.labels(y)
     except ConsilienceError as error:
         raise ConsilienceError(f"{who}: {error}") from None
-    return Labelled(x, y, task.outputs(y), task.counts(y))
+    return Labelled(x, y, max(task.outputs(y), len(names)), task.counts(y), names)
+
+
+def numbered(task: Task, y: Any, names: Sequence[str] = ()) -> tuple[Array, tuple[str, ...]]:
+    """Labels as numbers, and the names of the classes; without names where the labels are numbers already.
+
+    >>> from consilience.tasks import task_named
+    >>> numbered(task_named("classification"), ["no", "yes", "no"])
+    (array([0, 1, 0]), ('no', 'yes'))
+    """
+    columns = tuple(str(column) for column in getattr(y, "columns", ()))
+    y = np.asarray(y)
+    names = tuple(str(one) for one in names)
+    if not task.sums_to_one:
+        return y, names or (columns if not task.noisy else ())
+    if y.dtype.kind == "O" and all(isinstance(label, int | np.integer) for label in y.ravel()):
+        y = y.astype(np.bool_ if all(isinstance(label, bool | np.bool_) for label in y.ravel()) else np.int64)
+    if y.dtype.kind not in "OUTSb" or y.ndim != 1:
+        return y, names
+    missing = [row for row, label in enumerate(y.tolist()) if label is None or label != label]
+    if missing:
+        raise ConsilienceError(f"{len(missing)} labels are missing (first: row {missing[0]}). Remove those samples.")
+    words = [str(label) for label in y.tolist()]
+    names = names or (("False", "True") if y.dtype.kind == "b" else tuple(sorted(set(words))))
+    place = {name: number for number, name in enumerate(names)}
+    unknown = [word for word in words if word not in place]
+    if unknown:
+        raise ConsilienceError(f"the label {unknown[0]!r} is none of the classes {', '.join(names)}.")
+    return np.array([place[word] for word in words], dtype=np.int64), names

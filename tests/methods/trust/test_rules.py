@@ -72,7 +72,7 @@ def test_gaussian_written_with_plain_loops_and_rows_of_agents_elsewhere_are_not_
     assert np.isnan(found[[0, 2]]).all()
     for i in (1, 3):
         row = [
-            sum(np.exp(-np.sum((f[i, s] - f[j, s]) ** 2) / (2 * NOISE[NAMES[i]] ** 2)) for s in range(SAMPLES))
+            sum(np.exp(-np.mean((f[i, s] - f[j, s]) ** 2) / (2 * NOISE[NAMES[i]] ** 2)) for s in range(SAMPLES))
             for j in range(4)
         ]
         np.testing.assert_allclose(found[i], np.array(row) / sum(row), rtol=1e-6)

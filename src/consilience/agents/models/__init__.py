@@ -79,9 +79,10 @@ def network_in(module: str, costs: dict[str, Cost]) -> None:
         COSTS[name] = cost
 
 
-def estimator(name: str, cost: Cost = UNKNOWN_COST, private: str = "") -> Callable[[F], F]:
+def estimator(name: str, cost: Cost = UNKNOWN_COST, soft_labels: str = "auto", private: str = "") -> Callable[[F], F]:
     """Registers a function () -> scikit-learn style estimator; for names such as NAME-4 a function (number).
 
+    `soft_labels` is how it learns from pseudo-labels; by default that is found out (`agents/soft_labels.py`).
     `private` is a network that stands for it where agents are private.
     """
 
@@ -108,6 +109,7 @@ def estimator(name: str, cost: Cost = UNKNOWN_COST, private: str = "") -> Callab
                 classes=order.outputs,
                 kind=order.model,
                 seed=order.seed,
+                soft_labels=soft_labels,
             )
 
         MODELS.add(name)(build)

@@ -1,11 +1,14 @@
-"""Estimators of scikit-learn under short names."""
+"""Estimators of scikit-learn under short names.
+
+Forests and boosted trees count rows, and are made for few samples: repeated rows were as good (docs/notation.md).
+"""
 
 from typing import Any
 
 from consilience.agents.models import Cost, estimator
 
 
-@estimator("forest", Cost(550, refits=True))
+@estimator("forest", Cost(550, refits=True), soft_labels="repeated")
 def forest() -> Any:
     """Thirty trees."""
     from sklearn.ensemble import RandomForestClassifier
@@ -13,7 +16,7 @@ def forest() -> Any:
     return RandomForestClassifier(30)
 
 
-@estimator("boosting", Cost(2000, refits=True))
+@estimator("boosting", Cost(2000, refits=True), soft_labels="repeated")
 def boosting() -> Any:
     """Ten rounds of boosted trees, made for few samples."""
     from sklearn.ensemble import HistGradientBoostingClassifier
@@ -30,7 +33,7 @@ def boosting() -> Any:
     )
 
 
-@estimator("logistic", Cost(30, refits=True), private="linear")
+@estimator("logistic", Cost(30, refits=True), soft_labels="repeated", private="linear")
 def logistic() -> Any:
     """Logistic regression; a private one is a torch model of one layer."""
     from sklearn.linear_model import LogisticRegression

@@ -1,0 +1,49 @@
+"""Names of classes, which must be the same, in the same order, for all agents."""
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+
+from consilience.agents.protocol import Agent, NamesClasses, can
+from consilience.errors import ConsilienceError
+from consilience.tasks.protocol import Array
+
+
+def renumbered(name: str, y: Array, before: tuple[str, ...], now: tuple[str, ...], trained: bool) -> Array:
+    """Class numbers in the order of the classes `before` as numbers in the order of `now`."""
+    missing = [one for one in before if one not in now]
+    if missing:
+        raise ConsilienceError(f"agent {name!r} has the class {missing[0]!r}, which is none of {', '.join(now)}.")
+    place = np.array([now.index(one) for one in before], dtype=np.int64)
+    if trained and not np.array_equal(place, np.arange(len(place))):
+        raise ConsilienceError(
+            f"agent {name!r} was trained with the classes {', '.join(before)}, and all together have {', '.join(now)}. "
+            "Give every agent the same classes=[...] when it is made."
+        )
+    return np.asarray(place[y]) if len(place) else y
+
+
+def agree_on_classes(agents: Sequence[Agent], given: Sequence[str] = ()) -> tuple[str, ...]:
+    """Names of the classes in the order of the outputs: those `given`, or all that the agents' labels show.
+
+    Agents that know names of their own take this order up. Empty where nobody knows any.
+    """
+    naming = [cast(NamesClasses, agent) for agent in agents if can(agent, NamesClasses)]
+    naming = [agent for agent in naming if agent.class_names]
+    names = tuple(str(name) for name in given)
+    if naming and len(naming) < len(agents):
+        told = {agent.name for agent in agents if not getattr(agent, "class_names", ())}
+        if not names:
+            raise ConsilienceError(
+                f"the labels of some agents are words, those of agent {min(told)!r} are numbers. Give "
+                "class_names, in the order of the numbers, or words to all."
+            )
+    if naming and not names:
+        names = next(
+            (a.class_names for a in naming if all(set(b.class_names) <= set(a.class_names) for b in naming)), ()
+        )
+        names = names or tuple(sorted({name for agent in naming for name in agent.class_names}))
+    for agent in naming:
+        agent.rename(names)
+    return names

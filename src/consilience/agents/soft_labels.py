@@ -1,0 +1,155 @@
+"""How an estimator that takes classes learns from probabilities. What it can do is found out by trying.
+
+A signature does not tell: `CalibratedClassifierCV` takes weights and drops them where the estimator inside has none,
+and a tree with a least number of rows in a leaf counts a row that stands there ten times as ten.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import has_fit_parameter
+
+from consilience.core.streams import stream
+from consilience.rows import count, take
+
+Array = NDArray[Any]
+MODES = ("repeated", "largest", "drawn")
+"""repeated: every shared row once for each class, weighted by its probability. largest: every shared row once, with its
+most probable class, weighted by its probability. drawn: as many shared rows as their weight says, and drawn classes."""
+
+_ROWS, _CLASSES, _LITTLE = 60, 3, 1e-6
+_SAME = 0.003
+"""Mean difference of probabilities up to which they are the same: solvers stop early."""
+_KNOWN: dict[tuple[object, ...], Any] = {}
+"""What was found out in this process. It depends on the estimator alone, not on who asks first."""
+
+
+def mode_of(estimator: Any, values: bool, x: Any, y: Array) -> str:
+    """The best of MODES for an estimator, or for the last step of a pipeline.
+
+    It is tried on a few samples that are always the same; if it cannot be fitted to those, such as one that wants
+    certain columns, on private rows `x` with labels `y`.
+    """
+    estimator = last_step(estimator)
+    if not has_fit_parameter(estimator, "sample_weight"):
+        return "drawn"
+    sample_x, sample_y = _sample(values)
+    found = _remembered("mode", estimator, values, lambda: _try(estimator, values, sample_x, sample_y))
+    return found or _try(estimator, values, x, y) or "drawn"
+
+
+def gives_probabilities(estimator: Any) -> bool:
+    """Whether it has `predict_proba`, if need be once it is fitted (`StackingClassifier` says so only then)."""
+    if hasattr(estimator, "predict_proba"):
+        return True
+    if not hasattr(type(estimator), "predict_proba"):
+        return False
+    x, y = _sample(values=False)
+
+    def fitted_has() -> bool:
+        try:
+            return hasattr(seeded(estimator, 0).fit(x, y), "predict_proba")
+        except Exception:  # whatever it is, it will come again with the private data, where it can be understood
+            return True
+
+    return bool(_remembered("probabilities", estimator, False, fitted_has))
+
+
+def fit_rows(estimator: Any, x: Any, hard: Array, rows: Array, target: Array, weight: Array | None) -> Any:
+    """Fits `estimator` to the `rows` of `x`, some of which may stand there several times, and returns it.
+
+    The steps before the last one of a pipeline see every row of `x` once, with its most probable class `hard`: a scaler
+    or a PCA that saw repeated rows would be another one. Of `x` only `take` is asked for.
+    """
+    if not isinstance(estimator, Pipeline):
+        return estimator.fit(take(x, rows), target, **({} if weight is None else {"sample_weight": weight}))
+    *before, (name, last) = estimator.steps
+    if before:
+        first = Pipeline(before, memory=estimator.memory)
+        x = first.fit_transform(x, hard)
+        before = first.steps
+    return Pipeline([*before, (name, fit_rows(last, x, hard, rows, target, weight))])
+
+
+def last_step(estimator: Any) -> Any:
+    """The estimator at the end of a pipeline, or the estimator itself."""
+    return last_step(estimator.steps[-1][1]) if isinstance(estimator, Pipeline) else estimator
+
+
+def seeded(estimator: Any, seed: int) -> Any:
+    """A copy with every open `random_state`, nested ones included, set to `seed`."""
+    copy = clone(estimator)
+    keys = [k for k in copy.get_params() if k == "random_state" or k.endswith("__random_state")]
+    copy.set_params(**{key: seed for key in keys if copy.get_params()[key] is None})
+    return copy
+
+
+def _try(estimator: Any, values: bool, x: Any, y: Array) -> str:
+    """One of MODES; empty where the estimator cannot be fitted to these samples at all."""
+    rows = np.resize(np.arange(count(x)), _ROWS)
+    right = y[rows]
+    if not values and len(np.unique(right)) < 2:
+        right = np.arange(len(rows)) % 2
+    wrong = -right if values else _next_class(right)
+    fit = partial(_predicted, estimator, values, partial(take, x), rows)
+    twice, both = np.concatenate([rows, rows]), np.concatenate([right, wrong])
+    try:
+        without = fit(twice, np.concatenate([right, right]), None)
+        mixed = fit(twice, both, None)
+    except Exception:
+        return ""
+    try:
+        weighted = fit(twice, both, np.repeat([1.0, _LITTLE], len(rows)))
+        thrice = fit(np.repeat(rows, 3), np.repeat(right, 3, axis=0), np.full(3 * len(rows), 1 / 3))
+        plain = fit(rows, right, np.ones(len(rows)))
+    except Exception:
+        return "drawn"
+    if np.abs(weighted - without).sum() >= np.abs(weighted - mixed).sum():
+        return "drawn"
+    counts_rows = np.abs(thrice - plain).mean() > _SAME
+    return "largest" if counts_rows and not values else "repeated"
+
+
+def _predicted(
+    estimator: Any,
+    values: bool,
+    samples: Callable[[Array], Any],
+    seen: Array,
+    rows: Array,
+    target: Array,
+    weight: Array | None,
+) -> Array:
+    """What a copy predicts for the samples `seen` after it was fitted to `rows`."""
+    fitted = seeded(estimator, 0).fit(samples(rows), target, **({} if weight is None else {"sample_weight": weight}))
+    return np.asarray(fitted.predict(samples(seen)) if values else fitted.predict_proba(samples(seen)), np.float64)
+
+
+def _next_class(y: Array) -> Array:
+    """Of every sample another class than its own."""
+    known, place = np.unique(y, return_inverse=True)
+    return np.asarray(known[(place + 1) % len(known)])
+
+
+def _sample(values: bool) -> tuple[Array, Array]:
+    """A few samples of three classes, a fifth of which are wrong; or of noisy values."""
+    draw = stream(0, "soft labels")
+    y = np.arange(_ROWS) % _CLASSES
+    x = draw.normal(0, 1, (_ROWS, 4)) + 1.5 * np.eye(_CLASSES, 4)[y]
+    wrong = draw.random(_ROWS) < 0.2
+    return x, (x[:, 0] + x[:, 1] + wrong if values else np.where(wrong, (y + 1) % _CLASSES, y))
+
+
+def _remembered(what: str, estimator: Any, values: bool, find: Callable[[], Any]) -> Any:
+    key = (what, values, type(estimator), str(estimator.get_params()))
+    if key not in _KNOWN:
+        import warnings
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a trial; those of the fit itself are the user's
+            _KNOWN[key] = find()
+    return _KNOWN[key]

@@ -1,0 +1,111 @@
+"""How a network reads rows of any kind: as a tensor, or as several by name."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from consilience.errors import ConsilienceError
+from consilience.rows import Rows, as_rows, count, sample_x
+from consilience.tasks.protocol import Array
+
+Inputs = Tensor | dict[str, Tensor]
+"""What a model is called with: one tensor, or keyword arguments such as `input_ids` and `attention_mask`."""
+
+
+def for_network(who: str, rows: Rows, floats: bool = False) -> Inputs:
+    """Rows as tensors: fractions in single precision, whole numbers as they are or, with `floats`, as fractions."""
+    rows = as_rows(rows)
+    if isinstance(rows, Mapping):
+        return {name: _tensor(who, part, floats=False) for name, part in rows.items()}
+    if hasattr(rows, "column_names"):
+        return {name: _tensor(who, np.asarray(rows.with_format(None)[name][:]), False) for name in rows.column_names}
+    if isinstance(rows, torch.utils.data.Dataset):
+        collated = torch.utils.data.default_collate([sample_x(rows[number]) for number in range(count(rows))])
+        return for_network(who, collated, floats)
+    return _tensor(who, rows, floats)
+
+
+def _tensor(who: str, rows: Rows, floats: bool) -> Tensor:
+    if hasattr(rows, "tocsr"):
+        rows = rows.toarray()
+    if hasattr(rows, "iloc"):
+        rows = _numbers(who, rows)
+    if isinstance(rows, Tensor):
+        tensor = rows.detach().cpu()
+    else:
+        array = np.asarray(rows) if not isinstance(rows, list) else np.array(rows, dtype=object)
+        if array.dtype.kind not in "biuf":
+            what = "texts" if isinstance(next(iter(rows), None), str) else f"a {type(rows).__name__}"
+            raise ConsilienceError(
+                f"{who}: a network takes numbers, not {what}. Give the agent a transform that makes tensors of raw "
+                "rows, such as a tokeniser."
+            )
+        array = np.ascontiguousarray(array)
+        tensor = torch.from_numpy(array if array.flags.writeable else array.copy())
+    if tensor.ndim == 4 and tensor.shape[1] > 1:
+        tensor = tensor.contiguous(memory_format=torch.channels_last)  # colour images: faster convolutions
+    return tensor.float() if tensor.is_floating_point() or floats else tensor.long()
+
+
+def _numbers(who: str, table: Any) -> Array:
+    """A table of numbers as an array."""
+    columns = table.columns if table.ndim == 2 else [table.name]
+    words = [c for c in columns if (table[c] if table.ndim == 2 else table).dtype.kind not in "biuf"]
+    if words or table.isna().to_numpy().any():
+        what = f"words, dates or categories in the column {words[0]!r}" if words else "missing values"
+        raise ConsilienceError(
+            f"{who}: a network takes numbers, and the table has {what}. Give the agent a transform, such as "
+            "that of a fitted ColumnTransformer."
+        )
+    return np.asarray(table.to_numpy(np.float32))
+
+
+def size(inputs: Inputs) -> int:
+    """How many rows."""
+    return len(next(iter(inputs.values())) if isinstance(inputs, dict) else inputs)
+
+
+def picked(inputs: Inputs, rows: "Tensor | slice") -> Inputs:
+    """Some rows."""
+    return {name: part[rows] for name, part in inputs.items()} if isinstance(inputs, dict) else inputs[rows]
+
+
+def on(inputs: Inputs, device: torch.device) -> Inputs:
+    """The same on a device."""
+    if isinstance(inputs, dict):
+        return {name: part.to(device) for name, part in inputs.items()}
+    return inputs.to(device)
+
+
+def called(model: Callable[..., Any], inputs: Inputs) -> Any:
+    """What the model makes of them: itself, or the `logits` in what it returns, as Hugging Face models do."""
+    out = model(**inputs) if isinstance(inputs, dict) else model(inputs)
+    return getattr(out, "logits", out)
+
+
+def described(inputs: Inputs) -> str:
+    """Shapes of a sample, for messages."""
+    parts = inputs if isinstance(inputs, dict) else {"": inputs}
+    return ", ".join(f"{name} {tuple(part.shape[1:])} {str(part.dtype)[6:]}".strip() for name, part in parts.items())
+
+
+@contextmanager
+def lone_sample(model: nn.Module, samples: int) -> Iterator[None]:
+    """Batch norm cannot normalise a single value by itself: for a lone sample it then uses its running statistics."""
+    norms = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)] if samples == 1 else []
+
+    def rest(layer: nn.Module, inputs: tuple[Any, ...]) -> None:
+        layer.train(inputs[0].numel() > inputs[0].shape[1])
+
+    handles = [norm.register_forward_pre_hook(rest) for norm in norms if norm.training]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+        for norm in norms:
+            norm.train()

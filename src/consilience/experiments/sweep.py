@@ -1,0 +1,272 @@
+"""Sweeps: methods x settings x seeds, and the best setting, chosen on some seeds and measured on others."""
+
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from consilience import toml
+from consilience.errors import ConsilienceError
+from consilience.experiments.compare import Estimate, estimate
+from consilience.options import flat, to_table
+from consilience.runtime.callbacks import Callback
+from consilience.runtime.history import PLACES
+from consilience.settings.presets import write_config
+from consilience.settings.settings import Settings, changed, where_it_is
+from consilience.tasks.protocol import Score
+from consilience.workers.job import Job
+from consilience.workers.jobs import run_jobs
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST_RUNS = 100_000
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A setting, and the values that are tried."""
+
+    key: str
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One method with one setting."""
+
+    method: str
+    setting: dict[str, Any]
+    """Values by axis; an axis that the method does not have is missing."""
+    score: Estimate
+    """Mean over the agents with good labels, over all seeds."""
+    worst: float
+    """The worst of them, mean over seeds."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The best setting of a method on the first half of the seeds, and what it is worth on the others."""
+
+    method: str
+    given: dict[str, Any]
+    """Settings of the data, which make another problem rather than a better answer: nothing is chosen among them."""
+    setting: dict[str, Any]
+    tuning: tuple[int, ...]
+    on_tuning: Estimate
+    held_out: tuple[int, ...]
+    on_held_out: Estimate
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What the runs gave."""
+
+    table: "pd.DataFrame"
+    """One row per method, setting, seed and agent: the last round, and a column for every axis."""
+    axes: Sequence[Axis]
+    methods: Sequence[str]
+    seeds: Sequence[int]
+    scores: Sequence[Score]
+    of_data: frozenset[str] = frozenset()
+    """Axes that change the data."""
+
+    @property
+    def default_score(self) -> str:
+        """The task's first score on the target domain."""
+        return f"{self.scores[0].name}_target"
+
+    def higher_is_better(self, column: str) -> bool:
+        """Whether more of this score is better; an unknown one is an error that names the known."""
+        columns = {f"{one.name}_{place}": one for one in self.scores for place in PLACES}
+        if column not in columns:
+            raise ConsilienceError(f"unknown score {column!r}. Known here: {', '.join(columns)}.")
+        return columns[column].higher_is_better
+
+
+def parse_axis(text: str) -> Axis:
+    """`key=value,value,...`, each value in TOML; a comma in brackets or quotes separates nothing.
+
+    >>> parse_axis("lam=0.1,0.5,1"), parse_axis("models=[mlp],[cnn, mlp]").values
+    (Axis(key='lam', values=(0.1, 0.5, 1)), (['mlp'], ['cnn', 'mlp']))
+    """
+    key, equals, values = text.partition("=")
+    parts = [part.strip() for part in re.split(r",(?![^\[(]*[\])])(?=(?:[^\"]*\"[^\"]*\")*[^\"]*$)", values)]
+    if not equals or not key.strip() or not all(parts):
+        raise ConsilienceError(f"--grid {text}: write a setting and its values, such as lam=0.1,0.5,1.")
+    found = tuple(_value(part) for part in parts)
+    if len(set(map(str, found))) < len(found):
+        raise ConsilienceError(f"--grid {text}: a value is there twice.")
+    return Axis(key.strip(), found)
+
+
+def _value(text: str) -> Any:
+    if text.startswith("[") and text.endswith("]"):
+        return [toml.value(part.strip()) for part in text[1:-1].split(",") if part.strip()]
+    return toml.value(text)
+
+
+def points(settings: Settings, method: str, axes: Sequence[Axis]) -> list[tuple[dict[str, Any], Settings]]:
+    """Every combination of the values of those axes that `method` has, with its settings."""
+    base = settings.with_method(method)
+    known = to_table(base)
+    own = [axis for axis in axes if where_it_is(axis.key, known) or axis.key in flat(known)]
+    found = []
+    for values in itertools.product(*(axis.values for axis in own)):
+        point = dict(zip((axis.key for axis in own), values, strict=True))
+        found.append((point, changed(base, point, f"--grid, {method}")))
+    return found
+
+
+def plan(settings: Settings, methods: Sequence[str], axes: Sequence[Axis], seeds: Sequence[int]) -> "list[Planned]":
+    """The runs, with folders relative to that of the sweep."""
+    if not methods or not seeds or not axes:
+        raise ConsilienceError("name at least one method, one seed and one setting with its values.")
+    keys = [axis.key for axis in axes]
+    if len(set(keys)) < len(keys):
+        raise ConsilienceError("--grid: the same setting is there twice; write all its values in one.")
+    settings = replace(settings, run=replace(settings.run, references=()))
+    by_method = {method: points(settings, method, axes) for method in methods}
+    for axis in axes:
+        if not any(axis.key in point for combinations in by_method.values() for point, _ in combinations):
+            changed(settings, {axis.key: axis.values[0]}, "--grid")  # raises, and says what there is
+    count = len(seeds) * sum(map(len, by_method.values()))
+    if count > MOST_RUNS:
+        raise ConsilienceError(f"this grid has {count:,} runs. Use fewer values, or a study of it (--trials).")
+    found = []
+    for seed in seeds:
+        for method, combinations in by_method.items():
+            for point, chosen in combinations:
+                name = setting_text(point) or "default"
+                folder = Path(f"seed-{seed}") / method / re.sub(r"[^\w.,=+\[\]-]+", "_", name)
+                job = Job(chosen.with_seed(seed), folder, method, label=f"{method}, {name}, seed {seed}")
+                found.append(Planned(job, method, point, seed))
+    return found
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A run of a sweep."""
+
+    job: Job
+    method: str
+    setting: dict[str, Any]
+    seed: int
+
+
+def sweep(
+    settings: Settings,
+    methods: Sequence[str],
+    axes: Sequence[Axis],
+    seeds: Sequence[int],
+    folder: Path,
+    workers: int = 0,
+    callbacks: Sequence[Callback] = (),
+) -> Sweep:
+    """Runs every method with every setting and seed into `folder`; what is finished there is not run again."""
+    import pandas as pd
+
+    planned = plan(settings, methods, axes, seeds)
+    write_config(settings, folder)
+    runs = run_jobs([replace(one.job, folder=folder / one.job.folder) for one in planned], workers, callbacks)
+    rows = []
+    for one, run in zip(planned, runs, strict=True):
+        row = run.last_round().assign(method=one.method, seed=one.seed)
+        for axis in axes:
+            value = one.setting.get(axis.key)
+            row[axis.key] = str(value) if isinstance(value, list) else value
+        rows.append(row)
+    table = pd.concat([row.dropna(axis=1, how="all") for row in rows], ignore_index=True)
+    for axis in axes:
+        if axis.key not in table:
+            table[axis.key] = None
+    first = ["method", *(axis.key for axis in axes), "seed", "agent"]
+    table = table[[*first, *(column for column in table if column not in first)]]
+    return Sweep(table, axes, list(methods), list(seeds), runs[0].summary.scores, _of_data(settings, axes))
+
+
+def summarise(found: Sweep, score: str = "") -> list[Line]:
+    """One line per method and setting, in the order of the grid."""
+    column = score or found.default_score
+    best = max if not found.higher_is_better(column) else min
+    lines = []
+    for method, setting, rows in _groups(found):
+        by_seed = rows.groupby("seed")[column]
+        worst = by_seed.agg(best).mean()
+        lines.append(Line(method, setting, estimate(by_seed.mean().to_numpy()), float(worst)))
+    return lines
+
+
+def choose(found: Sweep, score: str = "") -> list[Choice]:
+    """For every method and dataset: the best setting on the first half of the seeds, measured on the others.
+
+    A score on the seeds that chose a setting flatters it. With a single seed nothing can be held out: no choice.
+    """
+    column = score or found.default_score
+    sign = 1 if found.higher_is_better(column) else -1
+    tuning, held_out = halves(found.seeds)
+    choices = []
+    for method in found.methods:
+        problems: dict[str, list[tuple[dict[str, Any], pd.Series[float]]]] = {}
+        for name, setting, rows in _groups(found):
+            if name == method:
+                given = {key: value for key, value in setting.items() if key in found.of_data}
+                problems.setdefault(str(given), []).append((setting, rows.groupby("seed")[column].mean()))
+        for candidates in problems.values():
+            if len(candidates) < 2 or not tuning:
+                continue
+            setting, values = max(candidates, key=lambda one: sign * one[1].loc[tuning].mean())
+            choices.append(
+                Choice(
+                    method,
+                    {key: value for key, value in setting.items() if key in found.of_data},
+                    {key: value for key, value in setting.items() if key not in found.of_data},
+                    tuple(tuning),
+                    estimate(values.loc[tuning].to_numpy()),
+                    tuple(held_out),
+                    estimate(values.loc[held_out].to_numpy()),
+                )
+            )
+    return choices
+
+
+def _of_data(settings: Settings, axes: Sequence[Axis]) -> frozenset[str]:
+    known = to_table(settings)
+    return frozenset(axis.key for axis in axes if any(p.startswith("data.") for p in where_it_is(axis.key, known)[:1]))
+
+
+def halves(seeds: Sequence[int]) -> tuple[list[int], list[int]]:
+    """The seeds on which settings are chosen, and those on which the chosen one is measured.
+
+    >>> halves([0, 1, 2, 3, 4])
+    ([0, 1], [2, 3, 4])
+    """
+    return list(seeds[: len(seeds) // 2]), list(seeds[len(seeds) // 2 :])
+
+
+def setting_text(setting: dict[str, Any]) -> str:
+    """A setting as text.
+
+    >>> setting_text({"lam": 0.5, "alpha": 1})
+    'lam=0.5, alpha=1'
+    """
+    return ", ".join(f"{key}={value}" for key, value in setting.items())
+
+
+def _groups(found: Sweep) -> "list[tuple[str, dict[str, Any], pd.DataFrame]]":
+    """The rows of the agents with good labels, by method and setting, in the order of the grid."""
+    table = found.table
+    good = table[~(table["low_quality"].astype(bool) | table["attacker"].astype(bool))]
+    groups = []
+    for method in found.methods:
+        of_method = good[good["method"] == method]
+        own = [axis for axis in found.axes if of_method[axis.key].notna().any()]
+        for values in itertools.product(*(axis.values for axis in own)):
+            rows = of_method
+            for axis, value in zip(own, values, strict=True):
+                rows = rows[rows[axis.key] == (str(value) if isinstance(value, list) else value)]
+            if len(rows):
+                groups.append((method, dict(zip((axis.key for axis in own), values, strict=True)), rows))
+    return groups

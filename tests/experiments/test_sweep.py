@@ -1,0 +1,140 @@
+"""Sweeps: methods x settings x seeds."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from consilience import ConsilienceError
+from consilience.experiments.compare import compare
+from consilience.experiments.sweep import Axis, Sweep, choose, parse_axis, plan, summarise, sweep
+from consilience.report.sweep import drawings, grid, sentences, write_sweep
+from consilience.settings.presets import read_settings
+from consilience.tasks import task_named
+from tests.conftest import Hears
+
+SMALL = {"agents.count": 2, "models": ["logistic"], "rounds": 2, "warmup": 1, "low_quality": [], "limit": 20}
+SMALL |= {"shared_per_agent": 5}
+LAM, ALPHA = Axis("lam", (0.1, 1)), Axis("alpha", (0.5, 5))
+
+
+def made(values: dict[tuple[float, float], list[float]], seeds: int = 4) -> Sweep:
+    """A sweep of one method over lam and alpha whose scores are given by seed; agent b always has wrong labels."""
+    rows = [
+        {"method": "dynamic", "lam": lam, "alpha": alpha, "seed": seed, "agent": agent, "accuracy_target": value}
+        | {"low_quality": agent == "b", "attacker": False}
+        for (lam, alpha), scores in values.items()
+        for seed, score in enumerate(scores[:seeds])
+        for agent, value in {"a": score, "b": 0.0, "c": score - 0.1}.items()
+    ]
+    axes = [Axis("lam", (0.1, 1)), Axis("alpha", (0.5, 5))]
+    scores = task_named("classification").scores
+    return Sweep(pd.DataFrame(rows), axes, ["dynamic"], list(range(seeds)), scores, frozenset({"alpha"}))
+
+
+VALUES = {
+    (0.1, 0.5): [0.9, 0.8, 0.5, 0.5],
+    (0.1, 5): [0.6, 0.6, 0.6, 0.6],
+    (1, 0.5): [0.8, 0.8, 0.9, 0.9],
+    (1, 5): [0.7, 0.7, 0.8, 0.8],
+}
+
+
+def test_the_best_setting_is_chosen_on_the_first_seeds_and_measured_on_the_others():
+    """For alpha = 0.5 the choice is wrong for the other seeds, which shows that it was not made on them."""
+    first, second = choose(made(VALUES))
+    assert (first.given, first.setting) == ({"alpha": 0.5}, {"lam": 0.1})
+    assert (first.tuning, first.held_out) == ((0, 1), (2, 3))
+    assert first.on_tuning.mean == pytest.approx(0.85 - 0.05)
+    assert first.on_held_out.mean == pytest.approx(0.5 - 0.05)
+    assert (second.given, second.setting) == ({"alpha": 5}, {"lam": 1})
+    assert "lam=0.1 is the best on seeds 0, 1 (0.800" in sentences(made(VALUES))[0]
+    assert "on the seeds 2, 3, which had no part in the choice, it reaches 0.450" in sentences(made(VALUES))[0]
+
+
+def test_one_seed_chooses_nothing():
+    assert choose(made(VALUES, seeds=1)) == []
+    assert "No setting was chosen" in sentences(made(VALUES, seeds=1))[0]
+
+
+def test_lines_are_means_over_good_agents_and_seeds_in_the_order_of_the_grid():
+    lines = summarise(made(VALUES))
+    assert [(line.setting["lam"], line.setting["alpha"]) for line in lines] == list(VALUES)
+    for line, scores in zip(lines, VALUES.values(), strict=True):
+        assert line.score.mean == pytest.approx(np.mean(scores) - 0.05)
+        assert line.worst == pytest.approx(np.mean(scores) - 0.1)
+
+
+def test_a_heat_map_has_a_cell_for_every_pair_and_curves_a_point_for_every_value():
+    [(title, image)] = drawings(made(VALUES)).items()
+    assert title == "dynamic"
+    assert image.count("<rect") == 4
+    for mean in ("0.625", "0.550", "0.800", "0.700"):
+        assert f">{mean}<" in image
+    found = made({key: values for key, values in VALUES.items() if key[1] == 5})
+    one = Sweep(found.table, [LAM], ["dynamic"], found.seeds, found.scores)
+    [(title, image)] = drawings(one).items()
+    assert title == "Score against lam"
+    assert image.count("<circle") == 2
+
+
+def test_a_sweep_runs_all_combinations_once_and_what_does_not_apply_only_once(tmp_path):
+    settings = read_settings("digits", SMALL)
+    methods, seeds = ["dynamic", "alone"], [0, 1]
+    found = sweep(settings, methods, [LAM, ALPHA], seeds, tmp_path, 1)
+    runs = found.table[["method", "lam", "alpha", "seed"]].drop_duplicates()
+    expected = set(itertools.product(["dynamic"], LAM.values, ALPHA.values, seeds))
+    assert {tuple(row) for row in runs[runs["method"] == "dynamic"].to_numpy().tolist()} == expected
+    alone = runs[runs["method"] == "alone"]
+    assert alone["lam"].isna().all(), "agents alone have no lam"
+    assert len(alone) == len(ALPHA.values) * len(seeds)
+    again = sweep(settings, methods, [LAM, ALPHA], seeds, tmp_path, 1, [Hears(lambda *_: pytest.fail("ran again"))])
+    pd.testing.assert_frame_equal(found.table, again.table)
+    same = compare(read_settings("digits", SMALL | {"lam": 0.1, "alpha": 5}), ["dynamic"], [1], tmp_path / "compare")
+    mine = found.table.query("method == 'dynamic' and lam == 0.1 and alpha == 5 and seed == 1")
+    assert mine["accuracy_target"].tolist() == same.table["accuracy_target"].tolist()
+    written = write_sweep(found, tmp_path, "digits")
+    tidy = pd.read_csv(tmp_path / "sweep.csv")
+    assert len(tidy) == len(found.table) == 2 * (4 + 2) * 2
+    assert list(tidy.columns[:5]) == ["method", "lam", "alpha", "seed", "agent"]
+    assert {path.name for path in written} == {"sweep.csv", "sweep.md", "sweep.html"}
+    assert len(grid(found).rows) == 6
+
+
+@pytest.mark.parametrize("text", ["lam", "lam=", "=1", "lam=1,,2", "lam=1,1"])
+def test_a_wrong_axis_is_refused(text):
+    with pytest.raises(ConsilienceError, match="--grid"):
+        parse_axis(text)
+
+
+def test_an_unknown_setting_is_refused_before_anything_runs():
+    with pytest.raises(ConsilienceError, match=r"unknown setting 'lamb'"):
+        plan(read_settings("digits", SMALL), ["dynamic"], [Axis("lamb", (1,))], [0])
+
+
+@pytest.mark.slow
+def test_a_study_goes_on_to_the_same_end_and_measures_on_other_seeds(tmp_path):
+    pytest.importorskip("optuna", reason="optuna is not installed: pip install 'consilience[sweeps]'")
+    from consilience.experiments.study import study
+
+    settings = read_settings("digits", SMALL)
+    axes = [Axis("lam", (0.01, 10.0)), Axis("schedule", ("dynamic", "static"))]
+    whole = study(settings, axes, [0, 1], 6, tmp_path / "whole", workers=1)
+
+    def stop(number, setting, value):
+        if number == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        study(settings, axes, [0, 1], 6, tmp_path / "parts", workers=1, on_trial=stop)
+    parts = study(settings, axes, [0, 1], 6, tmp_path / "parts", workers=1)
+    pd.testing.assert_frame_equal(whole.table, parts.table)
+    assert str(whole.choice) == str(parts.choice)
+    assert whole.choice.tuning == (0,)
+    assert whole.choice.held_out == (1,)
+    best = whole.table["accuracy_target"].max()
+    assert whole.choice.on_tuning.mean == best
+    assert ((whole.table["lam"] >= 0.01) & (whole.table["lam"] <= 10)).all()
+    assert set(whole.table["schedule"]) <= {"dynamic", "static"}
+    assert whole.table["lam"].nunique() > 3
