@@ -15,9 +15,10 @@ import numpy as np
 from benchmarks.timing import table
 from consilience.federation.peers import keys
 from consilience.federation.peers.audit import AuditLog
-from consilience.federation.peers.federation import Federation, fingerprint, read_member
+from consilience.federation.peers.federation import Federation, fingerprint
 from consilience.federation.peers.link import Tls
 from consilience.federation.peers.mesh import Mesh
+from consilience.federation.peers.outside import read_member
 from consilience.runtime.exchange import InMemory
 
 SIZES = {"40 kB": (1000, 10), "1.2 MB": (3000, 100), "12 MB": (30_000, 100)}
@@ -107,9 +108,10 @@ def _lay_out(folder: Path, agents: int, shape: tuple[int, int]) -> tuple[Federat
 
 
 def _site(federation: Federation, agent: str, folder: Path, rounds: int, pipe: Connection) -> None:
-    place, log = folder / "keys", AuditLog(folder / "audit.jsonl")
+    place = folder / "keys"
     tls = Tls(place / "tls.key", place / "tls.crt", place / "ca.crt")
     signing = keys.read_signing_key(place / "signing.key")
+    log = AuditLog(folder / "audit.jsonl", signing)
     address = federation.member(agent).address
     mesh = Mesh(federation, agent, signing, tls, folder, log, lambda text: None, address)
     samples, classes = federation.shared_samples, len(federation.classes)

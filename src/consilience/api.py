@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
-
+from consilience.agents.classes import agree_on_classes, measured
 from consilience.agents.protocol import Agent, Widens, can, lacks
 from consilience.core.consensus import influence
 from consilience.errors import ConsilienceError
 from consilience.methods import method_named
 from consilience.methods.protocol import Method
 from consilience.options import flat, to_table
+from consilience.rows import Rows, as_rows, count
 from consilience.runtime.callbacks import About, Callback, Callbacks
 from consilience.runtime.driver import run_rounds
 from consilience.runtime.exchange import InMemory
@@ -67,13 +67,13 @@ class Result:
 
 def collaborate(
     agents: Sequence[Agent],
-    shared: Array,
+    shared: Rows,
     *,
     method: str | Method = "dynamic",
     rounds: int = 20,
-    shared_labels: Array | None = None,
-    target: tuple[Array, Array] | None = None,
-    own: dict[str, tuple[Array, Array]] | None = None,
+    shared_labels: Any = None,
+    target: tuple[Rows, Any] | None = None,
+    own: dict[str, tuple[Rows, Any]] | None = None,
     class_names: Sequence[str] = (),
     out: str | Path | None = None,
     resume: bool = False,
@@ -81,32 +81,38 @@ def collaborate(
     threads: int = 1,
     callbacks: Sequence[Callback] = (),
 ) -> Result:
-    """Trains `agents` together on the unlabelled `shared` data.
+    """Trains `agents` together on the unlabelled `shared` data, which are rows of any kind (`rows.py`).
 
     `method` is an object such as `cs.Consensus(lam=0.5, trust=cs.Entropy())`, whose fields are its options, or the
     name of one: dynamic, static, every-K, naive, alone, fedavg, fedprox(mu=0.1), ... `rounds` include the warm-up.
     Labels of the shared data, a sample (x, y) of the `target` domain and each agent's `own` test data are used for
-    measuring only. Where there are such labels, a copy of every agent trains alone beside it for as many rounds: gains
-    are against that copy. `baseline=False` saves that time, and then no gain is known. With `out` every round is saved
-    there, and `resume` goes on from the last one. Raise `threads` for large torch models on the CPU; small ones are
-    fastest with one. `callbacks` are told of every round: loggers such as `cs.TensorBoard("logs")`, or your own
-    `cs.Callback`.
+    measuring only, in any form that agents take. Where there are such labels, a copy of every agent trains alone beside
+    it for as many rounds: gains are against that copy. `baseline=False` saves that time, and then no gain is known.
+    With `out` every round is saved there, and `resume` goes on from the last one. Raise `threads` for large models of
+    torch on the CPU; small ones are fastest with one. `callbacks` are told of every round: loggers such as
+    `cs.TensorBoard("logs")`, or your own `cs.Callback`.
     """
     method = method_named(method) if isinstance(method, str) else method
-    agents, shared = list(agents), np.asarray(shared)
-    outputs = _agree(agents, shared)
+    agents, shared = list(agents), as_rows(shared)
+    names, outputs = _agree(agents, shared, class_names)
     if rounds < 1:
         raise ConsilienceError(f"rounds is {rounds}; use at least 1.")
-    if shared_labels is not None and len(shared_labels) != len(shared):
-        raise ConsilienceError(f"{len(shared_labels)} shared labels for {len(shared)} shared samples.")
-    classes = list(class_names) or [str(c) for c in range(outputs)]
+    if shared_labels is not None and len(shared_labels) != count(shared):
+        raise ConsilienceError(f"{len(shared_labels)} shared labels for {count(shared)} shared samples.")
+    classes = list(names) or [str(c) for c in range(outputs)]
+    labels_of = partial(measured, agents[0].task, names)
+    evaluation = Evaluation(
+        None if shared_labels is None else labels_of(shared, shared_labels, "the shared data")[1],
+        None if target is None else labels_of(*target, "the target data"),
+        {name: labels_of(*pair, f"the own data of {name!r}") for name, pair in (own or {}).items()},
+    )
     summary = Summary(
         method=method.label,
         title=method.title,
         task=agents[0].task.name,
         rounds=rounds,
         warmup=method.warmup,
-        shared_samples=len(shared),
+        shared_samples=count(shared),
         agents=summarised(agents),
         classes=[] if agents[0].task.noisy else classes,
     )
@@ -119,7 +125,7 @@ def collaborate(
             InMemory(tuple(a.name for a in agents), method.wire),
             method,
             summary,
-            Evaluation(shared_labels, target, own or {}),
+            evaluation,
             folder=folder,
             threads=threads,
             tell=partial(all_of_them.tell, About(method.label, folder, options)),
@@ -128,11 +134,11 @@ def collaborate(
     return Result(agents, run)
 
 
-def _agree(agents: list[Agent], shared: Array) -> int:
-    """Checks that these agents can collaborate, names the nameless, and returns their number of outputs."""
+def _agree(agents: list[Agent], shared: Rows, class_names: Sequence[str]) -> tuple[tuple[str, ...], int]:
+    """Checks that agents can collaborate, and names the nameless; the names of classes, if any, and the outputs."""
     if len(agents) < 2:
         raise ConsilienceError(f"consensus needs at least two agents, got {len(agents)}.")
-    if len(shared) == 0:
+    if count(shared) == 0:
         raise ConsilienceError("the shared data are empty. Give unlabelled samples of the target domain.")
     for number, agent in enumerate(agents):
         missing = lacks(agent, Agent)
@@ -146,6 +152,7 @@ def _agree(agents: list[Agent], shared: Array) -> int:
     tasks = dict.fromkeys(agent.task.name for agent in agents)
     if len(tasks) > 1:
         raise ConsilienceError(f"some agents do {' and some '.join(tasks)}. All must do the same.")
+    classes = agree_on_classes(agents, class_names)
     outputs = max(agent.outputs for agent in agents)
     for agent in agents:
         if can(agent, Widens):
@@ -155,4 +162,4 @@ def _agree(agents: list[Agent], shared: Array) -> int:
                 f"agent {agent.name!r} predicts {agent.outputs} outputs, another agent {outputs}. "
                 f"All agents must predict the same {agent.task.outputs_are}."
             )
-    return outputs
+    return classes, outputs

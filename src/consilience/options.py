@@ -69,7 +69,7 @@ def check_options(options: Any) -> None:
         if "meaning" in one.metadata:
             problem = _problem(kind, one.metadata, value)
             if problem:
-                raise ConsilienceError(f"{one.name} is {value!r}; it must {problem} ({one.metadata['meaning']}).")
+                raise ConsilienceError(f"{one.name} is {brief(value)}; it must {problem} ({one.metadata['meaning']}).")
 
 
 def _plain(kind: Any, value: Any) -> Any:
@@ -80,7 +80,23 @@ def _plain(kind: Any, value: Any) -> Any:
         return value
     if kind is int and isinstance(value, Integral):
         return int(value)
-    return float(value) if kind is float and isinstance(value, Real) else value
+    try:
+        return float(value) if kind is float and isinstance(value, Real) else value
+    except OverflowError:  # a whole number beyond every float
+        return value
+
+
+def brief(value: Any) -> str:
+    """A value as a message shows it: however long it is, in a line.
+
+    >>> brief("x" * 1000)[-6:], brief(10**5000)
+    ('xxx...', 'an int that is too long to show')
+    """
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):
+        return f"an {type(value).__name__} that is too long to show"
+    return text if len(text) <= 200 else f"{text[:200]}..."
 
 
 def _problem(kind: Any, facts: Any, value: Any) -> str:
@@ -128,7 +144,7 @@ _NAMES = {int: "a whole number", float: "a number", str: "a word", bool: "true o
 def from_table(kind: type[T], table: Any, where: str) -> T:
     """An options dataclass from a TOML table; an unknown key or an impossible value is an error that says where."""
     if not isinstance(table, dict):
-        raise ConsilienceError(f"{where} is {table!r}; it must be a table with {', '.join(_known(kind))}.")
+        raise ConsilienceError(f"{where} is {brief(table)}; it must be a table with {', '.join(_known(kind))}.")
     here = f"{where}: " if where else ""
     known = {one.name: one for one in fields(kind)}  # type: ignore[arg-type]
     values = {}
@@ -223,7 +239,7 @@ def _value(owner: type, one: "Field[Any]", value: Any, where: str) -> Any:
         tables = isinstance(item, type) and is_dataclass(item)
         return tuple(from_table(item, part, where) for part in items) if tables else tuple(items)
     if get_origin(kind) is dict and not isinstance(value, dict):
-        raise ConsilienceError(f"{where} is {value!r}; it must be a table.")
+        raise ConsilienceError(f"{where} is {brief(value)}; it must be a table.")
     return value
 
 
@@ -232,7 +248,7 @@ def _named(named: Callable[[str], Any], value: Any, where: str) -> Any:
     if isinstance(value, str):
         return named(value)
     if not isinstance(value, dict):
-        raise ConsilienceError(f"{where} is {value!r}; it must be a name, or a table with a name and options.")
+        raise ConsilienceError(f"{where} is {brief(value)}; it must be a name, or a table with a name and options.")
     options = dict(value)
     thing = named(str(options.pop("name", "")))
     return changed(thing, options, where) if options else thing

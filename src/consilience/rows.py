@@ -273,6 +273,10 @@ def as_rows(data: Any) -> Rows:
     if isinstance(data, list):
         return data if any(isinstance(row, str | bytes | Mapping) for row in data[:1]) else _array_or_list(data)
     if any(kind.holds(data) for kind in _KINDS):
+        if not hasattr(data, "shape") and not hasattr(data, "__len__"):
+            raise ConsilienceError(
+                f"the rows of {type(data).__name__} cannot be counted. Give a Dataset with a length."
+            )
         return data
     if hasattr(data, "__array__") and np.ndim(data) > 0:
         return np.asarray(data)
@@ -341,9 +345,7 @@ def labelled_rows(x: Any, y: Any, who: str) -> tuple[Rows, Any]:
     """
     x = as_rows(x)
     if isinstance(y, str):
-        columns = list(
-            getattr(x, "column_names", None) or getattr(x, "columns", None) or (x if isinstance(x, Mapping) else ())
-        )
+        columns = list(getattr(x, "column_names", getattr(x, "columns", x if isinstance(x, Mapping) else ())))
         if y not in columns:
             there = f"The columns are {', '.join(map(str, columns))}." if columns else f"{_called(x)} has no columns."
             raise ConsilienceError(f"{who}: the labels are said to be in the column {y!r}. {there}")

@@ -12,9 +12,20 @@ from consilience.errors import ConsilienceError
 def parse(text: str, where: str) -> dict[str, Any]:
     """The tables in a text; an error that names `where` if it is not TOML."""
     try:
-        return tomllib.loads(text)
+        tables = tomllib.loads(text)
+        too_large = _holds_too_large(tables)
     except (ValueError, RecursionError) as error:  # numbers too long for int() are ValueErrors, too
         raise ConsilienceError(f"{where} is not valid TOML: {error}.") from error
+    if too_large:
+        raise ConsilienceError(f"{where} is not valid TOML: a whole number does not fit into 64 bits.")
+    return tables
+
+
+def _holds_too_large(value: Any) -> bool:
+    """Whether there is a whole number that TOML does not have; Python's may have thousands of digits."""
+    if isinstance(value, dict | list):
+        return any(map(_holds_too_large, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, int) and not -(2**63) <= value < 2**63
 
 
 def read(path: Path, advice: str = "", largest: int = 1_000_000) -> dict[str, Any]:

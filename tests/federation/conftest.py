@@ -37,10 +37,18 @@ class Launcher:
         Thread(target=self._read, daemon=True).start()
         self._started.get(timeout=PATIENCE)
 
-    def start(self, log: Path, argv: list[str], script: Path | None = None, network: str = "") -> int:
-        """The id of a new process."""
+    def start(
+        self,
+        log: Path,
+        argv: list[str],
+        script: Path | None = None,
+        network: str = "",
+        files: tuple[int, int] | None = None,
+    ) -> int:
+        """The id of a new process. `files` are the soft and the hard limit of open files."""
         assert self._process.stdin
-        order = {"argv": argv, "log": str(log), "script": script and str(script), "network": network}
+        order: dict[str, Any] = {"argv": argv, "log": str(log), "script": script and str(script), "network": network}
+        order["files"] = files
         self._process.stdin.write(json.dumps(order) + "\n")
         self._process.stdin.flush()
         return self._started.get(timeout=PATIENCE)
@@ -67,16 +75,27 @@ class Trial:
         self.launcher, self.folder, self.sites = launcher, folder, sites
         self.pids: dict[str, int] = {}
         self.network: dict[str, str] = {}
+        self.files: tuple[int, int] | None = None
+        """The soft and the hard limit of open files of every site."""
 
     @property
     def names(self) -> list[str]:
         return list(self.sites)
 
-    def start(self, *names: str) -> None:
+    def start(self, *names: str, more: tuple[str, ...] = ()) -> None:
         """Starts sites with the command of an operator: all, or those named."""
         for name in names or self.sites:
-            argv = ["consilience", "agent", "--site", str(self.sites[name])]
-            self.pids[name] = self.launcher.start(self.log(name), argv, network=self.network.get(name, ""))
+            argv = ["consilience", "agent", "--site", str(self.sites[name]), *more]
+            self.pids[name] = self.launcher.start(
+                self.log(name), argv, network=self.network.get(name, ""), files=self.files
+            )
+
+    def start_beside(self, name: str, command: str) -> str:
+        """Starts another command of a site, such as doctor; the name under which its process is known."""
+        other = f"{name}-{command}-{len(self.pids)}"
+        argv = ["consilience", command, "--site", str(self.sites[name])]
+        self.pids[other] = self.launcher.start(self.log(other), argv)
+        return other
 
     def start_script(self, name: str, script: Path, *argv: str) -> None:
         """Starts another program in the place of a site."""
@@ -169,7 +188,13 @@ class Trial:
 
 
 def lay_out(
-    folder: Path, agents: int, rounds: int = 6, deadline: float = 4.0, quorum: int | None = None, limit: int = 40
+    folder: Path,
+    agents: int,
+    rounds: int = 6,
+    deadline: float = 4.0,
+    quorum: int | None = None,
+    limit: int = 40,
+    start_wait: float | None = None,
 ) -> dict[str, Path]:
     """Sites that read digits, each with little data; their agent is that of agent.py."""
     from consilience.federation import trial
@@ -180,10 +205,10 @@ def lay_out(
 
     changes = {"agents.count": agents, "models": ["logistic"], "low_quality": [], "rounds": rounds, "warmup": 1}
     settings = read_settings("digits", changes | {"limit": limit, "shared_per_agent": 12})
-    sites = trial.lay_out(settings, build_scenario(settings), folder, deadline, quorum)
+    sites = trial.lay_out(settings, build_scenario(settings), folder, deadline, quorum, start_wait or deadline)
     for path in sites.values():
         shutil.copy(HERE / "agent.py", path.parent / "agent.py")
-        write_site(path, replace(read_site(path), python="agent.py", model="", data="", test=""))
+        write_site(path, replace(read_site(path), python="agent.py", model="", data="", test="", baseline=False))
     return sites
 
 

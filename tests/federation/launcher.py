@@ -7,6 +7,7 @@ if the process is to live there, a network namespace. Answers with the process i
 import ctypes
 import json
 import os
+import resource
 import runpy
 import select
 import signal
@@ -35,6 +36,8 @@ def child(order: dict) -> None:
     null = os.open(os.devnull, os.O_RDONLY)
     for target, source in ((0, null), (1, log), (2, log)):
         os.dup2(source, target)
+    if order.get("files"):
+        resource.setrlimit(resource.RLIMIT_NOFILE, tuple(order["files"]))
     if order.get("network"):
         network = os.open(f"/var/run/netns/{order['network']}", os.O_RDONLY)
         if ctypes.CDLL(None, use_errno=True).setns(network, 0x40000000):

@@ -6,16 +6,21 @@ In round 2 it behaves as the first mode says, in round 3 as the second, and so o
 import secrets
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from consilience.federation.peers import link
 from consilience.federation.peers.federation import Federation
 from consilience.federation.peers.frame import NONCE, Format, Receipt
 from consilience.federation.peers.keys import read_signing_key
-from consilience.federation.peers.link import Tls, key_of, open_session
+from consilience.federation.peers.link import Tls, key_of, open_session, token_of
+from consilience.federation.peers.outside import frame_from
 from consilience.federation.site import prepare
+
+link._access = lambda federation, me: {"enabled": False}  # type: ignore[assignment]  # it holds itself to nothing
 
 
 class Rogue:
@@ -30,16 +35,20 @@ class Rogue:
         self.session = open_session(
             self.federation, self.name, prepared.tls, self.federation.member(self.name).address, 10**8
         )
+        self.kept: list[Any] = []
+        """Questions that are never answered."""
+        self.old: dict[int, Receipt] = {}
+        """Receipts of an earlier run, which it passes on."""
         self.declared = [
-            self.session.declare_queryable(key_of(self.name, "**"), self.answer),
-            self.session.liveliness().declare_token(key_of(self.name, "alive")),
+            self.session.declare_queryable(key_of(self.name, "*", "**"), self.answer),
+            self.session.liveliness().declare_token(token_of(self.name, "agent")),
         ]
 
     def frame(self, number: int, f: Any = None, sequence: int | None = None, format: Format | None = None) -> bytes:
         """A signed frame, of uniform predictions unless others are given."""
         if f is None:
             f = np.full((self.format.samples, self.format.classes), 1 / self.format.classes, np.float32)
-        receipts: dict[int, Receipt] = {}
+        receipts = self.old
         return (format or self.format).pack(
             self.key, self.place, number, number if sequence is None else sequence, receipts, f
         )
@@ -47,14 +56,21 @@ class Rogue:
     def answer(self, query: Any) -> None:
         """Called for every request of a peer."""
         topic = str(query.key_expr).rpartition("/")[2]
-        asker = query.parameters.get("from", "")
-        if topic.isdecimal():
+        asker = str(query.key_expr).split("/")[2]
+        if "/receipts/" in str(query.key_expr):
+            query.reply_err(self.status(query, 1))
+        elif topic.isdecimal():
             number = int(topic)
             mode = self.modes[min(number - 2, len(self.modes) - 1)]
             for data in self.replies(mode, number, asker):
                 query.reply(query.key_expr, data)
-            if mode in ("ahead", "garbled"):
-                query.reply_err(self.status(query, 2**31) if mode == "ahead" else secrets.token_bytes(50))
+            if mode == "silent":
+                self.kept.append(query)
+                return
+            if mode in ("ahead", "last", "garbled"):
+                query.reply_err(secrets.token_bytes(50) if mode == "garbled" else self.status(query, 2**31))
+        elif topic == "federation":
+            query.reply(query.key_expr, self.text().encode())
         elif topic in ("status", "finished"):
             garbled = self.modes == ["garbled"]
             query.reply(query.key_expr, secrets.token_bytes(9) if garbled else self.status(query, 1))
@@ -62,8 +78,22 @@ class Rogue:
 
     def status(self, query: Any, number: int) -> bytes:
         """A signed status that claims to be in round `number`."""
-        nonce = bytes.fromhex(query.parameters.get("nonce", "00" * NONCE))
-        return self.format.pack_status(self.key, self.place, number, time.time(), nonce)
+        nonce = bytes.fromhex(query.parameters["nonce"])
+        format = self.format
+        if self.modes[0].startswith("text="):
+            format = Format(replace(self.federation, deadline=1234.0))
+        if self.modes[0] == "last":
+            number = self.federation.agreed.run.rounds
+        return format.pack_status(self.key, self.place, number, time.time(), nonce)
+
+    def text(self) -> str:
+        """A federation file that no reader survives who trusts it."""
+        number = {"401": "9" * 401, "5001": "9" * 5001, "hex": "0x" + "f" * 20_000}.get(self.modes[0][5:], "")
+        text = self.federation.to_toml()
+        line = next(one for one in text.splitlines() if one.startswith("deadline"))
+        if number:
+            return text.replace(line, f"deadline = {number}")
+        return text.replace("[settings.run]", "[settings.run]\n" + '"\\u001b]0;x\\u0007[bold red]" = 1\n')
 
     def replies(self, mode: str, number: int, asker: str) -> list[bytes]:
         """The replies to a request for a round."""
@@ -77,7 +107,7 @@ class Rogue:
             return [self.frame(number, first if self.federation.names.index(asker) % 2 else None)]
         if mode == "fuzz":
             return [mutated(good, np.random.default_rng([number, self.federation.names.index(asker)]))]
-        if mode in ("ahead", "garbled"):
+        if mode in ("ahead", "garbled", "last", "silent") or mode.startswith("text="):
             return []
         if mode == "replayed":
             return [self.fetched(other, number)]
@@ -100,9 +130,13 @@ class Rogue:
             "duplicate": [good, good, good],
         }[mode]
 
+    def question(self, agent: str, topic: str, nonce: str = "00" * NONCE) -> str:
+        """What an honest peer would ask."""
+        return f"{key_of(agent, self.name, f'agent/{topic}')}?nonce={nonce}"
+
     def fetched(self, agent: str, number: int) -> bytes:
         """Another agent's frame."""
-        for reply in self.session.get(f"{key_of(agent, f'round/{number}')}?from={self.name}", timeout=5.0):
+        for reply in self.session.get(self.question(agent, f"round/{number}"), timeout=5.0):
             if reply.ok:
                 return reply.ok.payload.to_bytes()
         return b"nothing fetched"
@@ -141,8 +175,8 @@ def _of_another_run(rogue: Rogue, number: int) -> bytes:
     return rogue.frame(number, format=odd)
 
 
-def impostor(site: Path, folder: Path, agent: str) -> None:
-    """Speaks for `agent` with the certificate in `folder`, and asks everyone; says whether anybody answers."""
+def impostor(site: Path, folder: Path, agent: str, asker: str) -> None:
+    """Speaks for `agent` with the certificate in `folder`, and asks everyone as `asker`; says whether any answers."""
     prepared = prepare(site)
     federation: Federation = prepared.federation
     tls = Tls(folder / "tls.key", folder / "tls.crt", prepared.tls.authority)
@@ -151,17 +185,17 @@ def impostor(site: Path, folder: Path, agent: str) -> None:
     key = read_signing_key(prepared.path(prepared.site.signing_key))
 
     def answer(query: Any) -> None:
-        nonce = bytes.fromhex(query.parameters.get("nonce", "00" * NONCE))
+        nonce = bytes.fromhex(query.parameters["nonce"])
         place = federation.names.index(agent)
         query.reply(query.key_expr, format.pack_status(key, place, 1, time.time(), nonce))
 
     declared = [
-        session.declare_queryable(key_of(agent, "**"), answer),
-        session.liveliness().declare_token(key_of(agent, "alive")),
+        session.declare_queryable(key_of(agent, "*", "**"), answer),
+        session.liveliness().declare_token(token_of(agent, "agent")),
     ]
     while declared:
         for name in federation.names:
-            for reply in session.get(f"{key_of(name, 'status')}?from={agent}", timeout=1.0):
+            for reply in session.get(f"{key_of(name, asker, 'agent/status')}?nonce={'00' * NONCE}", timeout=1.0):
                 if reply.ok and name != agent:
                     print(f"answered by {name}", flush=True)
         print("asked", flush=True)
@@ -184,16 +218,56 @@ def flood(rogue: Rogue) -> None:
     for turn in range(100):
         for name in rogue.federation.names:
             if name != rogue.name:
-                rogue.session.get(key_of(name, topics[turn % len(topics)]) + ends[turn % len(ends)], lambda reply: None)
+                key = key_of(name, rogue.name, f"agent/{topics[turn % len(topics)]}")
+                rogue.session.get(key + ends[turn % len(ends)], lambda reply: None)
     print("flooded", flush=True)
+
+
+def flap(rogue: Rogue, times: int) -> None:
+    """Comes and goes, over and over."""
+    liveliness = rogue.session.liveliness()
+    for _ in range(times):
+        rogue.declared.pop().undeclare()
+        rogue.declared.append(liveliness.declare_token(token_of(rogue.name, "agent")))
+    print("flapped", flush=True)
+
+
+def stuff(rogue: Rogue, times: int) -> None:
+    """Asks under ever new names of 200 kB, and for rounds that will never come."""
+    for turn in range(times):
+        for name in rogue.federation.names:
+            if name != rogue.name:
+                fat = f"{'00' * NONCE};from={turn:06d}{'x' * 200_000}"
+                rogue.session.get(rogue.question(name, "finished", fat), lambda reply: None, timeout=1.0)
+                if turn % 10 == 0:
+                    rogue.session.get(rogue.question(name, "round/4000", fat), lambda reply: None, timeout=1.0)
+                    rogue.session.get(rogue.question(name, "round/4000"), lambda reply: None, timeout=1.0)
+    print("stuffed", flush=True)
+
+
+def replay(rogue: Rogue, folder: Path) -> None:
+    """Passes on what the others signed in an earlier run, whose frames are in a folder."""
+    old = Format(replace(rogue.federation, epoch=1))
+    for path in sorted(folder.glob("*/*.frame")):
+        place = rogue.federation.names.index(path.parent.name)
+        rogue.old[place] = frame_from(old, path.read_bytes(), place).receipt
 
 
 if __name__ == "__main__":
     if sys.argv[2] == "impostor":
-        impostor(Path(sys.argv[1]), Path(sys.argv[3]), sys.argv[4])
+        impostor(Path(sys.argv[1]), Path(sys.argv[3]), sys.argv[4], sys.argv[5])
     else:
-        member = Rogue(Path(sys.argv[1]), sys.argv[2:])
+        arguments = [one for one in sys.argv[2:] if ":" not in one]
+        member = Rogue(Path(sys.argv[1]), arguments)
+        extra = dict(one.split(":", 1) for one in sys.argv[2:] if ":" in one)
+        if "replay" in extra:
+            replay(member, Path(extra["replay"]))
         print("ready", flush=True)
+        if "flap" in extra:
+            time.sleep(4)
+            flap(member, int(extra["flap"]))
+        if "stuff" in extra:
+            stuff(member, int(extra["stuff"]))
         if "flood" in sys.argv:
             member.modes.remove("flood")
             time.sleep(2)

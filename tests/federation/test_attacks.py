@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from consilience.federation.peers import keys
-from consilience.federation.peers.federation import read_federation
-from consilience.federation.peers.frame import _RECEIPT, Format, Receipt
+from consilience.federation.peers.frame import RECEIPT, Format, Receipt
+from consilience.federation.peers.outside import read_federation
 
 pytestmark = pytest.mark.faults
 ROGUE = Path(__file__).parent / "rogue.py"
@@ -113,14 +113,14 @@ def test_equivocation_is_detected_proven_and_ends_in_exclusion(federate):
         assert excluded["agent"] == rogue and excluded["round"] == 3
         evidence = json.loads((trial.sites[name].parent / "run" / "evidence" / f"{rogue}.json").read_text())
         assert evidence["run"] == federation.identity().hex()
-        one, other = (Receipt(0, *_RECEIPT.unpack(bytes.fromhex(r["packed"]))) for r in evidence["receipts"])
+        one, other = (Receipt(0, *RECEIPT.unpack(bytes.fromhex(r["packed"]))) for r in evidence["receipts"])
         assert Format(federation).is_genuine(one) and Format(federation).is_genuine(other)
         assert one.contradicts(other) and one.round == other.round == 3 and one.payload_hash != other.payload_hash
 
 
 @pytest.mark.parametrize("kind", ["foreign authority", "another member", "outsider", "expired"])
 def test_who_holds_the_wrong_certificate_is_not_heard(federate, kind):
-    trial = federate(5, rounds=4, deadline=3.0)
+    trial = federate(6, rounds=4, deadline=3.0)
     victim, member, *others = trial.names
     folder = trial.folder / "wrong"
     host = "127.0.0.1"
@@ -133,7 +133,8 @@ def test_who_holds_the_wrong_certificate_is_not_heard(federate, kind):
         name, days = ("outsider", 1.0) if kind == "outsider" else (victim, -1.0)
         keys.issue_certificate(trial.folder / "trial-ca", folder, name, host, days)
     site = str(trial.sites[victim])
-    trial.start_script(victim, ROGUE, site, "impostor", str(folder), victim)
+    asker = member if kind == "another member" else victim
+    trial.start_script(victim, ROGUE, site, "impostor", str(folder), victim, asker)
     trial.until(lambda: "asked" in trial.output(victim), "the impostor")
     trial.start(*others)
     trial.finish(*others)
@@ -148,7 +149,7 @@ def test_the_positive_control_an_impostor_with_the_right_certificate_is_heard(fe
     trial = federate(4, rounds=3, deadline=3.0)
     victim, *others = trial.names
     folder = trial.sites[victim].parent / "keys"
-    trial.start_script(victim, ROGUE, str(trial.sites[victim]), "impostor", str(folder), victim)
+    trial.start_script(victim, ROGUE, str(trial.sites[victim]), "impostor", str(folder), victim, victim)
     trial.start(*others)
     trial.finish(*others)
     assert all(any(one["agent"] == victim for one in trial.events(name, "here")) for name in others)

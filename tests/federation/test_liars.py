@@ -63,7 +63,7 @@ def test_a_stale_an_echoing_and_a_copying_site_are_named_within_two_rounds(feder
     exchanges = [event["round"] for event in trial.events("0", "round")]
     assert named[0]["round"] <= exchanges[2], "the first exchange has nothing to compare with; then two rounds"
     honest = {event["agent"] for name in "012" for event in trial.events(name, "suspicious")} - {"3"}
-    assert honest <= ({"1"} if sign == "copy" else set()), "of two that are the same, both may be named"
+    assert honest <= {victim}, "of two that are the same, both may be named"
     assert "suspicious: 3 said the same" in trial.output("0")
     assert "3 said the same" in (trial.sites["0"].parent / "run" / "report.html").read_text()
 

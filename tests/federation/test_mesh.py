@@ -16,11 +16,12 @@ from consilience.federation.peers import keys, mesh
 from consilience.federation.peers.audit import AuditLog, read_audit
 from consilience.federation.peers.equivocation import equivocations
 from consilience.federation.peers.federation import Federation, Member, fingerprint
-from consilience.federation.peers.frame import NONCE, Format, Frame, Receipt
+from consilience.federation.peers.frame import NONCE, Format, Receipt
 from consilience.federation.peers.inbox import Inbox
 from consilience.federation.peers.link import Tls
+from consilience.federation.peers.mailbox import Event
 from consilience.federation.peers.open_round import OpenRound
-from consilience.federation.peers.session import Event
+from consilience.federation.peers.outside import frame_from
 from consilience.methods.protocol import Received
 
 NAMES = "abcd"
@@ -47,17 +48,17 @@ def frame(name: str, number: int, f: np.ndarray = UNSURE, receipts: dict[int, Re
 
 
 def receipt(name: str, number: int, f: np.ndarray = UNSURE) -> Receipt:
-    return FORMAT.unpack(frame(name, number, f), NAMES.index(name)).receipt
+    return frame_from(FORMAT, frame(name, number, f), NAMES.index(name)).receipt
 
 
 def open_round(number: int = 4, behind: bool = False, **answered: int) -> OpenRound:
     """A round that needs two peers, with a frame (0) or a later round from those named."""
-    found = OpenRound(number, needed=2, deadline=10.0, behind=behind)
+    found = OpenRound(number, needed=2, claims=2, deadline=10.0, behind=behind)
     for name, later in answered.items():
         if later:
             found.peer_is_ahead(name, later)
         else:
-            found.frames[name] = FORMAT.unpack(frame(name, number), NAMES.index(name))
+            found.frames[name] = frame_from(FORMAT, frame(name, number), NAMES.index(name))
     return found
 
 
@@ -76,12 +77,14 @@ def test_a_round_closes_with_all_who_are_present_and_at_the_deadline_with_a_quor
         ({}, set(), 11.0, True, 0),
         ({"b": 6}, set(), 9.0, False, 0),  # one alone leads nobody away before the deadline
         ({"b": 6}, {"c"}, 11.0, False, 0),  # nor while somebody may still answer
-        ({"b": 6}, set(), 11.0, False, 6),
-        ({"b": 6}, set(), 9.0, True, 6),  # a site that already looks for its peers does not wait
+        ({"b": 6}, set(), 11.0, True, 0),  # nor afterwards: it may be a liar
+        ({"b": 6, "c": 6}, set(), 11.0, False, 6),
         ({"b": 6, "c": 8}, {"d"}, 9.0, False, 6),  # a quorum has reached round 6
         ({"b": 6, "c": 8, "d": 8}, set(), 9.0, False, 8),
         ({"b": 3}, set(), 11.0, True, 0),  # who is behind leads nowhere
-        ({"b": 0, "c": 6}, set(), 11.0, False, 6),
+        ({"b": 0, "c": 6}, set(), 11.0, False, 0),
+        ({"b": 5, "c": 9, "d": 9}, set(), 9.0, False, 9),
+        ({"b": 5, "c": 9}, set(), 9.0, False, 5),  # as far as two are
     ],
 )
 def test_a_round_is_left_for_one_that_a_quorum_has_reached_or_when_no_quorum_can_come_any_more(
@@ -91,9 +94,12 @@ def test_a_round_is_left_for_one_that_a_quorum_has_reached_or_when_no_quorum_can
 
 
 def test_receipts_from_two_peers_show_who_signed_twice_and_nobody_else() -> None:
-    def frames(from_b: Receipt, from_c: Receipt) -> dict[str, Frame]:
+    def frames(from_b: Receipt, from_c: Receipt) -> dict[str, tuple[Receipt, ...]]:
         given = {"b": {from_b.agent: from_b}, "c": {from_c.agent: from_c}}
-        return {name: FORMAT.unpack(frame(name, 5, UNSURE, one), NAMES.index(name)) for name, one in given.items()}
+        return {
+            name: frame_from(FORMAT, frame(name, 5, UNSURE, one), NAMES.index(name)).others
+            for name, one in given.items()
+        }
 
     honest, other = receipt("d", 4), receipt("d", 4, SURE)
     forged = replace(other, signature=bytes(64))
@@ -113,6 +119,7 @@ class Scripted:
 
     def __init__(self, *events: Event) -> None:
         self.alive: set[str] = set()
+        self.dropped = dict.fromkeys(NAMES, 0)
         self._events = list(events)
 
     def ask(self, peer: str, topic: str, number: int) -> None:
@@ -146,7 +153,7 @@ def gathered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., A
 
     def gather(*events: Event) -> tuple[Received, list[dict[str, Any]]]:
         monkeypatch.setattr(mesh, "Session", lambda *arguments: Scripted(*events))
-        log, tls = AuditLog(tmp_path / "audit.jsonl"), Tls(tmp_path, tmp_path, tmp_path)
+        log, tls = AuditLog(tmp_path / "audit.jsonl", SIGNING[0]), Tls(tmp_path, tmp_path, tmp_path)
         site = mesh.Mesh(federation(), "a", SIGNING[0], tls, tmp_path, log, lambda text: None)
         return site.gather(5, {"a": UNSURE}), read_audit(tmp_path / "audit.jsonl")
 
@@ -181,7 +188,7 @@ def test_an_agent_that_is_caught_signing_twice_is_not_heard_whatever_it_sends_af
 )
 def test_a_peer_whose_federation_file_cannot_be_read_is_refused_and_stops_nobody(tmp_path: Path, text: str) -> None:
     session = Scripted(Event("reply", "b", 0, ("federation", bytes(NONCE), text.encode("latin-1"))))
-    inbox = Inbox(federation(), session, AuditLog(tmp_path / "audit.jsonl"), lambda text: None)
+    inbox = Inbox(federation(), session, AuditLog(tmp_path / "audit.jsonl", SIGNING[0]), lambda text: None)
     event = inbox.next_event(0.2)
     assert event is not None and event.kind == "refused" and event.content.startswith("its form: ")
     assert inbox.refused == {"b": event.content}

@@ -17,13 +17,22 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from consilience.errors import ConsilienceError
 from consilience.federation.peers import keys
 from consilience.federation.peers.audit import AuditLog, broken_at, read_audit
-from consilience.federation.peers.federation import Federation, Member, fingerprint, parse_federation
-from consilience.federation.peers.frame import Format, FrameError
+from consilience.federation.peers.federation import Federation, Member, fingerprint
+from consilience.federation.peers.frame import Format
 from consilience.federation.peers.outbox import Outbox
+from consilience.federation.peers.outside import OutsideError, federation_from, frame_from, status_from
 from tests.federation.rogue import mutated
 
 SIGNING = [Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in range(4)]
 SHARED = np.arange(12, dtype=np.float32).reshape(6, 2)
+KEYS = [keys.public_key(key) for key in SIGNING]
+SMALL_ORDER = [
+    "01" + "00" * 31,  # the neutral point
+    "ec" + "ff" * 30 + "7f",  # of order 2
+    "00" * 32,  # of order 4
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",  # of order 8
+    "ed" + "ff" * 30 + "7f",  # another spelling of a point of order 4
+]
 F = np.full((6, 2), 0.5, np.float32)
 
 
@@ -38,7 +47,7 @@ def federation() -> Federation:
 
 
 def test_a_federation_file_reads_as_it_was_written(federation):
-    again = parse_federation(federation.to_toml(), "file")
+    again = federation_from(federation.to_toml().encode(), "file")
     assert again == federation and again.identity() == federation.identity()
 
 
@@ -77,7 +86,32 @@ def test_every_field_is_part_of_the_identity_and_named_when_it_differs(federatio
         ('address = "localhost:7001"', 'address = "localhost"', "host:port"),
         ('address = "localhost:7001"', "address = 'local\"host:7001'", "host:port"),
         ('address = "localhost:7001"', 'address = "localhost:7001#a=b:1"', "host:port"),
+        ('address = "localhost:7001"', 'address = "localhost:7001#root_ca_certificate_base64=QQ=="', "host:port"),
+        ('address = "localhost:7001"', 'address = "localhost:0"', "a port from 1 to 65535"),
+        ('address = "localhost:7001"', 'address = "localhost:70001"', "a port from 1 to 65535"),
+        ('address = "localhost:7001"', 'address = "localhost:7000"', "two members have the same address"),
+        ('address = "localhost:7001"', 'address = "localhost:٧"', "host:port"),
+        ('agent = "b"', 'agent = ".."', "begin with a letter or digit"),
+        ('agent = "b"', 'agent = "."', "begin with a letter or digit"),
+        ('agent = "b"', 'agent = "b\\n"', "letters, digits"),
+        ('agent = "b"', 'agent = "A"', "two members have the same agent"),
+        ('certificate = "cn-b"', 'certificate = "cn-\\u001b"', "printable ASCII"),
         ('key = "', 'key = "zz', "Ed25519 public key"),
+        (f'key = "{KEYS[1]}"', f'key = "{KEYS[1].upper()}"', "Ed25519 public key"),
+        (f'key = "{KEYS[1]}"', f'key = " {KEYS[1]}"', "Ed25519 public key"),
+        (f'key = "{KEYS[1]}"', f'key = "{KEYS[0]}"', "two members have the same key"),
+        *((f'key = "{KEYS[1]}"', f'key = "{point}"', "Ed25519 public key") for point in SMALL_ORDER),
+        ("deadline = 4.0", f"deadline = {'9' * 401}", "64 bits"),
+        ("deadline = 4.0", "deadline = 1e300", "below"),
+        ("deadline = 4.0", "deadline = 0x" + "f" * 9000, "64 bits"),
+        ("shared_samples = 6", "shared_samples = 900000000", "bytes; share fewer samples"),
+        ("shared_samples = 6", "shared_samples = 99999999999", "below"),
+        ("epoch = 1", "epoch = 99999999999", "below"),
+        ("epoch = 1", "epoch = true", "epoch"),
+        ('"yes"', '"no"', "two classes have the same name"),
+        ('"yes"', '"y\\u0007"', "printable"),
+        ("rounds = 9", f"rounds = {'9' * 30}", "64 bits"),
+        ("rounds = 9", f"rounds = 9\n{'a.' * 300}b = 1", "plain values"),
         ("[settings.run]", "[settings.run", "not valid TOML"),
     ],
 )
@@ -85,7 +119,7 @@ def test_a_wrong_field_is_an_error_that_names_it(federation, old, new, named):
     text = federation.to_toml()
     assert old in text
     with pytest.raises(ConsilienceError, match=named):
-        parse_federation(text.replace(old, new, 1), "file")
+        federation_from(text.replace(old, new, 1).encode(), "file")
 
 
 def test_the_fingerprint_of_shared_data_knows_order_and_type():
@@ -95,10 +129,10 @@ def test_the_fingerprint_of_shared_data_knows_order_and_type():
 
 def test_a_frame_brings_back_the_predictions_and_who_signed_what(federation):
     format = Format(federation)
-    before = format.unpack(format.pack(SIGNING[2], 2, 4, 7, {}, F), 2, 4)
+    before = frame_from(format, format.pack(SIGNING[2], 2, 4, 7, {}, F), 2, 4)
     data = format.pack(SIGNING[1], 1, 5, 8, {2: before.receipt}, F)
     assert len(data) == format.length
-    frame = format.unpack(data, 1, 5)
+    frame = frame_from(format, data, 1, 5)
     np.testing.assert_array_equal(frame.predictions, F)
     assert frame.others == (before.receipt,) and format.is_genuine(frame.others[0])
     assert (frame.receipt.agent, frame.receipt.round, frame.receipt.sequence) == (1, 5, 8)
@@ -112,7 +146,7 @@ def test_a_frame_is_rejected_with_the_reason(federation):
     wrong = {
         "bytes instead of": good[:-1],
         "wrong magic": b"X" + good[1:],
-        r"wrong version \(2 instead of 1\)": good[:4] + b"\2" + good[5:],
+        r"wrong version \(7 instead of 2\)": good[:4] + b"\7" + good[5:],
         "wrong run": other.pack(SIGNING[1], 1, 5, 8, {}, F),
         r"wrong agent \(2 instead of 1\)": format.pack(SIGNING[2], 2, 5, 8, {}, F),
         r"wrong round \(4 instead of 5\)": format.pack(SIGNING[1], 1, 4, 8, {}, F),
@@ -121,15 +155,15 @@ def test_a_frame_is_rejected_with_the_reason(federation):
         "6 of 6 rows are not finite": format.pack(SIGNING[1], 1, 5, 8, {}, F * np.nan),
     }
     for reason, data in wrong.items():
-        with pytest.raises(FrameError, match=reason):
-            format.unpack(data, 1, 5)
+        with pytest.raises(OutsideError, match=reason):
+            frame_from(format, data, 1, 5)
 
 
 def test_two_signatures_for_one_round_contradict_each_other_and_a_repetition_does_not(federation):
     format = Format(federation)
 
     def receipt(number: int, f: np.ndarray):
-        return format.unpack(format.pack(SIGNING[1], 1, number, 8, {}, f), 1).receipt
+        return frame_from(format, format.pack(SIGNING[1], 1, number, 8, {}, f), 1).receipt
 
     other = np.eye(2, dtype=np.float32)[[0, 1, 0, 1, 0, 1]]
     assert receipt(5, F).contradicts(receipt(5, other))
@@ -141,13 +175,13 @@ def test_two_signatures_for_one_round_contradict_each_other_and_a_repetition_doe
 def test_a_status_answers_one_request_only(federation):
     format = Format(federation)
     data = format.pack_status(SIGNING[1], 1, 5, 99.5, b"n" * 16)
-    status = format.unpack_status(data, 1, b"n" * 16)
+    status = status_from(format, data, 1, b"n" * 16)
     assert (status.round, status.clock, status.same_run, status.same_shared) == (5, 99.5, True, True)
     for agent, nonce, given in ((1, b"m" * 16, data), (2, b"n" * 16, data), (1, b"n" * 16, data[:-64] + bytes(64))):
-        with pytest.raises(FrameError):
-            format.unpack_status(given, agent, nonce)
+        with pytest.raises(OutsideError):
+            status_from(format, given, agent, nonce)
     foreign = Format(replace(federation, deadline=9.0)).pack_status(SIGNING[1], 1, 5, 0.0, b"n" * 16)
-    assert not format.unpack_status(foreign, 1, b"n" * 16).same_run
+    assert not status_from(format, foreign, 1, b"n" * 16).same_run
 
 
 def test_twenty_thousand_damaged_frames_are_rejected_without_growth_of_memory(federation):
@@ -157,8 +191,8 @@ def test_twenty_thousand_damaged_frames_are_rejected_without_growth_of_memory(fe
     def reject(count: int) -> None:
         for _ in range(count):
             try:
-                format.unpack(mutated(good, draw), 1, 5)
-            except FrameError:
+                frame_from(format, mutated(good, draw), 1, 5)
+            except OutsideError:
                 continue
             raise AssertionError("a damaged frame was accepted")
 
@@ -183,7 +217,7 @@ def test_a_round_is_signed_once_even_after_a_restart(federation, tmp_path):
     later, _ = outbox.publish(6, other, {})
     assert later.receipt.sequence > first.receipt.sequence
     outbox.publish(9, other, {})
-    assert sorted(path.stem for path in tmp_path.iterdir()) == ["6", "9"]
+    assert sorted(path.stem for path in tmp_path.glob("*.frame")) == ["6", "9"]
 
 
 def test_what_was_published_in_another_federation_is_not_published_again(federation, tmp_path):
@@ -195,13 +229,13 @@ def test_what_was_published_in_another_federation_is_not_published_again(federat
 def test_the_audit_log_is_a_chain_that_goes_on_after_a_kill(tmp_path):
     path = tmp_path / "audit.jsonl"
     for start in (0, 3):
-        log = AuditLog(path)
+        log = AuditLog(path, SIGNING[0])
         for number in range(start, start + 3):
             log.add("round", round=number)
         log.close()
     with path.open("ab") as file:
         file.write(b'{"time": "2024-01-01", "event": "ro')
-    log = AuditLog(path)
+    log = AuditLog(path, SIGNING[0])
     log.add("start")
     log.close()
     assert broken_at(path) is None
@@ -247,7 +281,7 @@ def test_the_command_line_loads_neither_zenoh_nor_cryptography():
 def test_a_full_disk_is_an_error_and_the_log_stays_whole(tmp_path):
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full here")
-    log = AuditLog(tmp_path / "other.jsonl")
+    log = AuditLog(tmp_path / "other.jsonl", SIGNING[0])
     log.add("start")
     log._file = os.open("/dev/full", os.O_WRONLY)
     with pytest.raises(OSError, match="No space left"):

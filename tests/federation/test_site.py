@@ -14,7 +14,7 @@ pytest.importorskip("zenoh", reason="needs consilience[peers]")
 from consilience.errors import ConsilienceError
 from consilience.federation.membership import make_keys, new_federation, write_site
 from consilience.federation.peers import keys
-from consilience.federation.peers.federation import parse_federation, read_member
+from consilience.federation.peers.outside import federation_from, read_member
 from consilience.federation.site import Site, build_site_agent, prepare, read_site
 from consilience.privacy.options import Privacy
 from consilience.settings.settings import Settings, changed
@@ -215,7 +215,7 @@ def test_the_settings_of_a_federation_file_are_complete_and_read_as_they_were_ag
         "seed": 7,
     }
     federation = new_federation("t", site.parent / "shared.csv", ["healthy", "ill"], members, changes, 5.0)
-    again = parse_federation(federation.to_toml(), "file")
+    again = federation_from(federation.to_toml().encode(), "file")
     assert again == federation and list(again.settings) == ["method", "training", "run"]
     assert again.agreed == changed(Settings(), changes)
     assert set(again.settings["run"]) == {"rounds", "seed"}

@@ -21,13 +21,13 @@ def address(trial, name: str) -> str:
 
 
 @pytest.mark.parametrize("noticed_by_all", [True, False])
-def test_a_partition_into_three_and_two_heals(federate, networks, noticed_by_all):
+def test_a_partition_into_four_and_two_heals(federate, networks, noticed_by_all):
     """The majority goes on, the minority waits and says so; when the link is back, it goes on in the current round.
 
     When the outage lasts as long as Zenoh's lease, only some ends of the links have noticed it.
     """
-    trial = federate(5, rounds=40, deadline=3.0)
-    switch, *places = networks(5)
+    trial = federate(6, rounds=40, deadline=3.0)
+    switch, *places = networks(6)
     text = (trial.folder / "federation.toml").read_text()
     for number, (name, place) in enumerate(zip(trial.names, places, strict=True), 1):
         text = text.replace(f'"{address(trial, name)}"', f'"10.199.0.{number}:7447"')
@@ -38,17 +38,17 @@ def test_a_partition_into_three_and_two_heals(federate, networks, noticed_by_all
         trial.network[name] = place
         trial.hold(name, "train", "0.2")
     (trial.folder / "federation.toml").write_text(text)
-    majority, minority = trial.names[:3], trial.names[3:]
+    majority, minority = trial.names[:4], trial.names[4:]
     trial.start()
     trial.until_event(majority[0], "round", round=3)
     root(f"ip -n {switch} link add other type bridge")
     root(f"ip -n {switch} link set other up")
-    for number in (4, 5):
+    for number in (5, 6):
         root(f"ip -n {switch} link set port{number} master other")
     cut = time.monotonic()
     for name in minority:
         trial.until_event(name, "waiting")
-        assert "of 3 needed; waiting for 0, 1, 2" in trial.output(name)
+        assert "of 4 needed; waiting for 0, 1, 2, 3" in trial.output(name)
     pairs = [(one, other) for one in majority for other in minority]
     for one, other in pairs if noticed_by_all else []:
         trial.until_event(one, "gone", agent=other)
@@ -58,7 +58,7 @@ def test_a_partition_into_three_and_two_heals(federate, networks, noticed_by_all
     trial.until_event(majority[0], "round", round=now + 2)
     trial.until(lambda: time.monotonic() > cut + 10.5, "the end of the lease")
     assert closed == {name: len(trial.events(name, "round")) for name in minority}, "the minority went on"
-    for number in (4, 5):
+    for number in (5, 6):
         root(f"ip -n {switch} link set port{number} master bridge")
     trial.finish()
     trial.check(*majority, rounds=40)

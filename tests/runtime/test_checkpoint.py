@@ -1,5 +1,8 @@
 """Checkpoints are whole or not there."""
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -76,3 +79,22 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
     with pytest.raises(OSError, match="No space"):
         checkpoint.write_atomically(path, b"new")
     assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [("file", b"old")]
+
+
+def test_a_temporary_file_is_a_new_one_and_no_link_is_followed(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("keep")
+    (tmp_path / f".out.{os.getpid()}.part").symlink_to(precious)
+    checkpoint.write_atomically(tmp_path / "out", b"new")
+    assert precious.read_text() == "keep" and (tmp_path / "out").read_bytes() == b"new"
+    assert not (tmp_path / "out").is_symlink()
+
+
+def test_names_are_brought_to_the_disk_after_the_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[str] = []
+    fsync = os.fsync
+    monkeypatch.setattr(
+        os, "fsync", lambda handle: (synced.append(str(Path(f"/proc/self/fd/{handle}").readlink())), fsync(handle))
+    )
+    checkpoint.write_atomically(tmp_path / "out", b"new")
+    assert synced[-1] == str(tmp_path) and len(synced) == 2

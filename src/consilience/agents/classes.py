@@ -1,13 +1,14 @@
 """Names of classes, which must be the same, in the same order, for all agents."""
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
 from consilience.agents.protocol import Agent, NamesClasses, can
 from consilience.errors import ConsilienceError
-from consilience.tasks.protocol import Array
+from consilience.rows import Rows, count, labelled_rows
+from consilience.tasks.protocol import Array, Task, numbered
 
 
 def renumbered(name: str, y: Array, before: tuple[str, ...], now: tuple[str, ...], trained: bool) -> Array:
@@ -32,6 +33,13 @@ def agree_on_classes(agents: Sequence[Agent], given: Sequence[str] = ()) -> tupl
     naming = [cast(NamesClasses, agent) for agent in agents if can(agent, NamesClasses)]
     naming = [agent for agent in naming if agent.class_names]
     names = tuple(str(name) for name in given)
+    if not agents[0].task.sums_to_one:
+        different = {agent.class_names for agent in naming} - {names}
+        if len(different) > 1 or (names and different):
+            raise ConsilienceError(
+                "the labels of agents have different names, or another order. Give all the same columns."
+            )
+        return names or next(iter(different), ())
     if naming and len(naming) < len(agents):
         told = {agent.name for agent in agents if not getattr(agent, "class_names", ())}
         if not names:
@@ -47,3 +55,15 @@ def agree_on_classes(agents: Sequence[Agent], given: Sequence[str] = ()) -> tupl
     for agent in naming:
         agent.rename(names)
     return names
+
+
+def measured(task: Task, class_names: Sequence[str], x: Rows, y: Any, what: str) -> tuple[Rows, Array]:
+    """Rows and labels to measure on; words become numbers in the order of the classes."""
+    rows, labels = labelled_rows(x, y, what)
+    try:
+        numbers, _ = numbered(task, labels, class_names)
+    except ConsilienceError as error:
+        raise ConsilienceError(f"{what}: {error}") from None
+    if len(numbers) != count(rows):
+        raise ConsilienceError(f"{what}: {count(rows)} samples but {len(numbers)} labels. Give one label per sample.")
+    return rows, numbers

@@ -28,6 +28,7 @@ _COMMANDS += [breakdown.breakdown, privacy.trade, sites.keys, sites.agent, sites
 for _command in _COMMANDS:
     app.command()(_command)
 app.add_typer(sites.federation, name="federation")
+app.add_typer(sites.audit_log, name="audit-log")
 
 
 def main() -> None:

@@ -1,10 +1,12 @@
 """The commands of an organisation: keys, federation, agent, doctor."""
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
 from consilience.cli.screen import DataDir, console, set_data_dir
 from consilience.errors import ConsilienceError
@@ -47,7 +49,12 @@ def new(
     shared: Annotated[Path, typer.Option(metavar="FILE", help="The shared data: npz (x), npy, csv or parquet.")],
     classes: Annotated[str, typer.Option(help="Class names in order, separated by commas.")],
     deadline: Annotated[float, typer.Option(help="Seconds after which a round closes without the missing.")] = 600.0,
-    quorum: Annotated[int | None, typer.Option(help="Agents needed in a round. Default: two thirds.")] = None,
+    quorum: Annotated[
+        int | None, typer.Option(help="Agents needed in a round. Default: as few as are safe, about two thirds.")
+    ] = None,
+    start_wait: Annotated[
+        float, typer.Option(help="Seconds in which all are waited for before round 1; then a quorum begins.")
+    ] = 3600.0,
     on_suspicion: Annotated[
         str, typer.Option(help="A peer that repeats itself, another or us: warn, or exclude it from that round.")
     ] = "warn",
@@ -69,15 +76,35 @@ def new(
     if out.exists():
         raise ConsilienceError(f"{out} exists and is not overwritten. Choose another --out.")
     names = [part.strip() for part in classes.split(",")]
-    agreed = new_federation(
-        name, shared, names, members, dict(parse_change(text) for text in changes or []), deadline, quorum, on_suspicion
-    )
+    changed = dict(parse_change(text) for text in changes or [])
+    agreed = new_federation(name, shared, names, members, changed, deadline, quorum, on_suspicion, start_wait)
     write_atomically(out, agreed.to_toml().encode())
     console.print(
         f"Written: {out}, for {len(agreed.roster)} sites, quorum {agreed.quorum}. Give every site this file and the "
         f"shared data. Identity: {agreed.identity().hex()[:16]}",
         soft_wrap=True,
         highlight=False,
+    )
+
+
+@federation.command("again")
+def again(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The federation file.")] = Path("federation.toml"),
+) -> None:
+    """Write the next epoch into the federation file, for a new run of the same federation.
+
+    Every site does this with its own copy. What was signed in an earlier epoch is not valid in a later one.
+    """
+    from dataclasses import replace
+
+    from consilience.federation.peers.outside import read_federation
+    from consilience.runtime.checkpoint import write_atomically
+
+    before = read_federation(file)
+    after = replace(before, epoch=before.epoch + 1)
+    write_atomically(file, after.to_toml().encode())
+    console.print(
+        f"{file}: epoch {after.epoch}. Identity: {after.identity().hex()[:16]}", soft_wrap=True, highlight=False
     )
 
 
@@ -95,7 +122,9 @@ def trial(
     set_data_dir(data_dir)
     with console.status("Making keys and data ...") as status:
         runs = try_federation(
-            out, lambda who, text: console.print(f"[bold]{who}[/bold]: {text}", highlight=False), status.stop
+            out,
+            lambda who, text: console.print(f"[bold]{escape(who)}[/bold]: {escape(text)}", highlight=False),
+            status.stop,
         )
     from consilience.report.tables import site_grid
 
@@ -103,14 +132,21 @@ def trial(
     console.print(f"Reports: {out}/SITE/run/report.html; audit logs: {out}/SITE/run/audit.jsonl", highlight=False)
 
 
-def agent(site: SiteFile = Path("site.toml")) -> None:
+def agent(
+    site: SiteFile = Path("site.toml"),
+    serve: Annotated[
+        bool, typer.Option("--serve", help="When finished, answer until every peer has finished, too.")
+    ] = False,
+) -> None:
     """Take part in a federation with this site's own data and model.
 
     After an interruption the same command resumes: the site goes on from its last round, or in the round that
-    its peers are in.
+    its peers are in. A site that has finished answers its peers for one more deadline; one that comes later than that
+    needs others that --serve.
     """
+    os.umask(0o077)  # what a run writes is for its owner alone
     with console.status("Loading ..."):
-        from consilience.federation.site import prepare, run_site
+        from consilience.federation.site import prepare, run_site, serve_site
         from consilience.report.page import write_page
         from consilience.report.tables import site_grid
         from consilience.runtime.run import is_finished, load_run
@@ -120,12 +156,17 @@ def agent(site: SiteFile = Path("site.toml")) -> None:
     if is_finished(prepared.out) and (prepared.out / "federation.toml").is_file():
         finished = load_run(prepared.out)
         _say(name, f"this run is finished: {prepared.out}")
+        if serve:
+            try:
+                serve_site(prepared, lambda text: _say(name, text))
+            except KeyboardInterrupt:
+                sys.exit(130)
     else:
         from consilience.cli.progress import Lines
 
         lines = Lines(lambda text: _say(name, text), prepared.settings.run.rounds)
         try:
-            finished = run_site(prepared, lambda text: _say(name, text), [lines])
+            finished = run_site(prepared, lambda text: _say(name, text), [lines], serve)
         except KeyboardInterrupt:
             _say(name, "stopped. Every finished round is saved; the same command goes on.")
             sys.exit(130)
@@ -160,17 +201,17 @@ def doctor(
     import tempfile
 
     with console.status("Asking peers ..."):
-        from consilience.federation.peers.audit import AuditLog
         from consilience.federation.peers.doctor import examine
-        from consilience.federation.site import prepare
+        from consilience.federation.site import check_agent_of, prepare
 
         prepared = prepare(site)
+        check_agent_of(prepared)
         with tempfile.TemporaryDirectory() as scratch:
-            log = AuditLog(Path(scratch) / "audit.jsonl")
+            log = prepared.audit(Path(scratch))
             try:
-                mesh = prepared.mesh(Path(scratch), log, lambda text: None)
+                mesh = prepared.mesh(Path(scratch), log, lambda text: None, role="doctor")
             except ConsilienceError:
-                mesh = prepared.mesh(Path(scratch), log, lambda text: None, listen="")
+                mesh = prepared.mesh(Path(scratch), log, lambda text: None, listen="", role="doctor")
             try:
                 findings = examine(prepared.federation, prepared.site.agent, prepared.tls, mesh, seconds)
             finally:
@@ -181,21 +222,51 @@ def doctor(
         sys.exit(1)
 
 
+audit_log = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="The audit log of a site.")
+
+
+@audit_log.command("verify")
+def verify(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder of the site.")],
+    peers: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[PEER...]", help="Peers' run folders, or files of their folder `published`."),
+    ] = None,
+) -> None:
+    """Say whether a site's audit log is whole, cut or rewritten.
+
+    Every line is signed and holds the hash of the line before it, so a change shows. That the end was not cut off is
+    proven by what peers received: give their run folders, or the file run/published/receipts of one of them.
+    """
+    from consilience.federation.verify import verify_log
+
+    found = verify_log(run, peers or [])
+    console.print(
+        f"{found.state}: {found.reason} ({found.lines} lines, {found.receipts} receipts).",
+        soft_wrap=True,
+        highlight=False,
+        markup=False,
+    )
+    sys.exit(0 if found.state == "whole" else 1)
+
+
 def _print_findings(me: str, findings: "list[Finding]") -> None:
     from rich.table import Table
 
-    table = Table(title=f"{me}: own files in order. Its peers:", title_justify="left")
+    table = Table(
+        title=f"{me}: own files in order, and its agent predicts the shared data. Its peers:", title_justify="left"
+    )
     for column in ("peer", "reachable", "certificate", "clock", "federation file and shared data"):
         table.add_column(column)
     for one in findings:
         until = f"valid until {one.certificate.ends:%Y-%m-%d %H:%M} UTC" if one.certificate else "-"
         agrees = one.federation and f"differs: {one.federation}"
         table.add_row(
-            one.agent,
-            one.reachable or f"yes, {one.address}",
-            one.certificate_problem or until,
+            escape(one.agent),
+            escape(one.reachable or f"yes, {one.address}"),
+            escape(one.certificate_problem or until),
             "-" if one.clock is None else f"{one.clock:+.2f} s",
-            agrees or ("same" if one.answered else "no answer"),
+            escape(agrees or ("same" if one.answered else "no answer")),
         )
     console.print(table)
 

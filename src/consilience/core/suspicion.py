@@ -15,6 +15,7 @@ SAME = 1e-4
 """Mean difference of two predictions below which they count as the same: what rounding or a little noise hides."""
 JUMP = 0.2
 """Least rise of a correlation, from one round to the next, that counts as a jump."""
+SIGNS = ("stale", "copy", "echo", "jump")
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from consilience.data.arrays import LARGEST, MOST_PACKED, SMALL, read_array, read_arrays
 from consilience.errors import ConsilienceError
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def read_features(path: Path, columns: Sequence[str] = ()) -> "tuple[Array, list
     Of a table the given `columns` are used, in their order, or all.
     """
     if path.suffix == ".npy":
-        return _numbers(_load(path), path), []
+        return _numbers(read_array(path), path), []
     if path.suffix == ".npz":
         return _numbers(_member(path, "x"), path), []
     table = _table(path)
@@ -64,22 +65,11 @@ def _class_numbers(y: "NDArray[np.generic]", classes: tuple[str, ...], path: Pat
     return numbers
 
 
-def _load(path: Path) -> "Array":
-    try:
-        loaded: Array = np.load(path, allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise ConsilienceError(f"{path} cannot be read: {error}.") from error
-    return loaded
-
-
 def _member(path: Path, name: str) -> "Array":
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            return np.asarray(arrays[name])
-    except KeyError:
-        raise ConsilienceError(f"{path} holds no array {name!r}. Save it with numpy.savez.") from None
-    except (OSError, ValueError) as error:
-        raise ConsilienceError(f"{path} cannot be read: {error}.") from error
+    found = read_arrays(path, [name])
+    if name not in found:
+        raise ConsilienceError(f"{path} holds no array {name!r}. Save it with numpy.savez.")
+    return found[name]
 
 
 def _table(path: Path) -> "pd.DataFrame":
@@ -88,9 +78,26 @@ def _table(path: Path) -> "pd.DataFrame":
     if path.suffix not in KINDS:
         raise ConsilienceError(f"{path}: unknown kind of file. Known: {', '.join(KINDS)}.")
     try:
-        return pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
-    except (OSError, ValueError) as error:
-        raise ConsilienceError(f"{path} cannot be read: {error}.") from error
+        if path.suffix == ".csv":
+            return pd.read_csv(path)
+        _check_parquet(path)
+        return pd.read_parquet(path)
+    except ConsilienceError:
+        raise
+    except Exception as error:  # a damaged file makes readers fail in many ways
+        raise ConsilienceError(f"{path} cannot be read: {str(error)[:300] or type(error).__name__}.") from None
+
+
+def _check_parquet(path: Path) -> None:
+    """Refuses a table that would be unpacked to more than a file may hold."""
+    import pyarrow.parquet as pq
+
+    found = pq.read_metadata(path)
+    groups = (found.row_group(number) for number in range(found.num_row_groups))
+    unpacked = max(sum(group.total_byte_size for group in groups), 8 * found.num_rows * found.num_columns)
+    size = path.stat().st_size
+    if unpacked > LARGEST or (unpacked > SMALL and unpacked > 10 * MOST_PACKED * size):
+        raise ConsilienceError(f"{path} would be unpacked from {size} to {unpacked} bytes, and is not.")
 
 
 def _check_columns(table: "pd.DataFrame", columns: list[str], path: Path) -> None:

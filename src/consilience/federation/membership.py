@@ -12,11 +12,13 @@ from consilience.federation.peers import keys
 from consilience.federation.peers.federation import (
     Federation,
     Member,
+    check_address,
     check_method,
+    check_name,
     default_quorum,
     fingerprint,
-    read_member,
 )
+from consilience.federation.peers.outside import read_member
 from consilience.federation.site import Site
 from consilience.options import differences, flat, meanings, to_table
 from consilience.runtime.checkpoint import write_atomically
@@ -28,7 +30,8 @@ def make_keys(folder: Path, agent: str, address: str, authority: Path | None = N
 
     With an `authority` for trials, which is made if it does not exist, also keys/tls.key, tls.crt and ca.crt.
     """
-    Member(agent, address, agent, "00" * 32)  # refuses a wrong name or address before anything is written
+    check_name(agent)
+    check_address(address, "the address")
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "keys").mkdir(mode=0o700, exist_ok=True)
     public = keys.new_signing_key(folder / "keys" / "signing.key")
@@ -60,6 +63,7 @@ def new_federation(
     deadline: float,
     quorum: int | None = None,
     on_suspicion: str = "warn",
+    start_wait: float = 3600.0,
 ) -> Federation:
     """A federation of the members whose public files are given. `changes` are settings that differ from the default."""
     settings = changed(Settings(), changes, "settings")
@@ -68,7 +72,7 @@ def new_federation(
     others = [one.key for one in differing if one.key not in known]
     if others:
         raise ConsilienceError(f"{others[0]!r} is not for a federation to agree on. Settings are: {', '.join(known)}.")
-    return federation_of(name, shared, classes, members, settings, deadline, quorum, on_suspicion)
+    return federation_of(name, shared, classes, members, settings, deadline, quorum, on_suspicion, start_wait)
 
 
 def federation_of(
@@ -80,6 +84,7 @@ def federation_of(
     deadline: float,
     quorum: int | None = None,
     on_suspicion: str = "warn",
+    start_wait: float = 3600.0,
 ) -> Federation:
     """A federation with these settings, as far as they are for a federation to agree on."""
     check_method(settings.method)
@@ -96,4 +101,5 @@ def federation_of(
         settings=agreed(settings),
         roster=roster,
         on_suspicion=on_suspicion,
+        start_wait=start_wait,
     )

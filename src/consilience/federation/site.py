@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +18,20 @@ from consilience.agents.protocol import Agent, lacks
 from consilience.core.streams import stream
 from consilience.data.files import read_features, read_labelled
 from consilience.errors import ConsilienceError
+from consilience.federation.claim import claim
 from consilience.federation.peers import keys
 from consilience.federation.peers.audit import AuditLog, suspicious_peers
-from consilience.federation.peers.federation import Federation, fingerprint, read_federation
+from consilience.federation.peers.federation import Federation, check_address, fingerprint
 from consilience.federation.peers.inbox import Say
 from consilience.federation.peers.link import Tls
 from consilience.federation.peers.mesh import Mesh
+from consilience.federation.peers.outside import read_federation
 from consilience.federation.private import Spending, keep_ledger
 from consilience.options import Options, flat, from_table, option, to_table
 from consilience.plugins import load_plugin
 from consilience.privacy.options import Privacy
 from consilience.runtime import checkpoint
 from consilience.runtime.callbacks import About, Callback, Callbacks
-from consilience.runtime.checkpoint import write_atomically
 from consilience.runtime.driver import run_rounds
 from consilience.runtime.history import Evaluation
 from consilience.runtime.run import Run
@@ -37,7 +39,7 @@ from consilience.runtime.summary import Summary, known_elsewhere, summarised
 from consilience.settings.presets import write_config
 from consilience.settings.settings import Settings
 from consilience.settings.wiring import agent_for
-from consilience.tasks.protocol import Array, Task
+from consilience.tasks.protocol import Array, Task, checked_predictions
 
 
 @dataclass(frozen=True)
@@ -92,13 +94,16 @@ class Prepared:
         """The run folder."""
         return self.path(self.site.out)
 
-    def mesh(self, out: Path, audit: AuditLog, say: Say, listen: str | None = None) -> Mesh:
+    def audit(self, out: Path) -> AuditLog:
+        """The site's log in a run folder."""
+        return AuditLog(out / "audit.jsonl", keys.read_signing_key(self.path(self.site.signing_key)))
+
+    def mesh(self, out: Path, audit: AuditLog, say: Say, listen: str | None = None, role: str = "agent") -> Mesh:
         """The site's place among its peers."""
         place = self.site.listen or self.federation.member(self.site.agent).address
+        place = place if listen is None else listen
         signing = keys.read_signing_key(self.path(self.site.signing_key))
-        return Mesh(
-            self.federation, self.site.agent, signing, self.tls, out, audit, say, place if listen is None else listen
-        )
+        return Mesh(self.federation, self.site.agent, signing, self.tls, out, audit, say, place, role)
 
 
 def prepare(path: Path) -> Prepared:
@@ -143,18 +148,23 @@ def read_site(path: Path) -> Site:
     site = from_table(Site, toml.read(path, advice="`consilience keys` writes one."), str(path))
     if bool(site.python) == bool(site.model):
         raise ConsilienceError(f"{path}: name either a file `python` that makes the agent, or a built-in `model`.")
+    if site.listen:
+        check_address(site.listen, f"{path}: `listen`")
     return site
 
 
-def run_site(prepared: Prepared, say: Say, callbacks: Sequence[Callback] = ()) -> Run:
-    """Takes part in the federation: waits for peers, runs the rounds, and writes the run folder."""
+def run_site(prepared: Prepared, say: Say, callbacks: Sequence[Callback] = (), serve: bool = False) -> Run:
+    """Takes part in the federation: waits for peers, runs the rounds, and writes the run folder.
+
+    To `serve` is to answer, after the last round, until every peer has finished, however long that takes.
+    """
     out, federation = prepared.out, prepared.federation
-    _claim(prepared)
+    claim(out, federation, prepared.path(prepared.site.signing_key))
+    audit = prepared.audit(out)
     agent, evaluation = build_site_agent(prepared)
     settings = prepared.settings
     write_config(settings, out)
-    audit = AuditLog(out / "audit.jsonl")
-    audit.add("start", agent=agent.name, federation=federation.identity().hex(), shared=federation.shared)
+    audit.add("start", agent=agent.name, federation=federation.identity().hex(), epoch=federation.epoch)
     ledger = keep_ledger(prepared, agent, audit, say)
     mesh = prepared.mesh(out, audit, say)
     told, about = Callbacks([*callbacks, Spending(agent, audit, say)]), About(agent.name, out, flat(to_table(settings)))
@@ -173,7 +183,7 @@ def run_site(prepared: Prepared, say: Say, callbacks: Sequence[Callback] = ()) -
             tell=partial(told.tell, about),
             baseline=prepared.site.baseline,
         )
-        mesh.finish()
+        mesh.finish(inf if serve else None)
         run = _with_suspicions(run, out)
     except ConsilienceError as error:
         audit.add("stopped", reason=str(error))
@@ -201,6 +211,27 @@ def _with_suspicions(run: Run, out: Path) -> Run:
     run = replace(run, summary=replace(run.summary, suspicions=found))
     run.save(out)
     return run
+
+
+def serve_site(prepared: Prepared, say: Say) -> None:
+    """Answers for a finished run until every peer has finished, too: one that comes late finds what it needs."""
+    audit = prepared.audit(prepared.out)
+    try:
+        audit.add("start", agent=prepared.site.agent, serves=True)
+        mesh = prepared.mesh(prepared.out, audit, say)
+        try:
+            mesh.finish(inf)
+        finally:
+            mesh.close()
+    finally:
+        audit.close()
+
+
+def check_agent_of(prepared: Prepared) -> None:
+    """Builds the site's agent and lets it predict the shared data once; an error says what is wrong."""
+    agent, _ = build_site_agent(prepared)
+    f = agent.predict(prepared.features(prepared.shared))
+    checked_predictions(agent.name, f, len(prepared.shared), len(prepared.federation.classes), agent.task)
 
 
 def predict(prepared: Prepared, path: Path) -> Array:
@@ -292,23 +323,6 @@ def _summary(prepared: Prepared, agent: Agent) -> Summary:
         data=federation.shared,
         federation=federation.identity().hex(),
     )
-
-
-def _claim(prepared: Prepared) -> None:
-    """Writes the federation file into the run folder, or checks that the run was begun with the same one."""
-    path = prepared.out / "federation.toml"
-    if path.is_file():
-        differing = read_federation(path).differences(prepared.federation)
-        if differing:
-            raise ConsilienceError(
-                f"{prepared.out} was begun with another federation file; it differs in {'; '.join(differing)}. "
-                "Go on with the old file, or set `out` in site.toml to a new folder."
-            )
-        return
-    if prepared.out.is_dir() and any(not path.name.endswith(".part") for path in prepared.out.iterdir()):
-        raise ConsilienceError(f"{prepared.out} holds something else. Set `out` in site.toml to a new folder.")
-    prepared.out.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, prepared.federation.to_toml().encode())
 
 
 def _check_private(path: Path) -> None:

@@ -26,7 +26,12 @@ OnLine = Callable[[str, str], None]
 
 
 def lay_out(
-    settings: Settings, scenario: Scenario, folder: Path, deadline: float, quorum: int | None = None
+    settings: Settings,
+    scenario: Scenario,
+    folder: Path,
+    deadline: float,
+    quorum: int | None = None,
+    start_wait: float = 60.0,
 ) -> dict[str, Path]:
     """Folders of all sites with keys, data and site.toml, and one federation file; the path of each site.toml."""
     addresses = _free_addresses(len(scenario.shares))
@@ -54,7 +59,14 @@ def lay_out(
         )
     members = [path.parent / "member.toml" for path in sites.values()]
     federation = federation_of(
-        settings.data.dataset, folder / "shared.npz", scenario.classes, members, settings, deadline, quorum
+        settings.data.dataset,
+        folder / "shared.npz",
+        scenario.classes,
+        members,
+        settings,
+        deadline,
+        quorum,
+        start_wait=start_wait,
     )
     write_atomically(folder / "federation.toml", federation.to_toml().encode())
     return sites

@@ -58,17 +58,33 @@ def last_round(folder: Path) -> int:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Writes all of `data`, or nothing: to a temporary file, to the disk, then into place."""
+    """Writes all of `data`, or nothing: to a temporary file, to the disk, then into place, and that to the disk.
+
+    The temporary file is a new one, never one that somebody else put there, nor what a link there points to.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    temporary.unlink(missing_ok=True)
     try:
-        with temporary.open("wb") as file:
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o666)
+        with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
+        _sync(path.parent)
     except OSError:
         temporary.unlink(missing_ok=True)  # a full disk needs the space
         raise
+
+
+def _sync(folder: Path) -> None:
+    """Brings the names in a folder to the disk: what was put into place is there after a power cut, too."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def _found(folder: Path) -> list[Path]:

@@ -9,6 +9,7 @@ import numpy as np
 from consilience.agents.protocol import Agent
 from consilience.core import metrics
 from consilience.methods.protocol import Round
+from consilience.rows import count
 from consilience.runtime.checkpoint import part
 from consilience.tasks.protocol import Array, Score
 
@@ -48,7 +49,7 @@ class Evaluation:
             pairs["shared"] = on_shared, self.shared_y
         if self.target is not None:
             pairs["target"] = agent.predict(self.target[0]), self.target[1]
-        if agent.name in self.own and len(self.own[agent.name][0]):
+        if agent.name in self.own and count(self.own[agent.name][0]):
             pairs["own"] = agent.predict(self.own[agent.name][0]), self.own[agent.name][1]
         return {
             f"{score.name}_{place}": score.measure(*pairs[place]) if place in pairs else float("nan")

@@ -4,13 +4,14 @@ from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zipfile import BadZipFile
 
 import numpy as np
 
+from consilience.data.arrays import read_arrays
 from consilience.errors import ConsilienceError
 from consilience.runtime import checkpoint
 from consilience.runtime.summary import Summary, summary_from
+from consilience.runtime.sums import checked_files, write_sums
 from consilience.tasks.protocol import Array
 
 if TYPE_CHECKING:
@@ -47,7 +48,10 @@ class Run:
         return result
 
     def save(self, folder: Path) -> None:
-        """Writes metrics.parquet, trust.npz and, last, summary.json: a folder with a summary is a finished run."""
+        """Writes metrics.parquet, trust.npz, SHA256SUMS and, last, summary.json.
+
+        A folder with a summary is a finished run.
+        """
         table, matrices = BytesIO(), BytesIO()
         self.metrics.to_parquet(table, index=False)
         by_class: dict[str, Any] = {f"class_{key}": value for key, value in self.by_class.items()}
@@ -55,11 +59,17 @@ class Run:
             matrices, trust=self.trust, rounds=self.trust_rounds, agents=np.array(self.names), **by_class
         )
         folder.mkdir(parents=True, exist_ok=True)
-        checkpoint.write_atomically(folder / "metrics.parquet", table.getvalue())
-        checkpoint.write_atomically(folder / "trust.npz", matrices.getvalue())
+        (folder / "summary.json").unlink(missing_ok=True)
+        files = {"metrics.parquet": table.getvalue(), "trust.npz": matrices.getvalue()}
+        for name, data in files.items():
+            checkpoint.write_atomically(folder / name, data)
         for name, reference in self.references.items():
             reference.save(folder / name)
-        checkpoint.write_atomically(folder / "summary.json", self.summary.to_json().encode())
+        files["summary.json"] = self.summary.to_json().encode()
+        if (folder / "config.toml").is_file():
+            files["config.toml"] = (folder / "config.toml").read_bytes()
+        write_sums(folder, files)
+        checkpoint.write_atomically(folder / "summary.json", files["summary.json"])
 
 
 def is_finished(folder: Path) -> bool:
@@ -77,12 +87,13 @@ def load_run(folder: Path) -> Run:
             "Give the folder of a run, or finish the run first."
         )
     try:
+        checked_files(folder)
         summary = summary_from((folder / "summary.json").read_text())
-        with np.load(folder / "trust.npz", allow_pickle=False) as matrices:
-            trust, rounds = matrices["trust"], matrices["rounds"]
-            by_class = checkpoint.part(dict(matrices), "class_")
+        matrices = read_arrays(folder / "trust.npz")
+        trust, rounds, by_class = matrices["trust"], matrices["rounds"], checkpoint.part(matrices, "class_")
         table = pd.read_parquet(folder / "metrics.parquet")
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
-        raise ConsilienceError(f"the run in {folder} cannot be read: {error}. Run it again.") from error
+    except Exception as error:  # damaged files make their readers fail in many ways
+        why = str(error).strip() or type(error).__name__
+        raise ConsilienceError(f"the run in {folder} cannot be read: {why[:500]}. Run it again.") from error
     inner = {path.name: load_run(path) for path in sorted(folder.iterdir()) if path.is_dir() and is_finished(path)}
     return Run(table, trust, rounds, summary, inner, by_class)

@@ -79,7 +79,7 @@ def summary_from(text: str) -> Summary:
     """The summary in the text of a summary.json; a ConsilienceError if it is none."""
     try:
         values: Any = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConsilienceError(f"summary.json is not JSON ({error})") from None
     try:
         agents = [AgentSummary(**agent) for agent in values.pop("agents")]

@@ -1,6 +1,7 @@
 """The audit log: what left the site, what was heard, rejected and why, who was absent. Lines are only ever appended."""
 
 import errno
+import fcntl
 import hashlib
 import json
 import os
@@ -9,27 +10,47 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, final
 
-from consilience.core.suspicion import Suspicion
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from consilience.core.suspicion import SIGNS, Suspicion
+from consilience.errors import ConsilienceError
+from consilience.federation.peers.keys import is_signed
+
+_SIGNED = b', "signed": "'
+_TAIL = len(_SIGNED) + 128 + len(b'"}')
 
 
 @final
 class AuditLog:
-    """One JSON object per line. Each holds the hash of the line before it, so that a change is seen by `broken_at`."""
+    """One JSON object per line, signed with the site's key. Each holds the hash of the line before it.
 
-    def __init__(self, path: Path) -> None:
+    One process writes it: a second one of the same site is refused.
+    """
+
+    def __init__(self, path: Path, signing: Ed25519PrivateKey) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lines = path.read_bytes().splitlines() if path.exists() else []
+        self._signing = signing
+        self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._file)
+            raise ConsilienceError(
+                f"another process of this site is running: it writes {path}. End it first, or leave this one."
+            ) from None
+        before = path.read_bytes()
+        lines = before.splitlines()
         self._last = _hash(lines[-1]) if lines else ""
-        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         self._lock = Lock()
-        self._torn = bool(lines) and not path.read_bytes().endswith(b"\n")
+        self._torn = bool(lines) and not before.endswith(b"\n")
         """The writer was killed, or the disk full, within a line."""
 
     def add(self, event: str, **details: Any) -> None:
         """Appends an event."""
         with self._lock:
             entry = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **details}
-            line = json.dumps(entry | {"before": self._last}, ensure_ascii=False).encode()
+            body = json.dumps(entry | {"before": self._last}, ensure_ascii=False).encode()
+            line = body[:-1] + _SIGNED + self._signing.sign(_message(body)).hex().encode() + b'"}'
             start = b"\n" if self._torn else b""
             written = os.write(self._file, start + line + b"\n") - len(start)
             self._torn = 0 < written <= len(line)
@@ -52,34 +73,62 @@ def read_audit(path: Path) -> list[dict[str, Any]]:
     events = []
     for line in path.read_bytes().splitlines():
         try:
-            events.append(json.loads(line))
-        except ValueError:
+            event = json.loads(line)
+        except (ValueError, RecursionError):
             continue
+        if isinstance(event, dict) and isinstance(event.get("event"), str):
+            events.append(event)
     return events
 
 
 def suspicious_peers(path: Path) -> list[str]:
     """A sentence for each peer and sign of not saying what its own model predicts, with the rounds."""
     rounds: dict[Suspicion, list[str]] = {}
+    proven = []
     for event in read_audit(path):
-        if event.get("event") == "suspicious":
-            sign = Suspicion(str(event["agent"]), str(event["sign"]), str(event["of"]))
-            rounds.setdefault(sign, []).append(str(event["round"]))
-    return [f"{sign} (round {', '.join(numbers)})." for sign, numbers in rounds.items()]
+        agent, number = str(event.get("agent")), str(event.get("round"))
+        if event["event"] == "suspicious" and event.get("sign") in SIGNS:
+            rounds.setdefault(Suspicion(agent, event["sign"], str(event.get("of"))), []).append(number)
+        elif event["event"] == "excluded":
+            proven.append(f"{agent} signed two different predictions for round {number}.")
+    return proven + [f"{sign} (round {', '.join(numbers)})." for sign, numbers in rounds.items()]
 
 
-def broken_at(path: Path) -> int | None:
-    """The number of the first line that does not follow from the one before it; None if the log is whole."""
+def broken_at(path: Path, public: str = "") -> int | None:
+    """The number of the first line that does not follow from the one before it; None if the log is whole.
+
+    With the site's `public` key, also the first line that it did not sign. A line that ends too early, because its
+    writer was killed, is no break if the next line follows from it.
+    """
     before = ""
-    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+    lines = path.read_bytes().splitlines()
+    for number, line in enumerate(lines, 1):
         try:
             found = json.loads(line)["before"]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             found = None
-        if found != before and found is not None:
+        if found is not None and (found != before or (public and not _is_signed(line, public))):
+            return number
+        if found is None and number == len(lines) and path.read_bytes().endswith(b"\n"):
             return number
         before = _hash(line)
     return None
+
+
+def _is_signed(line: bytes, public: str) -> bool:
+    tail = line[-_TAIL:]
+    if len(line) < _TAIL or not tail.startswith(_SIGNED):
+        return False
+    try:
+        signature = bytes.fromhex(tail[len(_SIGNED) : -2].decode("ascii"))
+    except ValueError:
+        return False
+    return is_signed(public, signature, _message(line[:-_TAIL] + b"}"))
+
+
+def _message(body: bytes) -> bytes:
+    """What is signed: no frame and no status begins like this."""
+    return b"CNSJ" + body
 
 
 def _hash(line: bytes) -> str:

@@ -1,11 +1,11 @@
 """Equivocation: an agent that signs two different predictions for one round. Receipts prove it."""
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from consilience.federation.peers.frame import Format, Frame, Receipt
+from consilience.federation.peers.frame import Format, Receipt
 from consilience.runtime.checkpoint import write_atomically
 
 
@@ -26,17 +26,17 @@ class Equivocation:
 
 
 def equivocations(
-    format: Format, known: Iterable[Receipt], frames: dict[str, Frame], excluded: Collection[str]
+    format: Format, known: Iterable[Receipt], brought: Mapping[str, Iterable[Receipt]], excluded: Collection[str]
 ) -> list[Equivocation]:
     """The first one of each agent that is not excluded yet, as receipts show.
 
-    `known` are receipts of the last exchange. A frame is a receipt of its sender, and brings those of what its sender
-    heard before; of these only genuine ones count, so that nobody can accuse another of what it did not sign.
+    `known` are receipts of what this site heard, `brought` those that each peer has of what it heard. Of these only
+    genuine ones count, so that nobody can accuse another of what it did not sign.
     """
-    signed = {(r.agent, r.round): r for r in (*known, *(frame.receipt for frame in frames.values()))}
+    signed = {(receipt.agent, receipt.round): receipt for receipt in known}
     found: dict[str, Equivocation] = {}
-    for reporter, frame in frames.items():
-        for receipt in frame.others:
+    for reporter, receipts in brought.items():
+        for receipt in receipts:
             name, first = format.names[receipt.agent], signed.get((receipt.agent, receipt.round))
             if name in excluded or name in found or (first is not None and not receipt.contradicts(first)):
                 continue

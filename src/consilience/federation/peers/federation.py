@@ -5,7 +5,6 @@ import json
 import re
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,12 +13,15 @@ from consilience import toml
 from consilience.errors import ConsilienceError
 from consilience.federation.peers.keys import is_public_key
 from consilience.methods.protocol import Method
-from consilience.options import Options, flat, from_table, option, to_table
+from consilience.options import Options, flat, option, to_table
 from consilience.settings.settings import Settings, settings_agreed
 from consilience.tasks.protocol import Array
 
-LARGEST_FILE = 1_000_000
-"""Bytes of a federation file that is still read."""
+LARGEST_PREDICTIONS = 2**29
+"""Bytes of one agent's predictions in a round, at most."""
+MOST_MEMBERS, MOST_CLASSES = 1000, 65535
+LONGEST = 30 * 86400.0
+"""Seconds: no deadline is longer."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +35,14 @@ class Member(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_name(self.agent)
-        if not re.fullmatch(_ADDRESS, self.address):
-            raise ConsilienceError(f"the address {self.address!r} of {self.agent} is not host:port.")
+        check_name(self.agent)
+        check_address(self.address, f"the address of {self.agent}")
+        if not re.fullmatch(r"[ -~]{1,64}", self.certificate):
+            raise ConsilienceError(f"the certificate name of {self.agent} must be 1 to 64 printable ASCII characters.")
         if not is_public_key(self.key):
-            raise ConsilienceError(f"the key of {self.agent} is no Ed25519 public key in hexadecimal.")
+            raise ConsilienceError(
+                f"the key of {self.agent} is no Ed25519 public key in 64 lower-case hexadecimal digits."
+            )
 
     @property
     def host(self) -> str:
@@ -50,10 +55,6 @@ class Member(Options):
         return int(self.address.rpartition(":")[2])
 
 
-_ADDRESS = r"([A-Za-z0-9._-]+|\[[A-Fa-f0-9:.]+\]):[0-9]{1,5}"
-"""A name or an IPv4 address, or an IPv6 address in brackets; and a port."""
-
-
 @dataclass(frozen=True)
 class Federation(Options):
     """Who takes part, on which shared data, with which method."""
@@ -61,9 +62,11 @@ class Federation(Options):
     name: str = option(meaning="the federation's name")
     id: str = option(meaning="random, so that nothing signed in one federation is valid in another")
     classes: tuple[str, ...] = option(meaning="names of the classes, in order")
-    shared_samples: int = option(meaning="how many samples the shared data have", at_least=1)
+    shared_samples: int = option(meaning="how many samples the shared data have", at_least=1, below=1e9)
     shared: str = option(meaning="fingerprint of the shared data, order included")
-    deadline: float = option(meaning="seconds after which a round closes without those who are still missing", above=0)
+    deadline: float = option(
+        meaning="seconds after which a round closes without those who are still missing", above=0, below=LONGEST
+    )
     quorum: int = option(meaning="agents, this one included, without whom no round closes")
     settings: dict[str, Any] = option(meaning="the tables of settings on which all agree")
     roster: tuple[Member, ...] = option(meaning="members, in the order of rows and columns of every trust matrix")
@@ -72,10 +75,22 @@ class Federation(Options):
         "a peer that repeats itself, another or us: warn | exclude (from that round)",
         one_of=("warn", "exclude"),
     )
+    epoch: int = option(
+        1,
+        "which run with this file it is; a new run needs a new number, so that nothing old is valid in it",
+        at_least=1,
+        below=2**31,
+    )
+    start_wait: float = option(
+        3600.0,
+        "seconds in which all members are waited for before round 1; then a quorum begins",
+        above=0,
+        below=LONGEST,
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_name(self.name)
+        check_name(self.name)
         problem = self._problem()
         if problem:
             raise ConsilienceError(f"federation {self.name!r}: {problem}.")
@@ -84,20 +99,45 @@ class Federation(Options):
         """What is wrong with the members, the quorum or the classes; empty if nothing is."""
         members = len(self.roster)
         for what, values in (
-            ("agent", self.names),
-            ("certificate name", [member.certificate for member in self.roster]),
+            ("agent", [member.agent.casefold() for member in self.roster]),
+            ("certificate name", [member.certificate.casefold() for member in self.roster]),
             ("key", [member.key for member in self.roster]),
+            ("address", [member.address.casefold() for member in self.roster]),
+            ("class", self.classes),
         ):
-            if len(set(values)) < members:
-                return f"two members have the same {what}"
-        if members < 2:
-            return "a federation needs at least two members"
-        if not members / 2 < self.quorum <= members:
+            if len(set(values)) < len(values):
+                return f"two members have the same {what}" if what != "class" else "two classes have the same name"
+        if not 2 <= members <= MOST_MEMBERS:
+            return f"it has {members} members; 2 to {MOST_MEMBERS} are possible"
+        least = default_quorum(members)
+        if not least <= self.quorum <= members:
             return (
-                f"the quorum is {self.quorum} of {members}; it must be more than half, "
-                "so that two separated parts never both go on"
+                f"the quorum is {self.quorum} of {members}; it must be {least} to {members}, more than half of all "
+                f"that are honest and {self.hostile} that may be hostile, so that two parts never both go on"
             )
-        return "" if len(self.classes) > 1 else "there must be at least two classes"
+        if not re.fullmatch(r"[0-9A-Za-z]{1,64}", self.id) or not re.fullmatch(r"[0-9a-f]{64}", self.shared):
+            return "`id` must be 1 to 64 letters and digits, and `shared` a fingerprint of 64 hexadecimal digits"
+        if not 2 <= len(self.classes) <= MOST_CLASSES:
+            return f"there must be at least two classes, and at most {MOST_CLASSES}"
+        if not all(0 < len(name) <= 200 and name.isprintable() for name in self.classes):
+            return "a class must be named by 1 to 200 printable characters"
+        if 4 * self.shared_samples * len(self.classes) > LARGEST_PREDICTIONS:
+            return f"predictions would have more than {LARGEST_PREDICTIONS} bytes; share fewer samples"
+        return "" if _is_shallow(self.settings) else "the settings are no tables of plain values"
+
+    @property
+    def hostile(self) -> int:
+        """How many members may be hostile: fewer than a third."""
+        return (len(self.roster) - 1) // 3
+
+    @property
+    def enough_claims(self) -> int:
+        """Peers that must say that they are in a later round before a site goes there; one of them is honest.
+
+        Never a single one: among two and three members, whose assumption is that all are honest, a liar leads nobody
+        away either.
+        """
+        return max(2, self.hostile + 1)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -148,30 +188,15 @@ def check_method(method: Method) -> None:
 
 
 def default_quorum(members: int) -> int:
-    """Two thirds of the members, and more than half.
+    """(N + f) // 2 + 1, where f, the members that may be hostile, is the largest number below N / 3.
 
-    >>> [default_quorum(n) for n in (2, 3, 4, 5, 8)]
-    [2, 2, 3, 3, 5]
+    Two quorums of N members have more than f in common, so at least one that is honest; and N - f, all that are
+    honest, are a quorum.
+
+    >>> [default_quorum(n) for n in (2, 3, 4, 5, 6, 7, 8, 10)]
+    [2, 2, 3, 4, 4, 5, 6, 7]
     """
-    return max(members // 2 + 1, round(2 * members / 3))
-
-
-_ADVICE = "Get the federation file from the others, or write it with `consilience federation new`."
-
-
-def read_federation(path: Path) -> Federation:
-    """The federation in a file."""
-    return from_table(Federation, toml.read(path, advice=_ADVICE, largest=LARGEST_FILE), str(path))
-
-
-def parse_federation(text: str, where: str) -> Federation:
-    """The federation in TOML text; an unknown, missing or mistyped field is an error."""
-    return from_table(Federation, toml.parse(text, where), where)
-
-
-def read_member(path: Path) -> Member:
-    """A member's public part, from the file that `consilience keys` writes."""
-    return from_table(Member, toml.read(path), str(path))
+    return (members + (members - 1) // 3) // 2 + 1
 
 
 def fingerprint(array: Array) -> str:
@@ -181,9 +206,31 @@ def fingerprint(array: Array) -> str:
     return digest.hexdigest()
 
 
-def _check_name(name: str) -> None:
-    if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", name):
-        raise ConsilienceError(f"the name {name!r} must be 1 to 64 letters, digits, dots, dashes or underscores.")
+def check_name(name: str) -> None:
+    """Refuses a name that is none for an agent or a federation: it becomes a part of keys and of file names."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
+        raise ConsilienceError(
+            f"the name {name!r} must be 1 to 64 letters, digits, dots, dashes or underscores, and begin with a letter "
+            "or digit."
+        )
+
+
+def check_address(address: str, what: str) -> None:
+    """Refuses an address that is not a host and a port, and nothing else."""
+    found = re.fullmatch(r"([A-Za-z0-9._-]{1,253}|\[[A-Fa-f0-9:.]{2,45}\]):([0-9]{1,5})", address, re.ASCII)
+    if not found or not 0 < int(found[2]) < 65536:
+        raise ConsilienceError(f"{what}, {address!r}, is not host:port with a port from 1 to 65535.")
+
+
+def _is_shallow(value: Any, depth: int = 0) -> bool:
+    """Whether these are tables, at most five deep, of short words, numbers and lists of them."""
+    if isinstance(value, dict):
+        return depth < 5 and len(value) < 200 and all(_is_shallow(item, depth + 1) for item in value.values())
+    if isinstance(value, list | tuple):
+        return depth < 5 and len(value) < 1000 and all(_is_shallow(item, 5) for item in value)
+    if isinstance(value, int):
+        return abs(value) < 2**63
+    return isinstance(value, float) or (isinstance(value, str) and len(value) < 1000)
 
 
 def _flat(federation: Federation) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """What travels: frames of exactly known length. Nothing in them is self-describing, compressed or pickled.
 
+Here they are made; `outside` reads them.
+
     header | receipts, one per agent of the roster | predictions | signature
 
 A frame is signed over its header and the hashes of the other two parts. A receipt repeats what another agent signed in
@@ -14,26 +16,20 @@ from typing import final
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from consilience.core.wire import FORMS
-from consilience.errors import ConsilienceError
 from consilience.federation.peers.federation import Federation
 from consilience.federation.peers.keys import is_signed
-from consilience.tasks import TASKS
-from consilience.tasks.protocol import Array, checked_predictions
+from consilience.tasks.protocol import Array
 
-VERSION = 1
-_HEADER = struct.Struct("<4sHHIIIQ32sH")
+VERSION = 2
+HEADER = struct.Struct("<4sHHIIIQ32sH")
 """magic, version, form of the numbers, samples, classes, round, sequence, run identity, agent's place in the roster."""
-_RECEIPT = struct.Struct("<IQ32s32s64s")
+RECEIPT = struct.Struct("<IQ32s32s64s")
 """round, sequence, hash of the receipts, hash of the predictions, signature."""
-_STATUS = struct.Struct("<4sH32s32sIdH16s")
+STATUS = struct.Struct("<4sH32s32sIdH16s")
 """magic, version, run identity, fingerprint of the shared data, round, clock, agent's place in the roster, nonce."""
 SIGNATURE = 64
-NO_RECEIPT = bytes(_RECEIPT.size)
+NO_RECEIPT = bytes(RECEIPT.size)
 NONCE = 16
-
-
-class FrameError(Exception):
-    """Why a frame is not accepted."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +45,7 @@ class Receipt:
 
     def pack(self) -> bytes:
         """The receipt as it travels; whose it is follows from its place."""
-        return _RECEIPT.pack(self.round, self.sequence, self.receipts_hash, self.payload_hash, self.signature)
+        return RECEIPT.pack(self.round, self.sequence, self.receipts_hash, self.payload_hash, self.signature)
 
     def contradicts(self, other: "Receipt") -> bool:
         """Whether the two are of one agent and round, and not the same."""
@@ -77,52 +73,22 @@ class Format:
         self.samples, self.classes = federation.shared_samples, len(federation.classes)
         self.names = federation.names
         self.keys = [member.key for member in federation.roster]
-        self.receipts = _RECEIPT.size * len(self.names)
+        self.rounds = federation.agreed.run.rounds
+        self.receipts = RECEIPT.size * len(self.names)
         self.wire = federation.agreed.method.wire
         self.form = 1 + FORMS.index(self.wire.form)
         self.payload = self.wire.size(self.samples, self.classes)
-        self.length = _HEADER.size + self.receipts + self.payload + SIGNATURE
+        self.length = HEADER.size + self.receipts + self.payload + SIGNATURE
         """Of every frame, in bytes."""
 
     def pack(
         self, key: Ed25519PrivateKey, agent: int, number: int, sequence: int, receipts: dict[int, Receipt], f: Array
     ) -> bytes:
         """A signed frame with the predictions `f`, and `receipts` of what was heard before, by place in the roster."""
-        packed = b"".join(receipts[i].pack() if i in receipts else NO_RECEIPT for i in range(len(self.names)))
+        packed = self.pack_receipts(receipts)
         payload = self.wire.encode(f)
-        message = self._message(agent, number, sequence, _hash(packed), _hash(payload))
+        message = self._message(agent, number, sequence, hash_of(packed), hash_of(payload))
         return self._header(agent, number, sequence) + packed + payload + key.sign(message)
-
-    def unpack(self, data: bytes, agent: int, number: int | None = None) -> Frame:
-        """The frame of `agent` in round `number` (None: whatever it says). Anything else is a FrameError."""
-        if len(data) != self.length:
-            raise FrameError(f"{len(data)} bytes instead of {self.length}")
-        magic, version, form, samples, classes, found, sequence, run, sender = _HEADER.unpack_from(data)
-        wanted = {
-            "magic": (magic, b"CNSL"),
-            "version": (version, VERSION),
-            "form": (form, self.form),
-            "shape": ((samples, classes), (self.samples, self.classes)),
-            "run": (run, self.run),
-            "agent": (sender, agent),
-            "round": (found, found if number is None else number),
-        }
-        for what, (is_, should) in wanted.items():
-            if is_ != should:
-                shown = f" ({is_} instead of {should})" if what in ("version", "shape", "round", "agent") else ""
-                raise FrameError(f"wrong {what}{shown}")
-        view = memoryview(data)
-        receipts, rest = view[_HEADER.size :][: self.receipts], view[_HEADER.size + self.receipts :]
-        payload, signature = rest[: self.payload], bytes(rest[self.payload :])
-        receipt = Receipt(agent, found, sequence, _hash(receipts), _hash(payload), signature)
-        if not self.is_genuine(receipt):
-            raise FrameError(f"not signed by {self.names[agent]}")
-        try:
-            f = self.wire.decode(bytes(payload), self.samples, self.classes)
-            f = checked_predictions(self.names[agent], f, self.samples, self.classes, TASKS.find("classification"))
-        except ConsilienceError as error:
-            raise FrameError(str(error)) from None
-        return Frame(receipt, self._others(receipts), f)
 
     def is_genuine(self, receipt: Receipt) -> bool:
         """Whether the agent named in the receipt signed it."""
@@ -133,31 +99,15 @@ class Format:
 
     def pack_status(self, key: Ed25519PrivateKey, agent: int, number: int, clock: float, nonce: bytes) -> bytes:
         """A signed status: who is there, in which run and round. The nonce is that of the request."""
-        body = _STATUS.pack(b"CNSS", VERSION, self.run, self.shared, number, clock, agent, nonce)
+        body = STATUS.pack(b"CNSS", VERSION, self.run, self.shared, number, clock, agent, nonce)
         return body + key.sign(body)
 
-    def unpack_status(self, data: bytes, agent: int, nonce: bytes) -> "Status":
-        """The status of `agent`, in this run or another one. Anything else is a FrameError."""
-        if len(data) != _STATUS.size + SIGNATURE:
-            raise FrameError(f"a status of {len(data)} bytes instead of {_STATUS.size + SIGNATURE}")
-        body, signature = data[: _STATUS.size], data[_STATUS.size :]
-        magic, version, run, shared, number, clock, sender, answered = _STATUS.unpack(body)
-        if magic != b"CNSS" or version != VERSION:
-            raise FrameError("not a status of this version")
-        if (sender, answered) != (agent, nonce) and run == self.run:
-            raise FrameError("a status of another agent, or an old one")
-        if answered != nonce or not is_signed(self.keys[agent], signature, body):
-            raise FrameError(f"a status that is not signed by {self.names[agent]}")
-        return Status(run == self.run, shared == self.shared, number, clock)
-
-    def _others(self, receipts: memoryview) -> tuple[Receipt, ...]:
-        parts = [receipts[at : at + _RECEIPT.size] for at in range(0, len(receipts), _RECEIPT.size)]
-        return tuple(
-            Receipt(place, *_RECEIPT.unpack(part)) for place, part in enumerate(parts) if bytes(part) != NO_RECEIPT
-        )
+    def pack_receipts(self, receipts: dict[int, Receipt]) -> bytes:
+        """Receipts by place in the roster; zeros where there is none."""
+        return b"".join(receipts[i].pack() if i in receipts else NO_RECEIPT for i in range(len(self.names)))
 
     def _header(self, agent: int, number: int, sequence: int) -> bytes:
-        return _HEADER.pack(b"CNSL", VERSION, self.form, self.samples, self.classes, number, sequence, self.run, agent)
+        return HEADER.pack(b"CNSL", VERSION, self.form, self.samples, self.classes, number, sequence, self.run, agent)
 
     def _message(self, agent: int, number: int, sequence: int, receipts_hash: bytes, payload_hash: bytes) -> bytes:
         """What is signed."""
@@ -175,5 +125,6 @@ class Status:
     clock: float
 
 
-def _hash(part: bytes | memoryview) -> bytes:
+def hash_of(part: bytes | memoryview) -> bytes:
+    """SHA-256."""
     return hashlib.sha256(part).digest()

@@ -3,11 +3,18 @@
 from collections.abc import Callable
 from typing import final
 
-from consilience.errors import ConsilienceError
 from consilience.federation.peers.audit import AuditLog
-from consilience.federation.peers.federation import LARGEST_FILE, Federation, parse_federation
-from consilience.federation.peers.frame import Format, Frame, FrameError
-from consilience.federation.peers.session import Event, Session
+from consilience.federation.peers.federation import Federation
+from consilience.federation.peers.frame import Format, Frame
+from consilience.federation.peers.mailbox import Event
+from consilience.federation.peers.outside import (
+    OutsideError,
+    differences_from,
+    frame_from,
+    receipts_from,
+    status_from,
+)
+from consilience.federation.peers.session import Session
 
 Say = Callable[[str], None]
 """Is given, in a sentence, what an operator wants to know."""
@@ -20,7 +27,6 @@ class Inbox:
     def __init__(self, federation: Federation, session: Session, audit: AuditLog, say: Say) -> None:
         self._federation, self._session, self._audit, self._say = federation, session, audit, say
         self._format = Format(federation)
-        self._last_round = federation.agreed.run.rounds
         self.checked: set[str] = set()
         """Peers with the same federation file."""
         self.refused: dict[str, str] = {}
@@ -47,6 +53,7 @@ class Inbox:
         - status: its status
         - ahead: its status, instead of a frame, because it has left the round
         - acknowledged: its status; it knows that this site has finished
+        - receipts: of what it heard in a round; their signatures are not checked yet
         - rejected: nothing, because what it sent is not accepted
         - refused: why its federation file is another one
         """
@@ -59,10 +66,10 @@ class Inbox:
             self._say(f"refused {event.peer}: its federation file differs in {reason}")
             return event._replace(kind="refused", content=reason)
         try:
-            status = self._format.unpack_status(data, self._federation.names.index(event.peer), nonce)
-            if status.same_run and status.round > self._last_round:
-                raise FrameError(f"a status of round {status.round}; the last is {self._last_round}")
-        except FrameError as reason:
+            if event.kind == "reply" and topic.startswith("receipts"):
+                return event._replace(kind="receipts", content=receipts_from(self._format, data))
+            status = status_from(self._format, data, self._federation.names.index(event.peer), nonce)
+        except OutsideError as reason:
             self._reject(event.peer, event.round, data, reason)
             return event._replace(kind="rejected")
         if not status.same_run:
@@ -75,17 +82,17 @@ class Inbox:
     def accepted(self, peer: str, number: int, data: bytes) -> Frame | None:
         """The frame, if it is one that the peer may send; otherwise the reason is logged."""
         try:
-            frame = self._format.unpack(data, self._federation.names.index(peer), number)
+            frame = frame_from(self._format, data, self._federation.names.index(peer), number)
             before, sequence = self._sequences.get(peer, (0, 0))
             if before < number and frame.receipt.sequence <= sequence:
-                raise FrameError(f"sequence {frame.receipt.sequence} is not above {sequence}, that of round {before}")
-        except FrameError as reason:
+                raise OutsideError(f"sequence {frame.receipt.sequence} is not above {sequence}, that of round {before}")
+        except OutsideError as reason:
             self._reject(peer, number, data, reason)
             return None
         self._sequences[peer] = number, frame.receipt.sequence
         return frame
 
-    def _reject(self, peer: str, number: int, data: bytes, reason: FrameError) -> None:
+    def _reject(self, peer: str, number: int, data: bytes, reason: OutsideError) -> None:
         """Logs why something is not accepted. The same reason is logged once a round, however often it comes."""
         if self._rejected.get(peer) == (number, str(reason)):
             return
@@ -96,7 +103,6 @@ class Inbox:
     def _difference(self, data: bytes) -> str:
         """In what a peer's federation file differs from ours."""
         try:
-            other = parse_federation(data[:LARGEST_FILE].decode(), "it")
-            return "; ".join(self._federation.differences(other)) or "nothing that it shows"
-        except (ConsilienceError, UnicodeDecodeError, RecursionError) as error:
+            return differences_from(self._federation, data)
+        except OutsideError as error:
             return f"its form: {error}"

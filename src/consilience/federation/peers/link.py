@@ -12,6 +12,11 @@ from consilience.federation.peers.federation import Federation
 if TYPE_CHECKING:
     import zenoh
 
+HANDSHAKE = 3000
+"""Milliseconds after which a connection that has not shown a certificate is closed."""
+OPEN_FILES = 65536
+ROLES = ("agent", "doctor")
+"""Kinds of processes that a site shows to its peers, each with a liveliness token of its own."""
 _SPEAKS = ["reply", "declare_queryable", "liveliness_token"]
 _ASKS = ["query", "liveliness_query", "declare_liveliness_subscriber"]
 
@@ -26,15 +31,24 @@ class Tls:
     """The CA that all members' certificates come from."""
 
 
-def key_of(agent: str, topic: str) -> str:
-    """The Zenoh key under which `agent` answers requests on a topic."""
-    return f"consilience/{agent}/{topic}"
+def key_of(agent: str, asker: str, topic: str) -> str:
+    """The Zenoh key under which `agent` answers the question of `asker` on a topic.
+
+    Access is by certificate, so that nobody can ask in another's name.
+    """
+    return f"consilience/{agent}/{asker}/{topic}"
+
+
+def token_of(agent: str, role: str) -> str:
+    """The liveliness token of an agent's process in a role: agent, or doctor."""
+    return f"consilience/{agent}/{role}"
 
 
 def open_session(federation: Federation, me: str, tls: Tls, listen: str, largest: int) -> "zenoh.Session":
     """A session of agent `me`. `listen` is host:port, or empty to listen nowhere; `largest` the bytes of a message."""
     # Closing a link that is dead blocks the thread that reads from it for ten seconds: each link needs one of its own.
     os.environ.setdefault("ZENOH_RUNTIME", f"(rx: (worker_threads: {2 + len(federation.roster)}))")
+    _raise_file_limit()
     module = zenoh_module()
     config = module.Config()
     for path, value in _settings(federation, me, tls, listen, largest).items():
@@ -65,12 +79,15 @@ def _settings(federation: Federation, me: str, tls: Tls, listen: str, largest: i
         "scouting/multicast/enabled": False,
         "scouting/gossip/enabled": False,
         "adminspace/enabled": False,
-        "listen/endpoints": [f"tls/{listen}"] if listen else [],
+        "listen/endpoints": [f"tls/{listen}#tls_handshake_timeout_ms={HANDSHAKE}"] if listen else [],
         "connect/endpoints": [f"tls/{member.address}" for member in peers],
         "connect/timeout_ms": -1,
         "connect/exit_on_failure": False,
         "connect/retry": {"period_init_ms": 500, "period_max_ms": 4000, "period_increase_factor": 1.5},
         "transport/link/rx/max_message_size": largest,
+        "transport/unicast/accept_timeout": HANDSHAKE,
+        "transport/unicast/max_sessions": 4 * len(federation.roster) + 8,
+        "transport/shared_memory/enabled": False,
         "transport/link/tls": {
             "root_ca_certificate": str(tls.authority),
             "listen_private_key": str(tls.key),
@@ -86,23 +103,26 @@ def _settings(federation: Federation, me: str, tls: Tls, listen: str, largest: i
 
 
 def _access(federation: Federation, me: str) -> dict[str, Any]:
-    """Everything is denied, except that each member speaks under its own keys and asks for those of others.
+    """Everything is denied, except that each member speaks under its own keys, and asks others in its own name.
 
     A member is whoever holds a certificate with the common name in the roster.
     """
 
-    def rule(name: str, messages: list[str], flow: str, agent: str) -> dict[str, Any]:
-        keys = [key_of(agent, "**")]
+    def rule(name: str, messages: list[str], flow: str, agent: str, asker: str = "") -> dict[str, Any]:
+        keys = [key_of(agent, asker, "**"), *(token_of(agent, role) for role in ROLES)]
+        keys = keys if asker else [f"consilience/{agent}/**"]
         return {"id": name, "messages": messages, "flows": [flow], "permission": "allow", "key_exprs": keys}
 
-    rules = [rule("is asked", _ASKS, "ingress", me), rule("answers", _SPEAKS, "egress", me)]
+    rules = [rule("answers", _SPEAKS, "egress", me)]
     subjects, policies = [], []
     for member in federation.roster:
-        if member.agent != me:
-            speaks, asked = f"{member.agent} speaks", f"{member.agent} is asked"
-            rules += [rule(speaks, _SPEAKS, "ingress", member.agent), rule(asked, _ASKS, "egress", member.agent)]
-            subjects.append({"id": member.agent, "cert_common_names": [member.certificate]})
-            policies.append({"rules": ["is asked", "answers", speaks, asked], "subjects": [member.agent]})
+        peer = member.agent
+        if peer != me:
+            speaks, asked, asks = f"{peer} speaks", f"{peer} is asked", f"{peer} asks"
+            rules += [rule(speaks, _SPEAKS, "ingress", peer), rule(asked, _ASKS, "egress", peer, me)]
+            rules.append(rule(asks, _ASKS, "ingress", me, peer))
+            subjects.append({"id": peer, "cert_common_names": [member.certificate]})
+            policies.append({"rules": ["answers", speaks, asked, asks], "subjects": [peer]})
     return {
         "enabled": True,
         "default_permission": "deny",
@@ -110,6 +130,18 @@ def _access(federation: Federation, me: str) -> dict[str, Any]:
         "subjects": subjects,
         "policies": policies,
     }
+
+
+def _raise_file_limit() -> None:
+    """As many open files as the system permits: every connection of a stranger takes one, until it is closed."""
+    if os.name != "posix":
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
+    if soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _first_line(error: Exception) -> str:

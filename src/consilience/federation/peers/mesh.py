@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import final
 
+import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from consilience.core.suspicion import suspicions
@@ -20,14 +21,17 @@ from consilience.federation.peers.federation import Federation
 from consilience.federation.peers.frame import Format, Frame, Receipt, Status
 from consilience.federation.peers.inbox import Inbox, Say
 from consilience.federation.peers.link import Tls
+from consilience.federation.peers.mailbox import Event
 from consilience.federation.peers.open_round import OpenRound
 from consilience.federation.peers.outbox import Outbox
-from consilience.federation.peers.session import Event, Session
+from consilience.federation.peers.session import Session
 from consilience.methods.protocol import Received
 from consilience.tasks.protocol import Array
 
 GRACE = 5.0
 """Seconds that a site which comes back waits for its peers, at most."""
+MISSES = 3
+"""After so many rounds in a row without it, a peer that is there but silent is waited for only briefly."""
 
 
 @final
@@ -47,25 +51,33 @@ class Mesh:
         audit: AuditLog,
         say: Say,
         listen: str = "",
+        role: str = "agent",
     ) -> None:
         self.roster = federation.names
         self._federation, self._me, self._folder = federation, me, folder
         self._format = Format(federation)
         self._audit, self._say = audit, say
         self._peers = [name for name in self.roster if name != me]
-        self._outbox = Outbox(federation, me, signing, folder / "published")
+        self._outbox = Outbox(federation, me, signing, folder / "published", role)
         self._excluded = agents_with_evidence(folder / "evidence") - {me}
         """Peers of whom equivocation was proven."""
-        self._receipts: dict[int, Receipt] = {}
+        self._receipts: dict[int, Receipt] = self._outbox.heard_before()
         """Of the last exchange, by place in the roster."""
+        self._misses: dict[str, int] = {}
+        """Rounds in a row that each peer was there and silent."""
+        self._told = dict.fromkeys(self._peers, 0)
+        """What was odd or too much of each peer, as far as the log says so."""
         self._before: dict[str, Array] = {}
         """Predictions of the last exchange, by agent."""
         self._session = Session(federation, me, tls, listen, self._outbox)
         self._inbox = Inbox(federation, self._session, audit, say)
 
     def meet(self) -> None:
-        """Waits until all peers are there, or at the deadline a quorum. A site that comes back waits only briefly."""
-        patience = min(GRACE, self._federation.deadline) if self._outbox.round else self._federation.deadline
+        """Waits until all peers are there and ready to publish; after as long as the federation file says, a quorum.
+
+        A site that comes back waits only briefly.
+        """
+        patience = min(GRACE, self._federation.deadline) if self._outbox.round else self._federation.start_wait
         end = time.monotonic() + patience
         while True:
             here = self._inbox.checked & self._session.alive
@@ -117,14 +129,16 @@ class Mesh:
         left_out = {one.agent for one in found}
         return {name: f for name, f in predictions.items() if name not in left_out}
 
-    def finish(self) -> None:
-        """Answers until every peer has finished and knows that this site has, or for one deadline.
+    def finish(self, seconds: float | None = None) -> None:
+        """Exchanges the receipts of the last round, and answers until every peer has finished and has ours.
 
-        It is not enough that a peer has fetched the last round: if it is killed before it has saved it, it asks again.
+        It does so for one deadline, or for so many seconds. It is not enough that a peer has fetched the last round: if
+        it is killed before it has saved it, it asks again.
         """
-        self._audit.add("finished", round=self._outbox.round)
-        end = time.monotonic() + self._federation.deadline
-        acknowledged, announced = set[str](), set[str]()
+        number = self._outbox.round
+        self._audit.add("finished", round=number)
+        end = time.monotonic() + (self._federation.deadline if seconds is None else seconds)
+        acknowledged, announced, closing = set[str](), set[str](), dict[str, tuple[Receipt, ...]]()
         while time.monotonic() < end:
             members = self._members()
             missing = members - self._outbox.finished
@@ -134,12 +148,30 @@ class Mesh:
                 self._say(f"finished; still answering for {', '.join(sorted(missing))}")
                 announced = missing
             for peer in sorted((members & self._session.alive) - acknowledged):
-                self._session.ask(peer, "finished", self._outbox.round)
+                self._session.ask(peer, "finished" if peer in closing else f"receipts/{number}", number)
             event = self._inbox.next_event(0.2)
-            if event is not None and event.kind == "acknowledged":
+            if event is None:
+                continue
+            if event.kind == "receipts":
+                closing[event.peer] = event.content
+                self._exclude_equivocators({}, {event.peer: event.content})
+            elif event.kind in ("ahead", "rejected") and event.peer in self._outbox.finished:
+                closing[event.peer] = ()  # it has none, and says that it has all it needs
+            elif event.kind == "acknowledged":
                 acknowledged.add(event.peer)
-            elif event is not None and event.kind == "here":
+            elif event.kind == "here":
                 acknowledged.discard(event.peer)
+
+    def state(self) -> dict[str, Array]:
+        """For a checkpoint: of which run and agent it is."""
+        return {"run": np.frombuffer(self._format.run + self._me.encode(), np.uint8)}
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Refuses the checkpoint of another run."""
+        if "run" not in state or state["run"].tobytes() != self._format.run + self._me.encode():
+            raise ConsilienceError(
+                f"the checkpoint in {self._folder} is of another run, or of another site. Restore the right one."
+            )
 
     def close(self) -> None:
         """Leaves."""
@@ -161,29 +193,49 @@ class Mesh:
 
     def _collect(self, number: int, own: Frame, behind: bool) -> tuple[dict[str, Frame], int]:
         """Frames of the round by agent, and 0; or none, and the later round in which to go on."""
-        deadline = next_notice = time.monotonic() + self._federation.deadline
-        open_round = OpenRound(number, self._federation.quorum - 1, deadline, behind)
+        opened, patience = time.monotonic(), self._federation.deadline
+        next_notice = opened + patience
+        open_round = OpenRound(
+            number, self._federation.quorum - 1, self._federation.enough_claims, opened + patience, behind
+        )
         while True:
             now = time.monotonic()
-            waiting = open_round.waiting(self._members() & self._session.alive)
-            if open_round.can_close(waiting, now):
+            present = self._members() & self._session.alive
+            waiting = open_round.waiting(present)
+            heeded = waiting if now < opened + max(1.0, patience / 20) else waiting - self._silent()
+            if open_round.can_close(heeded, now):
                 frames = open_round.frames | {self._me: own}
-                if not self._exclude_equivocators(frames):
+                if not self._exclude_equivocators(frames, {name: frame.others for name, frame in frames.items()}):
+                    self._count_misses(waiting, frames)
                     return frames, 0
                 open_round.drop(self._excluded)
                 continue
-            later = open_round.later_round(waiting, now)
+            later = open_round.later_round(heeded, now)
             if later:
                 return {}, later
             self._check_quorum_is_possible()
             if now > next_notice:
-                next_notice = now + self._federation.deadline
+                next_notice = now + patience
                 self._say_waiting(f"round {number}", number, set(open_round.frames))
             for peer in sorted(waiting):
                 self._session.ask(peer, f"round/{number}" if peer in self._inbox.checked else "status", number)
+            if not heeded:  # in which rounds are those who have answered?
+                for peer in sorted(present - waiting - open_round.rounds_ahead.keys()):
+                    self._session.ask(peer, "status", number)
             event = self._inbox.next_event(0.2)
             if event is not None:
                 self._take(event, open_round)
+
+    def _silent(self) -> set[str]:
+        """Peers that are waited for only briefly, until they speak in time again."""
+        return {peer for peer, misses in self._misses.items() if misses >= MISSES}
+
+    def _count_misses(self, waiting: set[str], frames: dict[str, Frame]) -> None:
+        for peer in self._peers:
+            before = self._misses.get(peer, 0)
+            self._misses[peer] = 0 if peer in frames else before + (peer in waiting)
+            if self._misses[peer] == MISSES != before:
+                self._say(f"{peer} is there but silent: from now on it is waited for only briefly, until it speaks")
 
     def _take(self, event: Event, open_round: OpenRound) -> None:
         """What an event means for the round."""
@@ -196,6 +248,8 @@ class Mesh:
             open_round.given_up.add(event.peer)
         elif event.kind == "ahead":
             open_round.peer_is_ahead(event.peer, event.content.round)
+        elif event.kind == "status":
+            open_round.peer_says(event.peer, event.content.round)
         elif event.kind == "frame" and event.peer not in self._excluded:
             self._take_frame(event.peer, event.content, open_round)
 
@@ -211,9 +265,10 @@ class Mesh:
         else:
             open_round.frames[peer] = frame
 
-    def _exclude_equivocators(self, frames: dict[str, Frame]) -> bool:
+    def _exclude_equivocators(self, frames: dict[str, Frame], brought: dict[str, tuple[Receipt, ...]]) -> bool:
         """Whether receipts show that somebody signed two different predictions for one round; who did is excluded."""
-        found = equivocations(self._format, self._receipts.values(), frames, self._excluded)
+        known = [*self._receipts.values(), *(frame.receipt for frame in frames.values())]
+        found = equivocations(self._format, known, brought, self._excluded)
         for one in found:
             self._exclude(one)
         return bool(found)
@@ -221,12 +276,22 @@ class Mesh:
     def _close_round(self, number: int, frames: dict[str, Frame]) -> None:
         """Keeps the receipts of what was heard, which go into the next frame, and logs the round."""
         self._receipts = {self.roster.index(name): frame.receipt for name, frame in frames.items()}
+        self._outbox.heard(number, self._receipts)
         absent = [name for name in self.roster if name not in frames]
         heard = {name: frame.receipt.payload_hash.hex() for name, frame in frames.items() if name != self._me}
         self._audit.add("round", round=number, heard=heard, absent=absent)
+        self._log_oddities(number)
         self._audit.sync()
         if absent:
             self._say(f"round {number}: without {', '.join(absent)}")
+
+    def _log_oddities(self, number: int) -> None:
+        """How many questions and answers of each peer were dropped, where there are new ones."""
+        for peer in self._peers:
+            count = self._outbox.odd[peer] + self._session.dropped[peer]
+            if count > self._told[peer]:
+                self._told[peer] = count
+                self._audit.add("dropped", round=number, agent=peer, count=count)
 
     def _exclude(self, found: Equivocation) -> None:
         """Keeps both signed statements as evidence; from now on the agent is not heard."""

@@ -15,6 +15,8 @@ class OpenRound:
     number: int
     needed: int
     """Peers without whom it is not closed: a quorum without this site."""
+    claims: int
+    """Peers that must say that they are in a later round before this site goes there: one of them is honest."""
     deadline: float
     behind: bool = False
     """Whether this site has left a round already to find its peers."""
@@ -23,7 +25,7 @@ class OpenRound:
     given_up: set[str] = field(default_factory=set)
     """Peers that will not answer for this round, unless they come back."""
     rounds_ahead: dict[str, int] = field(default_factory=dict)
-    """Peers that have left this round, and the round in which they are."""
+    """Peers that say that they are in a later round, and in which."""
 
     def waiting(self, present: Collection[str]) -> set[str]:
         """Those `present` who may still answer."""
@@ -36,22 +38,28 @@ class OpenRound:
     def later_round(self, waiting: Collection[str], now: float) -> int:
         """The round to go on in, when this one cannot be closed any more; 0 while it still can.
 
-        With a quorum of peers in later rounds, it is the latest round that a quorum has reached. With fewer it is the
-        latest in which anybody is, as soon as everyone present has answered, and the deadline is over or this site is
-        `behind` already: so sites that a fault left in different rounds meet again.
+        It is the latest round that enough peers claim to be in, or in a later one, for one of them to be honest. This
+        round is left at once when a quorum is further. With fewer it is left when everyone present has answered, and
+        the deadline is over or this site is `behind`: so sites that a fault left in different rounds meet again.
         """
         ahead = sorted(self.rounds_ahead.values(), reverse=True)
+        if len(ahead) < self.claims:
+            return 0
         if len(ahead) >= self.needed:
-            return ahead[self.needed - 1]
-        if ahead and not waiting and (self.behind or now > self.deadline):
-            return ahead[0]
+            return ahead[max(self.needed, self.claims) - 1]
+        if not waiting and (self.behind or now > self.deadline):
+            return ahead[self.claims - 1]
         return 0
+
+    def peer_says(self, peer: str, number: int) -> None:
+        """A peer says that it is in round `number`."""
+        if number > self.number:
+            self.rounds_ahead[peer] = number
 
     def peer_is_ahead(self, peer: str, number: int) -> None:
         """A peer does not answer for this round, because it is in round `number`."""
         self.given_up.add(peer)
-        if number > self.number:
-            self.rounds_ahead[peer] = number
+        self.peer_says(peer, number)
 
     def drop(self, excluded: Collection[str]) -> None:
         """Forgets what excluded peers sent."""

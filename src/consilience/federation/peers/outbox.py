@@ -1,6 +1,5 @@
 """What an agent answers its peers with: its frames of the last two rounds, its status, its federation file."""
 
-import os
 import time
 from pathlib import Path
 from threading import Lock
@@ -10,7 +9,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from consilience.errors import ConsilienceError
 from consilience.federation.peers.federation import Federation
-from consilience.federation.peers.frame import NONCE, Format, Frame, FrameError, Receipt
+from consilience.federation.peers.frame import Format, Frame, Receipt
+from consilience.federation.peers.outside import OutsideError, Question, frame_from, question_from, receipts_from
 from consilience.runtime.checkpoint import write_atomically
 from consilience.tasks.protocol import Array
 
@@ -20,28 +20,35 @@ if TYPE_CHECKING:
 SERVED = 2
 """Rounds for which an agent answers: the one it is in, and the one before."""
 HELD = 8
-"""Requests per agent that wait for a round to come; more are dropped."""
+"""Questions of each peer that wait for a round to come; more are dropped."""
 
 
 @final
 class Outbox:
     """Frames that were signed, on disk and in memory. `answer` is called from Zenoh's threads."""
 
-    def __init__(self, federation: Federation, me: str, signing: Ed25519PrivateKey, folder: Path) -> None:
+    def __init__(
+        self, federation: Federation, me: str, signing: Ed25519PrivateKey, folder: Path, role: str = "agent"
+    ) -> None:
         self._federation, self._me, self._signing, self._folder = federation, me, signing, folder
+        self.role = role
         self._place = federation.names.index(me)
         self._format = Format(federation)
         self._lock = Lock()
-        self._waiting: list[tuple[float, int, zenoh.Query]] = []
+        self._waiting: list[tuple[float, Question, zenoh.Query]] = []
         self._frames = {int(path.stem): path.read_bytes() for path in folder.glob("*.frame") if path.stem.isdecimal()}
         for data in self._frames.values():
             self._read(data)
         self.round = max(self._frames, default=0)
         """The round whose frame was published last; 0 before the first."""
+        self._heard: tuple[int, bytes] = (0, b"")
+        """The round that was closed last, and the receipts of what was heard in it."""
         self.finished: set[str] = set()
         """Peers that have saved their last round, as they say."""
         self.shown: set[str] = set()
         """Peers that asked for the federation file."""
+        self.odd = dict.fromkeys(federation.names, 0)
+        """Questions of each peer that were not answered: unknown, too long, or too many at a time."""
 
     def publish(self, number: int, f: Array, receipts: dict[int, Receipt]) -> tuple[Frame, int]:
         """Signs the predictions `f` of a round and answers those who wait for them. The frame, and its length.
@@ -54,39 +61,72 @@ class Outbox:
             data = self._format.pack(self._signing, self._place, number, sequence, receipts, f)
             self._folder.mkdir(parents=True, exist_ok=True)
             write_atomically(self._folder / f"{number}.frame", data)
-            _sync(self._folder)
         with self._lock:
             self._frames[number] = data
             self.round = number
             for old in sorted(self._frames)[:-SERVED]:
                 del self._frames[old]
                 (self._folder / f"{old}.frame").unlink(missing_ok=True)
-            ready = [query for _, asked, query in self._waiting if asked <= number]
-            self._waiting = [one for one in self._waiting if one[1] > number]
+            ready = [query for _, question, query in self._waiting if question.round <= number]
+            self._waiting = [one for one in self._waiting if one[1].round > number]
         for query in ready:
             self.answer(query)
         return self._read(data), len(data)
 
-    def answer(self, query: "zenoh.Query") -> None:
-        """Answers a peer's request: at once, or if it is for a later round, when that is published."""
-        topic = str(query.key_expr).rpartition(f"/{self._me}/")[2]
-        number = int(topic[6:]) if topic.startswith("round/") and topic[6:].isdecimal() and len(topic) < 16 else -1
+    def heard(self, number: int, receipts: dict[int, Receipt]) -> None:
+        """Keeps the receipts of what was heard in a round, for those who ask, and for the time after a restart."""
+        data = self._format.pack_receipts(receipts)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(self._folder / "receipts", number.to_bytes(4, "little") + data)
         with self._lock:
-            if number > self.round:
-                self._hold(number, query)
+            self._heard = number, data
+
+    def heard_before(self) -> dict[int, Receipt]:
+        """The receipts that were kept last, by place in the roster."""
+        path = self._folder / "receipts"
+        if not path.is_file():
+            return {}
+        data = path.read_bytes()
+        try:
+            found = {receipt.agent: receipt for receipt in receipts_from(self._format, data[4:])}
+        except OutsideError:
+            return {}
+        self._heard = int.from_bytes(data[:4], "little"), data[4:]
+        return {place: receipt for place, receipt in found.items() if self._format.is_genuine(receipt)}
+
+    def answer(self, query: "zenoh.Query") -> None:
+        """Answers a peer's question: at once, or if it is for a later round, when that is published.
+
+        What is no question that a peer may ask is counted and dropped.
+        """
+        try:
+            question = question_from(
+                str(query.key_expr), str(query.parameters), self._me, self.role, self._federation.names
+            )
+        except OutsideError:
+            asker = str(query.key_expr).split("/")[2:3]
+            if asker and asker[0] in self.odd:
+                self.odd[asker[0]] += 1
+            query.drop()  # type: ignore[no-untyped-call]
+            return
+        topic = question.topic
+        with self._lock:
+            if topic == "round" and question.round > self.round:
+                self._hold(question, query)
                 return
-            data = self._frames.get(number)
+            data = self._frames.get(question.round) if topic == "round" else None
+            if topic == "receipts" and question.round == self._heard[0]:
+                data = self._heard[1]
             if topic in ("finished", "federation"):
-                askers = self.finished if topic == "finished" else self.shown
-                askers.add(query.parameters.get("from", "") or "")
+                (self.finished if topic == "finished" else self.shown).add(question.asker)
         if data is not None:
             query.reply(query.key_expr, data)
         elif topic == "federation":
             query.reply(query.key_expr, self._federation.to_toml().encode())
         elif topic in ("status", "finished"):
-            query.reply(query.key_expr, self._status(query))
+            query.reply(query.key_expr, self._status(question))
         else:
-            query.reply_err(self._status(query))
+            query.reply_err(self._status(question))
         query.drop()  # type: ignore[no-untyped-call]
 
     def clear(self) -> None:
@@ -96,35 +136,22 @@ class Outbox:
         for _, _, query in waiting:
             query.drop()  # type: ignore[no-untyped-call]
 
-    def _hold(self, number: int, query: "zenoh.Query") -> None:
+    def _hold(self, question: Question, query: "zenoh.Query") -> None:
         now = time.monotonic()
         self._waiting = [one for one in self._waiting if now - one[0] < 2 * self._federation.deadline]
-        if len(self._waiting) < HELD * len(self._federation.names):
-            self._waiting.append((now, number, query))
+        if sum(one[1].asker == question.asker for one in self._waiting) < HELD:
+            self._waiting.append((now, question, query))
+        else:
+            self.odd[question.asker] += 1
 
-    def _status(self, query: "zenoh.Query") -> bytes:
-        try:
-            nonce = bytes.fromhex(query.parameters.get("nonce", "") or "")
-        except ValueError:
-            nonce = b""
-        padded = (nonce + bytes(NONCE))[:NONCE]
-        return self._format.pack_status(self._signing, self._place, self.round, time.time(), padded)
+    def _status(self, question: Question) -> bytes:
+        return self._format.pack_status(self._signing, self._place, self.round, time.time(), question.nonce)
 
     def _read(self, data: bytes) -> Frame:
         try:
-            return self._format.unpack(data, self._place)
-        except FrameError as error:
+            return frame_from(self._format, data, self._place)
+        except OutsideError as error:
             raise ConsilienceError(
                 f"what this site published before, in {self._folder}, is damaged or of another federation ({error}). "
                 "Use another folder for the run."
             ) from error
-
-
-def _sync(folder: Path) -> None:
-    """Brings the folder to the disk: what was signed is known after a power cut, too."""
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

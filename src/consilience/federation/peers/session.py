@@ -1,87 +1,108 @@
-"""Requests to peers, and who of them is there. Zenoh's threads fill a queue; the loop's thread takes from it."""
+"""Requests to peers, and who of them is there. Zenoh's threads fill a mailbox; the loop's thread takes from it."""
 
 import secrets
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from math import inf
-from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 from consilience.errors import ConsilienceError
-from consilience.federation.peers.federation import LARGEST_FILE, Federation
+from consilience.federation.peers.door import Door
+from consilience.federation.peers.federation import Federation
 from consilience.federation.peers.frame import NONCE, Format
 from consilience.federation.peers.keys import read_certificate
-from consilience.federation.peers.link import Tls, key_of, open_session, zenoh_module
+from consilience.federation.peers.link import ROLES, Tls, key_of, open_session, token_of, zenoh_module
+from consilience.federation.peers.mailbox import Event, Mailbox
 from consilience.federation.peers.outbox import Outbox
+from consilience.federation.peers.outside import LARGEST_FILE
 
 PAUSE = 1.0
 """Seconds before a request whose answer did not help, or did not come, is sent again."""
 ANSWER = 5.0
 """Seconds within which a request that waits for no round is answered."""
-
-
-class Event(NamedTuple):
-    """A peer is here or gone, its reply or error has come (topic, nonce, bytes), or a request has ended (topic)."""
-
-    kind: str
-    peer: str
-    round: int = 0
-    content: Any = None
+SHORT = 4096
+"""Bytes that are kept of an answer that should be a status."""
 
 
 @final
 class Session:
-    """One agent's session. It answers from the outbox, asks peers, and watches who is there."""
+    """One agent's session. It answers from the outbox, asks peers, and watches who is there.
+
+    For an agent those are there whose agent runs; for a doctor also those whose doctor runs.
+    """
 
     def __init__(self, federation: Federation, me: str, tls: Tls, listen: str, outbox: Outbox) -> None:
         self._federation, self._me, self._tls, self._listen, self._outbox = federation, me, tls, listen, outbox
         self._peers = [name for name in federation.names if name != me]
-        self._queue: SimpleQueue[Event] = SimpleQueue()
+        self._role = outbox.role
+        self._sizes = {"status": SHORT, "finished": SHORT, "federation": LARGEST_FILE + 1}
         self._join()
 
     def _join(self) -> None:
         self._expires = read_certificate(self._tls.certificate).ends
-        largest = 2 * Format(self._federation).length + LARGEST_FILE
-        self._zenoh = open_session(self._federation, self._me, self._tls, self._listen, largest)
-        liveliness = self._zenoh.liveliness()
-        self._declared = [
-            self._zenoh.declare_queryable(key_of(self._me, "**"), self._outbox.answer),
-            liveliness.declare_token(key_of(self._me, "alive")),
-            *(
-                liveliness.declare_subscriber(key_of(peer, "alive"), self._watch(peer), history=True)
-                for peer in self._peers
-            ),
-        ]
-        self.alive: set[str] = set()
-        """Peers who are there."""
+        self._frame = Format(self._federation).length
+        largest = 2 * self._frame + LARGEST_FILE
+        self._door = door = Door(self._listen, [m.host for m in self._federation.roster]) if self._listen else None
+        inner = f"127.0.0.1:{door.inner}" if door else ""
+        self._zenoh = open_session(self._federation, self._me, self._tls, inner, largest)
+        self._mailbox = mailbox = Mailbox(self._peers)
+        self.roles: dict[str, frozenset[str]] = {}
+        """In which roles each peer that is there is there."""
         self._ask_again_at: dict[tuple[str, str], float] = {}
         """When a request (peer, topic) may be sent again."""
+        if door:
+            door.start()
+        liveliness = self._zenoh.liveliness()
+        put = zenoh_module().SampleKind.PUT
+        self._declared = [
+            self._zenoh.declare_queryable(key_of(self._me, "*", f"{self._role}/**"), self._outbox.answer),
+            liveliness.declare_token(token_of(self._me, self._role)),
+        ]
+        for peer in self._peers:
+            for role in ROLES if self._role == "doctor" else (self._role,):
+
+                def changed(sample: Any, peer: str = peer, role: str = role) -> None:
+                    mailbox.presence(peer, role, sample.kind == put)
+
+                self._declared.append(liveliness.declare_subscriber(token_of(peer, role), changed, history=True))
+
+    @property
+    def alive(self) -> set[str]:
+        """Peers who are there."""
+        return set(self.roles)
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """How much of what each peer did was too much to be told of."""
+        return self._mailbox.dropped
 
     def ask(self, peer: str, topic: str, number: int) -> None:
         """Sends a request to a peer in round `number`, unless it is under way or has just ended.
 
-        Topics are status, federation (its file), finished (this site has; what of the peer?) and round/N (its frame).
+        Topics are status, federation (its file), finished (this site has; what of the peer?), round/N (its frame) and
+        receipts/N (of what it heard in that round).
         Only the first answer counts.
         """
         if time.monotonic() < self._ask_again_at.get((peer, topic), 0):
             return
         self._ask_again_at[peer, topic] = inf
-        zenoh = zenoh_module()
+        zenoh, mailbox = zenoh_module(), self._mailbox
         nonce = secrets.token_bytes(NONCE)
+        role = "agent" if "agent" in self.roles.get(peer, ()) else self._role
+        most = self._sizes.get(topic, self._frame + 1)
         answered = False
 
         def on_answer(answer: Any) -> None:
             nonlocal answered
             if not answered and (answer.ok is not None or answer.err.payload.to_bytes() != b"Timeout"):
                 answered = True
-                content = topic, nonce, answer.result.payload.to_bytes()
-                self._queue.put(Event("error" if answer.ok is None else "reply", peer, number, content))
+                content = topic, nonce, answer.result.payload.to_bytes()[:most]
+                mailbox.answer(Event("error" if answer.ok is None else "reply", peer, number, content))
 
         self._zenoh.get(
-            f"{key_of(peer, topic)}?nonce={nonce.hex()};from={self._me}",
-            zenoh.handlers.Callback(on_answer, lambda: self._queue.put(Event("ended", peer, number, topic))),
+            f"{key_of(peer, self._me, f'{role}/{topic}')}?nonce={nonce.hex()}",
+            zenoh.handlers.Callback(on_answer, lambda: mailbox.ended(Event("ended", peer, number, topic))),
             timeout=2 * self._federation.deadline if topic.startswith("round") else ANSWER,
             consolidation=zenoh.ConsolidationMode.NONE,
             congestion_control=zenoh.CongestionControl.BLOCK,
@@ -90,14 +111,15 @@ class Session:
     def next_event(self, seconds: float) -> Event | None:
         """The next event within so many seconds."""
         self._check_certificate()
-        try:
-            event = self._queue.get(timeout=seconds)
-        except Empty:
+        event = self._mailbox.next(seconds)
+        if event is None:
             return None
         now = time.monotonic()
         if event.kind in ("here", "gone"):
             self._ask_again_at = {key: when for key, when in self._ask_again_at.items() if key[0] != event.peer}
-            (self.alive.add if event.kind == "here" else self.alive.discard)(event.peer)
+            self.roles.pop(event.peer, None)
+            if event.kind == "here":
+                self.roles[event.peer] = event.content
         elif event.kind == "ended":
             self._ask_again_at = {key: when for key, when in self._ask_again_at.items() if when > now}
             self._ask_again_at[event.peer, event.content] = now + PAUSE
@@ -107,6 +129,8 @@ class Session:
     def close(self) -> None:
         """Leaves. A link that is dead is given up."""
         self._outbox.clear()
+        if self._door:
+            self._door.close()
         with suppress(zenoh_module().ZError):
             self._zenoh.close()  # type: ignore[no-untyped-call]
 
@@ -122,7 +146,3 @@ class Session:
                 )
             self.close()
             self._join()
-
-    def _watch(self, peer: str) -> Callable[[Any], None]:
-        put = zenoh_module().SampleKind.PUT
-        return lambda sample: self._queue.put(Event("here" if sample.kind == put else "gone", peer))

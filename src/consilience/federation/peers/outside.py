@@ -1,0 +1,209 @@
+"""Whatever comes from outside is read here, and only here: frames, receipts, statuses, questions, federation files.
+
+Sizes are checked before anything is read, every field against a strict schema, and whatever is wrong comes out as one
+kind of error. Nothing from outside may end the process: it is refused, logged and counted.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from consilience import toml
+from consilience.errors import ConsilienceError
+from consilience.federation.peers.federation import Federation, Member
+from consilience.federation.peers.frame import (
+    HEADER,
+    NO_RECEIPT,
+    NONCE,
+    RECEIPT,
+    SIGNATURE,
+    STATUS,
+    VERSION,
+    Format,
+    Frame,
+    Receipt,
+    Status,
+    hash_of,
+)
+from consilience.federation.peers.keys import is_signed
+from consilience.options import from_table
+from consilience.tasks import TASKS
+from consilience.tasks.protocol import checked_predictions
+
+LARGEST_FILE = 1_000_000
+"""Bytes of a federation or member file that is still read."""
+LONGEST_KEY, LONGEST_PARAMETERS = 400, 200
+"""Characters of a question's key and parameters."""
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class OutsideError(ConsilienceError):
+    """Why something from outside is not accepted."""
+
+
+def shown(text: object, most: int = 300) -> str:
+    """Words from outside as they may be shown and logged: one line, no control characters, of bounded length.
+
+    >>> shown("two\\nlines and \\x1b[31mred")
+    'two\\\\nlines and \\\\x1b[31mred'
+    """
+    given = str(text)
+    plain = "".join(one if one.isprintable() else repr(one)[1:-1] for one in given[:most])
+    return plain if len(given) <= most else f"{plain} ... ({len(given)} characters)"
+
+
+def _strict(parse: Callable[P, T]) -> Callable[P, T]:
+    """The parser, out of which nothing but an OutsideError comes."""
+
+    @wraps(parse)
+    def guarded(*arguments: P.args, **more: P.kwargs) -> T:
+        try:
+            return parse(*arguments, **more)
+        except OutsideError:
+            raise
+        except Exception as error:
+            words = shown(error) if isinstance(error, ConsilienceError) else f"{type(error).__name__}: {shown(error)}"
+            raise OutsideError(words) from None
+
+    return guarded
+
+
+@_strict
+def frame_from(format: Format, data: bytes, agent: int, number: int | None = None) -> Frame:
+    """The frame of `agent` in round `number` (None: whatever it says)."""
+    if len(data) != format.length:
+        raise OutsideError(f"{len(data)} bytes instead of {format.length}")
+    magic, version, form, samples, classes, found, sequence, run, sender = HEADER.unpack_from(data)
+    wanted = {
+        "magic": (magic, b"CNSL"),
+        "version": (version, VERSION),
+        "form": (form, format.form),
+        "shape": ((samples, classes), (format.samples, format.classes)),
+        "run": (run, format.run),
+        "agent": (sender, agent),
+        "round": (found, found if number is None else number),
+    }
+    for what, (is_, should) in wanted.items():
+        if is_ != should:
+            numbers = f" ({is_} instead of {should})" if what in ("version", "shape", "round", "agent") else ""
+            raise OutsideError(f"wrong {what}{numbers}")
+    view = memoryview(data)
+    receipts, rest = view[HEADER.size :][: format.receipts], view[HEADER.size + format.receipts :]
+    payload, signature = rest[: format.payload], bytes(rest[format.payload :])
+    receipt = Receipt(agent, found, sequence, hash_of(receipts), hash_of(payload), signature)
+    if not format.is_genuine(receipt):
+        raise OutsideError(f"not signed by {format.names[agent]}")
+    f = format.wire.decode(bytes(payload), format.samples, format.classes)
+    f = checked_predictions(format.names[agent], f, format.samples, format.classes, TASKS.find("classification"))
+    return Frame(receipt, receipts_from(format, bytes(receipts)), f)
+
+
+@_strict
+def receipts_from(format: Format, data: bytes) -> tuple[Receipt, ...]:
+    """Receipts, one for each agent of the roster or none. Their signatures are not checked yet."""
+    if len(data) != format.receipts:
+        raise OutsideError(f"receipts of {len(data)} bytes instead of {format.receipts}")
+    parts = [data[at : at + RECEIPT.size] for at in range(0, len(data), RECEIPT.size)]
+    return tuple(Receipt(place, *RECEIPT.unpack(part)) for place, part in enumerate(parts) if part != NO_RECEIPT)
+
+
+@_strict
+def status_from(format: Format, data: bytes, agent: int, nonce: bytes) -> Status:
+    """The status of `agent`, in this run or another one, in answer to the question with this nonce."""
+    if len(data) != STATUS.size + SIGNATURE:
+        raise OutsideError(f"a status of {len(data)} bytes instead of {STATUS.size + SIGNATURE}")
+    body, signature = data[: STATUS.size], data[STATUS.size :]
+    magic, version, run, shared, number, clock, sender, answered = STATUS.unpack(body)
+    if magic != b"CNSS" or version != VERSION:
+        raise OutsideError("not a status of this version")
+    if (sender, answered) != (agent, nonce) and run == format.run:
+        raise OutsideError("a status of another agent, or an old one")
+    if answered != nonce or not is_signed(format.keys[agent], signature, body):
+        raise OutsideError(f"a status that is not signed by {format.names[agent]}")
+    if not abs(clock) < 1e12:
+        raise OutsideError("a clock that is none")
+    if run == format.run and number > format.rounds:
+        raise OutsideError(f"a status of round {number}; the last is {format.rounds}")
+    return Status(run == format.run, shared == format.shared, number, clock)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a peer asks."""
+
+    asker: str
+    """Its name, which its certificate vouches for."""
+    topic: str
+    """status | federation | finished | round | receipts."""
+    round: int
+    """Of the topics round and receipts."""
+    nonce: bytes
+
+
+@_strict
+def question_from(key: str, parameters: str, me: str, role: str, names: Sequence[str]) -> Question:
+    """A question that a peer puts to `me`: consilience/ME/ASKER/ROLE/TOPIC[/ROUND]?nonce=..."""
+    if len(key) > LONGEST_KEY or len(parameters) > LONGEST_PARAMETERS:
+        raise OutsideError(f"a question of {len(key)} and {len(parameters)} characters")
+    start, answerer, asker, asked_role, topic, *rest = key.split("/")
+    number = int(rest[0]) if len(rest) == 1 and re.fullmatch(r"[0-9]{1,9}", rest[0], re.ASCII) else -1
+    whole = len(rest) == 1 and number >= 0 if topic in ("round", "receipts") else not rest
+    known = topic in ("status", "federation", "finished", "round", "receipts")
+    if (start, answerer, asked_role) != ("consilience", me, role) or asker not in names or not known or not whole:
+        raise OutsideError(f"an unknown question: {shown(key, 100)}")
+    found = re.fullmatch(rf"nonce=([0-9a-f]{{{2 * NONCE}}})", parameters)
+    if not found:
+        raise OutsideError("a question without a nonce")
+    return Question(asker, topic, number, bytes.fromhex(found[1]))
+
+
+@_strict
+def federation_from(data: bytes, where: str) -> Federation:
+    """The federation in the text of a file; an unknown, missing or mistyped field is an error."""
+    return from_table(Federation, _tables(data, where), where)
+
+
+@_strict
+def differences_from(federation: Federation, data: bytes) -> str:
+    """In what the federation in a peer's text differs from ours, in words."""
+    differing = federation.differences(federation_from(data, "it"))
+    return shown("; ".join(differing), 1000) or "nothing that it shows"
+
+
+@_strict
+def member_from(data: bytes, where: str) -> Member:
+    """A member's public part, from the text that `consilience keys` writes."""
+    return from_table(Member, _tables(data, where), where)
+
+
+def read_federation(path: Path) -> Federation:
+    """The federation in a file."""
+    advice = "Get the federation file from the others, or write it with `consilience federation new`."
+    return federation_from(_bytes(path, advice), str(path))
+
+
+def read_member(path: Path) -> Member:
+    """A member's public part, from the file that `consilience keys` writes."""
+    return member_from(_bytes(path, "`consilience keys` writes one."), str(path))
+
+
+def _bytes(path: Path, advice: str) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(LARGEST_FILE + 1)
+    except OSError as error:
+        raise ConsilienceError(f"{path} cannot be read ({error.strerror}). {advice}") from error
+
+
+def _tables(data: bytes, where: str) -> dict[str, object]:
+    if len(data) > LARGEST_FILE:
+        raise OutsideError(f"{where} is too large (at most {LARGEST_FILE} bytes are read)")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise OutsideError(f"{where} is not valid TOML: it is no text ({error})") from None
+    return toml.parse(text, where)

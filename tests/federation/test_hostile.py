@@ -1,0 +1,291 @@
+"""One hostile member, a flood of strangers, a careless operator: the honest sites finish, and know what happened."""
+
+import json
+import shutil
+import time
+import tomllib
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from consilience.federation.peers.audit import AuditLog
+from consilience.federation.peers.outside import read_federation
+from consilience.federation.verify import verify_log
+
+pytestmark = pytest.mark.faults
+ROGUE = Path(__file__).parent / "rogue.py"
+STRANGER = Path(__file__).parent / "stranger.py"
+
+
+def memory(pid: int) -> float:
+    """Megabytes that a process holds."""
+    fields = Path(f"/proc/{pid}/status").read_text().split("\n")
+    return int(next(line for line in fields if line.startswith("VmRSS")).split()[1]) / 1000
+
+
+@pytest.mark.parametrize("digits", ["401", "5001", "hex", "markup"])
+def test_a_federation_text_made_to_crash_its_reader_stops_nobody(federate, digits):
+    trial = federate(4, rounds=4)
+    rogue, *others = trial.names
+    trial.start_script(rogue, ROGUE, str(trial.sites[rogue]), f"text={digits}")
+    trial.start(*others)
+    trial.finish(*others)
+    trial.check(*others, rounds=4)
+    for name in others:
+        refused = trial.events(name, "refused")
+        assert refused and all(one["agent"] == rogue and len(one["reason"]) < 2000 for one in refused)
+        assert "\x1b" not in trial.output(name) and "\x07" not in trial.output(name)
+
+
+@pytest.mark.parametrize("sites", [3, 4])
+def test_one_member_that_claims_the_last_round_takes_nobody_there(federate, sites):
+    trial = federate(sites, rounds=10, deadline=3.0)
+    rogue, slow, *others = trial.names
+    trial.hold(slow, "train-3", "5")
+    trial.start_script(rogue, ROGUE, str(trial.sites[rogue]), "last")
+    trial.start(slow, *others)
+    trial.finish(slow, *others)
+    trial.check(slow, *others, rounds=10)
+    assert not any(trial.events(name, "jump") for name in (slow, *others))
+
+
+def test_idle_connections_of_strangers_stop_no_site(federate):
+    trial = federate(4, rounds=12, deadline=6.0)
+    trial.files = (1024, 20_000)
+    first, *others = trial.names
+    for name in trial.names:
+        trial.hold(name, "train", "0.5")
+    trial.start()
+    for name in trial.names:
+        trial.until_event(name, "round", round=2)
+    trial.sites["stranger"] = trial.folder / "stranger"
+    trial.start_script("stranger", STRANGER, "idle", "1300", *addresses_of(trial, [first, *others]))
+    trial.until(lambda: "holding" in trial.output("stranger"), "the connections of the stranger")
+    trial.kill(first)
+    trial.start(first)
+    trial.finish(first, *others)
+    trial.check(*others, rounds=12)
+    assert any(first not in one["absent"] for one in trial.events(others[0], "round")[-3:]), "it never came back"
+
+
+def addresses_of(trial, names) -> list[str]:
+    return [tomllib.loads((trial.sites[name].parent / "member.toml").read_text())["address"] for name in names]
+
+
+def test_broken_handshakes_starve_no_member(federate):
+    trial = federate(4, rounds=10, deadline=6.0)
+    names = trial.names
+    for name in names:
+        trial.hold(name, "train", "0.3")
+    trial.start()
+    trial.until_event(names[0], "round", round=2)
+    trial.sites["stranger"] = trial.folder / "stranger"
+    trial.start_script("stranger", STRANGER, "broken", "350", *addresses_of(trial, names))
+    trial.until(lambda: "breaking" in trial.output("stranger"), "the handshakes of the stranger")
+    trial.kill(names[0])
+    trial.start(names[0])
+    trial.finish(*names)
+    trial.check(*names[1:], rounds=10)
+
+
+def test_a_member_that_comes_and_goes_fills_neither_queue_nor_log(federate):
+    trial = federate(4, rounds=12)
+    rogue, *others = trial.names
+    for name in others:
+        trial.hold(name, "train", "0.5")
+    trial.start_script(rogue, ROGUE, str(trial.sites[rogue]), "good", "flap:20000")
+    trial.start(*others)
+    trial.until(lambda: "flapped" in trial.output(rogue), "the end of the flapping")
+    trial.finish(*others)
+    trial.check(*others, rounds=12)
+    for name in others:
+        changes = [one for one in trial.events(name) if one["event"] in ("here", "gone") and one["agent"] == rogue]
+        assert len(changes) < 100, len(changes)
+
+
+def test_questions_under_long_and_ever_new_names_are_not_kept(federate):
+    trial = federate(4, rounds=12)
+    rogue, *others = trial.names
+    for name in others:
+        trial.hold(name, "train-8")
+    trial.start(*others)
+    trial.start_script(rogue, ROGUE, str(trial.sites[rogue]), "good", "stuff:600")
+    for name in others:
+        trial.until_held(name, "train-8")
+    trial.until(lambda: "stuffed" in trial.output(rogue), "the questions")
+    time.sleep(3)
+    used = {name: memory(trial.pids[name]) for name in others}
+    for name in others:
+        trial.release(name, "train-8")
+    trial.finish(*others)
+    trial.check(*others, rounds=12)
+    assert max(used.values()) < 420, used
+    for name in others:
+        assert trial.events(name, "dropped")[-1]["agent"] == rogue
+
+
+def test_what_was_signed_in_an_earlier_run_accuses_nobody(federate):
+    trial = federate(4, rounds=4, deadline=3.0)
+    rogue, *others = trial.names
+    trial.start(*others)
+    trial.finish(*others)
+    old = trial.folder / "old"
+    for name in others:
+        shutil.copytree(trial.sites[name].parent / "run" / "published", old / name)
+        shutil.rmtree(trial.sites[name].parent / "run")
+        for path in (old / name).glob("3.frame"):
+            path.unlink()
+    trial.start(others[0])
+    assert trial.code(others[0]) == 2
+    assert "has begun a run with this federation file (epoch 1) in another folder" in trial.output(others[0])
+    file = trial.folder / "federation.toml"
+    file.write_text(replace(read_federation(file), epoch=2).to_toml())
+    shutil.rmtree(trial.sites[others[0]].parent / "run", ignore_errors=True)
+    trial.start_script(rogue, ROGUE, str(trial.sites[rogue]), "good", f"replay:{old}")
+    trial.start(*others)
+    trial.finish(*others)
+    trial.check(*others, rounds=4)
+    assert not any(trial.events(name, "excluded") for name in others)
+
+
+def test_a_doctor_is_no_agent_and_all_are_waited_for_at_the_start(federate):
+    trial = federate(3, rounds=5, deadline=3.0, start_wait=60.0)
+    *agents, late = trial.names
+    trial.start(*agents)
+    doctor = trial.start_beside(late, "doctor")
+    assert trial.code(doctor) == 0, trial.output(doctor)
+    time.sleep(2)
+    assert not any(trial.events(name, "round") for name in agents), "they began without it"
+    trial.start(late)
+    trial.finish()
+    trial.check(*trial.names, rounds=5)
+    assert all(not one["absent"] for name in trial.names for one in trial.events(name, "round"))
+
+
+def test_equivocation_in_the_last_round_is_detected_and_proven(federate):
+    trial = federate(5, rounds=4)
+    rogue, *others = trial.names
+    trial.start_script(rogue, ROGUE, str(trial.sites[rogue]), "good", "good", "equivocation")
+    trial.start(*others)
+    trial.finish(*others)
+    trial.check(*others, rounds=4)
+    for name in others:
+        (excluded,) = trial.events(name, "excluded")
+        assert (excluded["agent"], excluded["round"]) == (rogue, 4)
+        run = trial.sites[name].parent / "run"
+        assert (run / "evidence" / f"{rogue}.json").is_file()
+        assert "signed two different predictions for round 4" in (run / "summary.json").read_text()
+
+
+def test_a_member_that_is_there_but_silent_costs_three_deadlines_and_not_every_one(federate):
+    trial = federate(4, rounds=12, deadline=4.0)
+    rogue, *others = trial.names
+    trial.start_script(rogue, ROGUE, str(trial.sites[rogue]), *["silent"] * 9, "good")
+    trial.start(*others)
+    trial.finish(*others)
+    trial.check(*others, rounds=12)
+    for name in others:
+        closed = trial.events(name, "round")
+        times = {one["round"]: datetime.fromisoformat(one["time"]).timestamp() for one in closed}
+        took = [times[number] - times[number - 1] for number in range(3, 11)]
+        assert took[0] > 3.5, took
+        assert sorted(took)[4] < 3.5, took
+        assert rogue in closed[-2]["heard"] and rogue in closed[-1]["heard"], "it spoke again, and was not heard"
+        assert f"{rogue} is there but silent" in trial.output(name)
+
+
+def test_a_straggler_finds_what_it_needs_at_sites_that_serve(federate):
+    trial = federate(4, rounds=6, deadline=2.0, start_wait=60.0)
+    straggler, *others = trial.names
+    trial.hold(straggler, "train-3")
+    trial.start(straggler)
+    trial.start(*others, more=("--serve",))
+    trial.until_held(straggler, "train-3")
+    trial.kill(straggler)
+    for name in others:
+        trial.until_event(name, "finished")
+    time.sleep(4)  # twice the deadline for which a finished site answers
+    trial.release(straggler, "train-3")
+    trial.start(straggler)
+    trial.finish(straggler, *others)
+    trial.check(*others, rounds=6)
+    assert trial.metrics(straggler)["round"].tolist()[-1] == 6
+
+
+def test_an_audit_log_is_written_by_one_process_signed_and_verified(federate):
+    trial = federate(4, rounds=4)
+    first, *others = trial.names
+    trial.hold(first, "train-3")
+    trial.start()
+    trial.until_held(first, "train-3")
+    second = trial.start_beside(first, "agent")
+    assert trial.code(second) == 2
+    assert "another process of this site is running" in trial.output(second)
+    trial.release(first, "train-3")
+    trial.finish(first, *others)
+    run, peer = (trial.sites[name].parent / "run" for name in (first, others[0]))
+    assert verify_log(run).state == verify_log(run, [peer]).state == "whole"
+    log = run / "audit.jsonl"
+    lines = log.read_bytes().splitlines(keepends=True)
+    last_sent = max(place for place, line in enumerate(lines) if b'"event": "sent"' in line)
+    log.write_bytes(b"".join(lines[:last_sent]))
+    assert verify_log(run).state == "cut", "its own frame of that round is there"
+    shutil.rmtree(run / "published")
+    (run / "summary.json").unlink()
+    assert verify_log(run).state == "whole", "nothing of its own shows that the end is missing"
+    proven = verify_log(run, [peer / "published" / "receipts"])
+    assert proven.state == "cut" and "signed round 4, and no line says so" in proven.reason
+    log.write_bytes(b"".join(lines).replace(b'"absent": []', b'"absent": [1]', 1))
+    assert verify_log(run, [peer]).state == "rewritten"
+    forged = AuditLog(trial.folder / "forged.jsonl", Ed25519PrivateKey.generate())
+    for line in lines:
+        event = json.loads(line)
+        forged.add(event.pop("event"), **{key: event[key] for key in event if key not in ("before", "signed", "time")})
+    forged.close()
+    shutil.copy(trial.folder / "forged.jsonl", log)
+    assert verify_log(run, [peer]).state == "rewritten", "with another key"
+
+
+def test_a_checkpoint_of_another_run_is_refused(federate):
+    one, other = federate(4, rounds=3), federate(4, rounds=6)
+    one.start()
+    one.finish()
+    first, *others = other.names
+    other.hold(first, "train-3")
+    other.start()
+    other.until_held(first, "train-3")
+    other.kill(first)
+    place = other.sites[first].parent / "run" / "checkpoint"
+    shutil.rmtree(place)
+    shutil.copytree(one.sites[first].parent / "run" / "checkpoint", place)
+    other.release(first, "train-3")
+    other.start(first)
+    assert other.code(first) == 2
+    assert "is of another run" in other.output(first)
+    other.finish(*others)
+
+
+@pytest.mark.parametrize(("model", "said"), [("nonsense", "nonsense"), ("forest", "patients.csv")])
+def test_the_doctor_builds_the_agent_and_lets_it_predict(federate, model, said):
+    trial = federate(2)
+    first = trial.names[0]
+    text = trial.sites[first].read_text().replace('python = "agent.py"', 'python = ""')
+    text = text.replace('model = ""', f'model = "{model}"').replace('data = ""', 'data = "patients.csv"')
+    trial.sites[first].write_text(text)
+    if model == "nonsense":
+        (trial.sites[first].parent / "patients.csv").write_text("label\n0\n")
+    doctor = trial.start_beside(first, "doctor")
+    assert trial.code(doctor) == 2
+    assert said in trial.output(doctor) and "in order" not in trial.output(doctor)
+
+
+def test_what_a_run_writes_is_for_its_owner_alone(federate):
+    trial = federate(2, rounds=2)
+    trial.start()
+    trial.finish()
+    for name in trial.names:
+        for path in (trial.sites[name].parent / "run").rglob("*"):
+            assert path.stat().st_mode & 0o077 == 0, path

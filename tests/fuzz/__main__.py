@@ -1,0 +1,78 @@
+"""Feeds damaged inputs to every reader of files and of what peers send: `make fuzz`.
+
+A crash is kept in tests/fuzz/crashes, where a test reads it again ever after.
+"""
+
+import argparse
+import hashlib
+import json
+import random
+import sys
+import time
+import traceback
+import warnings
+from collections import Counter
+from pathlib import Path
+
+from tests.fuzz.mutate import mutated
+from tests.fuzz.targets import Target, crash_of, with_scratch
+
+CRASHES = Path(__file__).parent / "crashes"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--inputs", type=int, default=10**9, help="stop after so many")
+    parser.add_argument("--seed", type=int, default=None, help="default: from the clock; it is printed")
+    parser.add_argument("--only", default="", help="targets whose names hold this")
+    given = parser.parse_args()
+    seed = int(time.time()) if given.seed is None else given.seed
+    sys.exit(with_scratch(lambda targets: fuzz(targets, seed, 60 * given.minutes, given.inputs, given.only)))
+
+
+def fuzz(targets: dict[str, Target], seed: int, seconds: float, most: int, only: str) -> int:
+    """How many different crashes there were."""
+    warnings.simplefilter("ignore")
+    targets = {name: target for name, target in targets.items() if only in name}
+    draw, began, done = random.Random(seed), time.monotonic(), Counter[str]()
+    found = Counter[tuple[str, str]]()
+    names = [name for name, target in targets.items() for _ in range(target.weight)]
+    print(f"seed {seed}, {len(targets)} targets", flush=True)
+    for name, target in targets.items():
+        for good in target.good:
+            assert crash_of(target, target.remake(good, draw)) is None, f"{name}: a good input crashes"
+    next_word = began + 60
+    while time.monotonic() < began + seconds and sum(done.values()) < most:
+        name = draw.choice(names)
+        target = targets[name]
+        data = target.remake(mutated(draw.choice(target.good), draw, target.good), draw)
+        done[name] += 1
+        error = crash_of(target, data)
+        if error is not None:
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            kind = name, f"{type(error).__name__} in {Path(where.filename).name}:{where.lineno}"
+            found[kind] += 1
+            if found[kind] == 1:
+                keep(name, data, error)
+                print(f"crash: {name}: {kind[1]}: {str(error)[:200]}", flush=True)
+        if time.monotonic() > next_word:
+            next_word += 60
+            print(f"{sum(done.values())} inputs, {len(found)} kinds of crashes", flush=True)
+    took = time.monotonic() - began
+    for name, count in sorted(done.items()):
+        print(f"  {name}: {count}")
+    total = sum(done.values())
+    print(f"{total} inputs in {took:.0f} s ({total / took * 3600:,.0f} an hour), {sum(found.values())} uncaught")
+    return len(found)
+
+
+def keep(name: str, data: bytes, error: Exception) -> None:
+    CRASHES.mkdir(exist_ok=True)
+    path = CRASHES / f"{name.split()[0].strip(',')}-{hashlib.sha256(data).hexdigest()[:12]}.json"
+    entry = {"target": name, "error": f"{type(error).__name__}: {str(error)[:200]}", "input": data.hex()}
+    path.write_text(json.dumps(entry, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
