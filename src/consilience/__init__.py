@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from consilience.core.wire import Wire
     from consilience.data.datasets import Dataset, dataset
     from consilience.errors import ConsilienceError
+    from consilience.export.folder import ExportedModel, load_model
     from consilience.methods import METHODS
     from consilience.methods.alone import Alone
+    from consilience.methods.collective import Collective
     from consilience.methods.consensus import Consensus
     from consilience.methods.fedavg import FedAvg
     from consilience.methods.feddyn import FedDyn
@@ -66,8 +68,10 @@ _HOMES = {
     "core.wire": ("Wire",),
     "data.datasets": ("Dataset", "dataset"),
     "agents.models": ("MODELS", "estimator", "network"),
+    "export.folder": ("ExportedModel", "load_model"),
     "methods": ("METHODS",),
     "methods.alone": ("Alone",),
+    "methods.collective": ("Collective",),
     "methods.consensus": ("Consensus",),
     "methods.fedavg": ("FedAvg",),
     "methods.feddyn": ("FedDyn",),
@@ -116,6 +120,7 @@ __all__ = [
     "Alone",
     "BaseAgent",
     "Callback",
+    "Collective",
     "Consensus",
     "ConsilienceError",
     "Context",
@@ -123,6 +128,7 @@ __all__ = [
     "Dataset",
     "Entropy",
     "Exchange",
+    "ExportedModel",
     "FedAvg",
     "FedDyn",
     "FedProx",
@@ -164,6 +170,7 @@ __all__ = [
     "gaussian_trust",
     "ideal_trust",
     "influence",
+    "load_model",
     "load_run",
     "majority_labels",
     "metropolis",

@@ -1,7 +1,7 @@
 """The Python interface: bring your own agents."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -10,11 +10,15 @@ from consilience.agents.classes import agree_on_classes, measured
 from consilience.agents.protocol import Agent, Widens, can, lacks
 from consilience.core.consensus import influence
 from consilience.errors import ConsilienceError
+from consilience.export.facts import facts_of
+from consilience.export.folder import export_agent
 from consilience.methods import method_named
+from consilience.methods.collective import Collective, collective
 from consilience.methods.protocol import Method
 from consilience.options import flat, to_table
 from consilience.rows import Rows, as_rows, count
 from consilience.runtime.callbacks import About, Callback, Callbacks
+from consilience.runtime.collective import weights_of
 from consilience.runtime.driver import run_rounds
 from consilience.runtime.exchange import InMemory
 from consilience.runtime.folders import claim_folder
@@ -34,6 +38,8 @@ class Result:
     agents: list[Agent]
     """The improved agents, in the order of `trust`."""
     run: Run
+    shared: Rows = field(default=None, repr=False)
+    """The shared data."""
 
     @property
     def history(self) -> "pd.DataFrame":
@@ -57,6 +63,28 @@ class Result:
         path = claim_folder(Path(folder), resume=False)
         self.run.save(path)
         return path
+
+    def predict(self, x: Rows, as_agent: str = "") -> Collective:
+        """What all agents together say of new samples: `predictions`, and each one's `parts` and own predictions.
+
+        Agents count by the consensus that the last trust leads to (`core/collective.py`), or as the agent called
+        `as_agent` trusts them. With trust per class, they count for what each sample seems to be.
+        """
+        by_agent = {agent.name: agent.predict(x) for agent in self.agents}
+        return collective(weights_of(self.run, as_agent), by_agent, self.agents[0].task)
+
+    def export(self, folder: str | Path, agent: str = "") -> Path:
+        """Writes the model of one agent into `folder`; without a name every agent's, each into a folder of its own.
+
+        `consilience.load_model` and `consilience predict` read such a folder without any of the data.
+        """
+        chosen = [one for one in self.agents if agent in ("", one.name)]
+        if not chosen:
+            raise ConsilienceError(f"there is no agent {agent!r}. There are {', '.join(self.run.names)}.")
+        for one in chosen:
+            place = Path(folder) if agent else Path(folder) / one.name
+            export_agent(one, place, self.shared, facts_of(self.run, one.name))
+        return Path(folder)
 
     def report(self, path: str | Path = "report.html") -> Path:
         """Writes the report, one page that opens offline."""
@@ -131,7 +159,7 @@ def collaborate(
             tell=partial(all_of_them.tell, About(method.label, folder, options)),
             baseline=baseline,
         )
-    return Result(agents, run)
+    return Result(agents, run, shared)
 
 
 def _agree(agents: list[Agent], shared: Rows, class_names: Sequence[str]) -> tuple[tuple[str, ...], int]:

@@ -18,6 +18,7 @@ def load() -> None:
     """Everything that a site needs; no thread may be started here."""
     import pyarrow.parquet
     import sklearn.linear_model
+    import skops.io
     import torch
     import zenoh
 
@@ -27,7 +28,7 @@ def load() -> None:
     import consilience.report.tables
 
     torch.set_num_threads(1)
-    assert pyarrow.parquet and sklearn.linear_model and zenoh and consilience.cli
+    assert pyarrow.parquet and skops.io and sklearn.linear_model and zenoh and consilience.cli
 
 
 def child(order: dict) -> None:

@@ -1,8 +1,19 @@
-"""All present and no faults: every site's numbers are those of the simulation, to the bit."""
+"""All present and no faults: every site's numbers are those of the simulation, to the bit; and so is its model."""
+
+import shutil
+from dataclasses import replace
 
 import numpy as np
+import pytest
 
+from consilience.errors import ConsilienceError
+from consilience.experiments.restored import restore
 from consilience.experiments.run import run_experiment
+from consilience.federation.asking import ask_peers
+from consilience.federation.membership import write_site
+from consilience.federation.model import predict_site
+from consilience.federation.peers.audit import broken_at, read_audit
+from consilience.federation.site import prepare, read_site
 from consilience.federation.trial import lay_out
 from consilience.runtime.run import load_run
 from consilience.settings.presets import read_settings
@@ -24,12 +35,22 @@ COLUMNS = ["round", "loss_local", "loss_disagreement", "bytes_sent"]
 COLUMNS += [f"{score}_{place}" for score in SCORES for place in ("own", "target")]
 
 
-def test_sites_of_a_federation_get_the_numbers_of_the_simulation(launcher, tmp_path):
+@pytest.fixture(scope="module")
+def both(launcher, tmp_path_factory):
+    """A federation that has ended, and the folder of its simulation."""
+    path = tmp_path_factory.mktemp("same")
     settings = read_settings("digits", SMALL)
-    trial = Trial(launcher, tmp_path, lay_out(settings, build_scenario(settings), tmp_path / "trial", deadline=60.0))
+    trial = Trial(launcher, path, lay_out(settings, build_scenario(settings), path / "trial", deadline=60.0))
     trial.start()
-    simulated = run_experiment(settings, tmp_path / "simulation", workers=1)
+    run_experiment(settings, path / "simulation", workers=1)
     trial.finish()
+    yield trial, path / "simulation"
+    trial.end()
+
+
+def test_sites_of_a_federation_get_the_numbers_of_the_simulation(both):
+    trial, simulation = both
+    simulated = load_run(simulation)
     for place, name in enumerate(trial.names):
         site = load_run(trial.sites[name].parent / "run")
         own = simulated.metrics[simulated.metrics["agent"] == name]
@@ -51,3 +72,62 @@ def test_sites_of_a_federation_get_the_numbers_of_the_simulation(launcher, tmp_p
         assert models == dict.fromkeys(trial.names, "unknown") | {name: SMALL["models"][place]}
         assert "Accuracy alone → together" in trial.output(name)
         assert (trial.sites[name].parent / "run" / "report.html").is_file()
+
+
+def test_the_model_of_a_site_is_the_one_that_was_trained_whatever_becomes_of_its_data(both):
+    trial, simulation = both
+    restored = restore(simulation)
+    x = restored.scenario.target_x
+    for agent in restored.agents:
+        site = trial.sites[agent.name]
+        (site.parent / "train.npz").rename(site.parent / "moved.npz")
+        np.testing.assert_allclose(
+            predict_site(site, site.parent.parent / "target.npz")[0], agent.predict(x), atol=1e-6
+        )
+        (site.parent / "moved.npz").rename(site.parent / "train.npz")
+
+
+def test_a_model_that_was_not_stored_is_made_anew_and_refused_when_its_data_were_cut(both):
+    trial, _ = both
+    site = trial.sites["0"]
+    samples = site.parent.parent / "target.npz"
+    stored, _ = predict_site(site, samples)
+    shutil.move(site.parent / "run" / "model", site.parent / "model")
+    np.testing.assert_allclose(predict_site(site, samples)[0], stored, atol=1e-6)
+    with np.load(site.parent / "train.npz") as data:
+        whole = dict(data)
+    np.savez(site.parent / "train.npz", x=whole["x"][5:], y=whole["y"][5:])
+    with pytest.raises(ConsilienceError, match="predicts something else than it did after training"):
+        predict_site(site, samples)
+    np.savez(site.parent / "train.npz", **whole)
+    shutil.move(site.parent / "model", site.parent / "run" / "model")
+
+
+def test_sites_predict_together_while_a_quorum_answers(both, tmp_path):
+    trial, simulation = both
+    restored = restore(simulation)
+    x = restored.scenario.target_x
+    prepared = prepare(trial.sites["2"])
+    samples = trial.sites["2"].parent.parent / "target.npz"
+    with pytest.raises(ConsilienceError, match=r"1 agents of the 2 needed were heard .0: not there; 1: not there"):
+        ask_peers(prepared, samples, lambda text: None, patience=1.0)
+    for name in ("0", "1"):
+        write_site(
+            trial.sites[name], replace(read_site(trial.sites[name]), answer_to=("*",) if name == "0" else ("0",))
+        )
+        log = tmp_path / f"{name}.log"
+        trial.pids[name] = trial.launcher.start(log, ["consilience", "answer", "--site", str(trial.sites[name])])
+    said = []
+    found = ask_peers(prepared, samples, said.append, patience=60.0)
+    assert found.names == ["0", "2"] and said == ["without 1: it does not answer this site"]
+    row = restored.run.trust[-1][2][[0, 2]]
+    np.testing.assert_allclose(found.parts[0], row / row.sum())
+    for agent in restored.agents:
+        if agent.name in found.names:
+            np.testing.assert_allclose(found.by_agent[agent.name], agent.predict(x), atol=1e-6)
+    run = trial.sites["2"].parent / "run"
+    asked = [line for line in read_audit(run / "asked.jsonl") if line["event"] == "asked"]
+    [answered] = read_audit(trial.sites["0"].parent / "run" / "answered.jsonl")
+    assert {line["agent"] for line in asked} == {"0", "1"} and answered["samples"] == len(x)
+    assert answered["question"] in [line["hash"] for line in asked]
+    assert broken_at(run / "asked.jsonl") is None

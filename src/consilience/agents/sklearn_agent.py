@@ -15,7 +15,7 @@ from consilience.agents.reading import Reader, Transform, for_estimator
 from consilience.agents.soft_labels import MODES, fit_rows, gives_probabilities, last_step, mode_of, seeded
 from consilience.core.streams import stream
 from consilience.errors import ConsilienceError
-from consilience.rows import Rows, count, join, take
+from consilience.rows import Rows, count, fingerprint, join, take
 from consilience.tasks import task_named
 from consilience.tasks.protocol import Array, Task, labelled
 
@@ -115,11 +115,10 @@ class SklearnAgent:
     def estimator(self) -> Any:
         """The fitted estimator; a list of them, one for each label, where samples have several.
 
-        None stands for one that is not needed, because the data show a single class.
+        None stands for one that is not needed, because the data show a single class. It numbers the classes that its
+        training data show: where some are missing, `answers` says which it knows.
         """
-        if not self._answers:
-            self._fit()
-        fitted = [answer.estimator for answer in self._answers]
+        fitted = [answer.estimator for answer in self.answers]
         return fitted[0] if len(fitted) == 1 else fitted
 
     @property
@@ -133,6 +132,17 @@ class SklearnAgent:
     @noise.setter
     def noise(self, noise: float) -> None:
         self._noise = noise
+
+    @property
+    def answers(self) -> list[_Answer]:
+        """The fitted estimator of each question of the task, with the classes that it knows."""
+        if not self._answers:
+            self._fit()
+        return list(self._answers)
+
+    def fingerprint(self) -> str:
+        """Of the private data, as the model takes them."""
+        return fingerprint(self._x, self._y)
 
     def widen(self, outputs: int) -> None:
         """From now on predicts so many classes, though its own data show fewer."""

@@ -23,7 +23,7 @@ from consilience.errors import ConsilienceError
 from consilience.privacy.draws import Draws
 from consilience.privacy.mechanism import Mechanism
 from consilience.privacy.options import Privacy
-from consilience.rows import Rows, count
+from consilience.rows import Rows, count, fingerprint
 from consilience.tasks import task_named
 from consilience.tasks.protocol import Array, Task, labelled
 
@@ -106,6 +106,8 @@ class TorchAgent:
         self.epochs, self.batch, self.shared_batch = epochs, batch, shared_batch
         self.device = torch.device(device)
         self.model = model.to(self.device)
+        self.architecture: tuple[str, tuple[int, ...], int] | None = None
+        """The built-in network that `model` is, with the shape of a sample and the outputs; None for any other."""
         self._noise: float | None = None if self.task.noisy else 1.0
         self._first_model = deepcopy(self.model) if self.task.noisy else None
         self._floats = False
@@ -380,6 +382,14 @@ class TorchAgent:
                 slots.setdefault(int(index), {})[slot] = torch.from_numpy(value.copy())
         groups = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": slots, "param_groups": groups})
+
+    def inputs(self, rows: Rows) -> Inputs:
+        """What the model is called with for these rows."""
+        return self._read(rows)  # type: ignore[no-any-return]
+
+    def fingerprint(self) -> str:
+        """Of the private data, as the model takes them."""
+        return fingerprint(self.x, self.y)
 
     def _probe(self, x: Inputs) -> tuple[Inputs, int]:
         """The private inputs and the width of the model's output, from one sample.

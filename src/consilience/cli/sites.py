@@ -175,24 +175,6 @@ def agent(
     console.print(f"Report: {page}", soft_wrap=True, highlight=False)
 
 
-def predict(
-    samples: Annotated[Path, typer.Argument(metavar="FILE", help="Samples: csv, parquet, npz (x) or npy.")],
-    site: SiteFile = Path("site.toml"),
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write.")] = Path("predictions.csv"),
-) -> None:
-    """Predict with the model that this site's part in a federation has improved."""
-    with console.status("Predicting ..."):
-        import pandas as pd
-
-        from consilience.federation.site import predict as predicted
-        from consilience.federation.site import prepare
-
-        prepared = prepare(site)
-        f = predicted(prepared, samples)
-        pd.DataFrame(f, columns=list(prepared.federation.classes)).to_csv(out, index=False)
-    console.print(f"Written: {out}, {len(f)} samples", soft_wrap=True, highlight=False)
-
-
 def doctor(
     site: SiteFile = Path("site.toml"),
     seconds: Annotated[float, typer.Option(help="How long to wait for answers.")] = 8.0,

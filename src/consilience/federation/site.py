@@ -18,6 +18,9 @@ from consilience.agents.protocol import Agent, lacks
 from consilience.core.streams import stream
 from consilience.data.files import read_features, read_labelled
 from consilience.errors import ConsilienceError
+from consilience.export.facts import facts_of
+from consilience.export.folder import export_agent
+from consilience.export.inputs import Scale
 from consilience.federation.claim import claim
 from consilience.federation.peers import keys
 from consilience.federation.peers.audit import AuditLog, suspicious_peers
@@ -40,6 +43,9 @@ from consilience.settings.presets import write_config
 from consilience.settings.settings import Settings
 from consilience.settings.wiring import agent_for
 from consilience.tasks.protocol import Array, Task, checked_predictions
+
+MODEL = "model"
+"""The folder of the trained model, in the run folder."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,8 @@ class Site(Options):
     standardise: bool = option(False, "scale features by mean and deviation of the shared data")
     baseline: bool = option(True, "train a copy alone beside the agent, so that the gain is known; it stays here")
     device: str = option("cpu", "where a built-in torch model trains: cpu | cuda", one_of=("cpu", "cuda"))
+    answer_to: tuple[str, ...] = option(("*",), "peers whom `consilience answer` answers; * is all of them, [] nobody")
+    answer_rows: int = option(1000, "samples of which each peer may ask in a day", at_least=0)
     ledger: str = option("", "folder of the privacy ledgers, kept as long as the data; default: ~/.local/state/...")
     privacy: Privacy = option(Privacy(), "what the site promises its private rows")
 
@@ -93,6 +101,11 @@ class Prepared:
     def out(self) -> Path:
         """The run folder."""
         return self.path(self.site.out)
+
+    @property
+    def model(self) -> Path:
+        """The folder of the trained model."""
+        return self.out / MODEL
 
     def audit(self, out: Path) -> AuditLog:
         """The site's log in a run folder."""
@@ -183,6 +196,7 @@ def run_site(prepared: Prepared, say: Say, callbacks: Sequence[Callback] = (), s
             tell=partial(told.tell, about),
             baseline=prepared.site.baseline,
         )
+        keep_model(prepared, agent, run, say)
         mesh.finish(inf if serve else None)
         run = _with_suspicions(run, out)
     except ConsilienceError as error:
@@ -213,6 +227,16 @@ def _with_suspicions(run: Run, out: Path) -> Run:
     return run
 
 
+def keep_model(prepared: Prepared, agent: Agent, run: Run, say: Say) -> None:
+    """Writes the trained model into the run folder, where `predict` finds it: the data may change afterwards."""
+    prepare = [scale_of(prepared.shared)] if prepared.site.standardise else []
+    facts = facts_of(run, agent.name, tuple(prepared.columns))
+    try:
+        export_agent(agent, prepared.model, prepared.shared, facts, prepare, onnx=False, overwrite=True)
+    except Exception as error:  # whatever a model of the site's own does; the run is finished and good
+        say(f"the model is not stored by itself, and `predict` will have to fit it again: {error}")
+
+
 def serve_site(prepared: Prepared, say: Say) -> None:
     """Answers for a finished run until every peer has finished, too: one that comes late finds what it needs."""
     audit = prepared.audit(prepared.out)
@@ -232,17 +256,6 @@ def check_agent_of(prepared: Prepared) -> None:
     agent, _ = build_site_agent(prepared)
     f = agent.predict(prepared.features(prepared.shared))
     checked_predictions(agent.name, f, len(prepared.shared), len(prepared.federation.classes), agent.task)
-
-
-def predict(prepared: Prepared, path: Path) -> Array:
-    """Class probabilities (samples, classes) of the site's improved model for the samples in a file."""
-    done, arrays, _ = checkpoint.read(prepared.out / "checkpoint")
-    if not done:
-        raise ConsilienceError(f"{prepared.out} holds no trained model yet. Run `consilience agent` first.")
-    agent, _ = build_site_agent(prepared)
-    agent.restore(checkpoint.part(arrays, f"agent/{agent.name}/"), prepared.features(prepared.shared))
-    x, _ = read_features(path, prepared.columns)
-    return agent.predict(prepared.features(x))
 
 
 def build_site_agent(prepared: Prepared) -> tuple[Agent, Evaluation]:
@@ -302,9 +315,13 @@ def _labelled(prepared: Prepared, name: str) -> tuple[Array, Array]:
 
 def scaled(x: Array, shared: Array) -> Array:
     """`x` with the mean and deviation of the shared data taken out."""
-    mean, deviation = shared.mean(axis=0), shared.std(axis=0)
-    scaled_x: Array = ((x - mean) / np.where(deviation > 0, deviation, 1)).astype(np.float32)
-    return scaled_x
+    return scale_of(shared)(x)
+
+
+def scale_of(shared: Array) -> Scale:
+    """By mean and deviation of the shared data."""
+    deviation = shared.std(axis=0)
+    return Scale(shared.mean(axis=0), np.where(deviation > 0, deviation, np.ones_like(deviation)))
 
 
 def _summary(prepared: Prepared, agent: Agent) -> Summary:

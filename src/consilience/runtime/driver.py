@@ -24,6 +24,7 @@ from consilience.runtime.group import Group, OneProcess
 from consilience.runtime.history import Evaluation, History
 from consilience.runtime.run import Run
 from consilience.runtime.summary import AgentSummary, Summary, versions
+from consilience.runtime.witness import witness
 from consilience.tasks.protocol import Array
 
 
@@ -72,7 +73,7 @@ def run_rounds(
                 beside.train(done.number, shared, evaluation)
             if folder is not None:
                 seconds = before + time.perf_counter() - began
-                _save(folder, method, done, team, history, group, exchange, beside, seconds)
+                _save(folder, method, done, team, shared, history, group, exchange, beside, seconds)
             if group.first:
                 tell(Finished(done.number, means, history.latest(), done.record.trust))
             if private.all_stopped(scores, exchange.roster):
@@ -117,6 +118,7 @@ def _save(
     method: Method,
     done: Round,
     team: Team,
+    shared: Array,
     history: History,
     group: Group,
     exchange: Exchange,
@@ -125,6 +127,7 @@ def _save(
 ) -> None:
     """A checkpoint of the agents of all processes, the method's memory and the history; the first process writes it."""
     states = {f"agent/{agent.name}/{key}": value for agent in team for key, value in agent.state().items()}
+    states |= {f"witness/{a.name}": witness(a, method, shared, done.record.predictions[a.name]) for a in team}
     arrays = group.to_first(states)
     if not group.first:
         return

@@ -59,6 +59,8 @@ class Cost:
 COSTS: dict[str, Cost] = {}
 """By model; `UNKNOWN_COST` for others."""
 UNKNOWN_COST = Cost(10)
+BUILT_IN: dict[str, tuple[str, str]] = {}
+"""Networks that can be made anew from their name alone, each with its module and its function there."""
 
 
 def network(name: str, cost: Cost = UNKNOWN_COST) -> Callable[[F], F]:
@@ -75,7 +77,10 @@ def network(name: str, cost: Cost = UNKNOWN_COST) -> Callable[[F], F]:
 def network_in(module: str, costs: dict[str, Cost]) -> None:
     """Registers the functions of a module that is imported when one of them is needed, with - for _ in their names."""
     for name, cost in costs.items():
-        MODELS.add(name)(partial(_network_agent, name, (module, name.replace("-", "_"))))
+        place = (module, name.replace("-", "_"))
+        MODELS.add(name)(partial(_network_agent, name, place))
+        if "pretrained" not in name:
+            BUILT_IN[name] = place
         COSTS[name] = cost
 
 
@@ -126,12 +131,12 @@ def _network_agent(name: str, make: "Callable[..., nn.Module] | tuple[str, str]"
     from consilience.agents.torch_agent import TorchAgent
 
     _number(name, order, takes=False, needs=False)
-    function = getattr(import_module(make[0]), make[1]) if isinstance(make, tuple) else make
+    function = _function(make)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(stream(order.seed, "initial weights", order.name).integers(2**63)))
         module = function(order.x.shape[1:], order.outputs)
     training = order.training
-    return TorchAgent(
+    agent = TorchAgent(
         module,
         order.x,
         order.y,
@@ -147,6 +152,23 @@ def _network_agent(name: str, make: "Callable[..., nn.Module] | tuple[str, str]"
         device=order.device,
         privacy=order.privacy,
     )
+    if name in BUILT_IN:
+        agent.architecture = (name, tuple(order.x.shape[1:]), order.outputs)
+    return agent
+
+
+def network_named(name: str, shape: tuple[int, ...], outputs: int) -> "nn.Module":
+    """A built-in network with some weights or other, to be filled with those that were trained."""
+    MODELS.names()
+    if name not in BUILT_IN:
+        raise ConsilienceError(f"{name!r} is no built-in network. There are {', '.join(sorted(BUILT_IN))}.")
+    return _function(BUILT_IN[name])(shape, outputs)
+
+
+def _function(make: "Callable[..., nn.Module] | tuple[str, str]") -> "Callable[..., nn.Module]":
+    """The function itself, or the one that a module has under a name."""
+    function: Callable[..., nn.Module] = getattr(import_module(make[0]), make[1]) if isinstance(make, tuple) else make
+    return function
 
 
 def model_named(model: str) -> Callable[[Order], Agent]:

@@ -17,6 +17,8 @@ HANDSHAKE = 3000
 OPEN_FILES = 65536
 ROLES = ("agent", "doctor")
 """Kinds of processes that a site shows to its peers, each with a liveliness token of its own."""
+ANSWERS = "answers"
+"""The role of a process that answers questions about samples."""
 _SPEAKS = ["reply", "declare_queryable", "liveliness_token"]
 _ASKS = ["query", "liveliness_query", "declare_liveliness_subscriber"]
 
@@ -109,7 +111,7 @@ def _access(federation: Federation, me: str) -> dict[str, Any]:
     """
 
     def rule(name: str, messages: list[str], flow: str, agent: str, asker: str = "") -> dict[str, Any]:
-        keys = [key_of(agent, asker, "**"), *(token_of(agent, role) for role in ROLES)]
+        keys = [key_of(agent, asker, "**"), *(token_of(agent, role) for role in (*ROLES, ANSWERS))]
         keys = keys if asker else [f"consilience/{agent}/**"]
         return {"id": name, "messages": messages, "flows": [flow], "permission": "allow", "key_exprs": keys}
 

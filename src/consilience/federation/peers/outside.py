@@ -56,7 +56,7 @@ def shown(text: object, most: int = 300) -> str:
     return plain if len(given) <= most else f"{plain} ... ({len(given)} characters)"
 
 
-def _strict(parse: Callable[P, T]) -> Callable[P, T]:
+def strict(parse: Callable[P, T]) -> Callable[P, T]:
     """The parser, out of which nothing but an OutsideError comes."""
 
     @wraps(parse)
@@ -72,7 +72,7 @@ def _strict(parse: Callable[P, T]) -> Callable[P, T]:
     return guarded
 
 
-@_strict
+@strict
 def frame_from(format: Format, data: bytes, agent: int, number: int | None = None) -> Frame:
     """The frame of `agent` in round `number` (None: whatever it says)."""
     if len(data) != format.length:
@@ -102,7 +102,7 @@ def frame_from(format: Format, data: bytes, agent: int, number: int | None = Non
     return Frame(receipt, receipts_from(format, bytes(receipts)), f)
 
 
-@_strict
+@strict
 def receipts_from(format: Format, data: bytes) -> tuple[Receipt, ...]:
     """Receipts, one for each agent of the roster or none. Their signatures are not checked yet."""
     if len(data) != format.receipts:
@@ -111,7 +111,7 @@ def receipts_from(format: Format, data: bytes) -> tuple[Receipt, ...]:
     return tuple(Receipt(place, *RECEIPT.unpack(part)) for place, part in enumerate(parts) if part != NO_RECEIPT)
 
 
-@_strict
+@strict
 def status_from(format: Format, data: bytes, agent: int, nonce: bytes) -> Status:
     """The status of `agent`, in this run or another one, in answer to the question with this nonce."""
     if len(data) != STATUS.size + SIGNATURE:
@@ -144,7 +144,7 @@ class Question:
     nonce: bytes
 
 
-@_strict
+@strict
 def question_from(key: str, parameters: str, me: str, role: str, names: Sequence[str]) -> Question:
     """A question that a peer puts to `me`: consilience/ME/ASKER/ROLE/TOPIC[/ROUND]?nonce=..."""
     if len(key) > LONGEST_KEY or len(parameters) > LONGEST_PARAMETERS:
@@ -161,20 +161,20 @@ def question_from(key: str, parameters: str, me: str, role: str, names: Sequence
     return Question(asker, topic, number, bytes.fromhex(found[1]))
 
 
-@_strict
+@strict
 def federation_from(data: bytes, where: str) -> Federation:
     """The federation in the text of a file; an unknown, missing or mistyped field is an error."""
     return from_table(Federation, _tables(data, where), where)
 
 
-@_strict
+@strict
 def differences_from(federation: Federation, data: bytes) -> str:
     """In what the federation in a peer's text differs from ours, in words."""
     differing = federation.differences(federation_from(data, "it"))
     return shown("; ".join(differing), 1000) or "nothing that it shows"
 
 
-@_strict
+@strict
 def member_from(data: bytes, where: str) -> Member:
     """A member's public part, from the text that `consilience keys` writes."""
     return from_table(Member, _tables(data, where), where)

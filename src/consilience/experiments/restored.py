@@ -1,0 +1,64 @@
+"""The agents of a run as they were after its last round, from its folder."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from consilience.agents.protocol import Agent
+from consilience.data.scenario import Scenario
+from consilience.errors import ConsilienceError
+from consilience.export.facts import facts_of
+from consilience.export.folder import export_agent
+from consilience.runtime import checkpoint
+from consilience.runtime.run import Run, load_run
+from consilience.runtime.witness import check_witness
+from consilience.settings.presets import settings_of
+from consilience.settings.wiring import build_agents, build_scenario
+
+
+@dataclass(frozen=True)
+class Restored:
+    """A finished run with its trained agents, and the data that it was made with."""
+
+    run: Run
+    agents: list[Agent]
+    scenario: Scenario
+
+
+def restore(folder: Path, names: Collection[str] | None = None) -> Restored:
+    """The run in `folder` with all of its agents, or those called `names`, each shown to be the one that was trained.
+
+    Networks take up their weights; estimators are fitted again to the data and the pseudo-labels of the last round.
+    Other data than those of the run are refused.
+    """
+    run = load_run(folder)
+    for name in names or ():
+        if name not in run.names:
+            raise ConsilienceError(f"{folder} has no agent {name!r}. It has: {', '.join(run.names)}.")
+    if not (folder / "config.toml").is_file():
+        raise ConsilienceError(
+            f"{folder} holds a run of agents that were made in Python, which only Python can make anew. "
+            "Call result.export(...) where collaborate(...) returned the result."
+        )
+    settings = settings_of(folder)
+    scenario = build_scenario(settings)
+    if scenario.fingerprint() != run.summary.data:
+        raise ConsilienceError(
+            f"the data are not those of the run in {folder} (fingerprint {scenario.fingerprint()[:12]} instead of "
+            f"{run.summary.data[:12]}). Bring back the data that it was made with, or run it again."
+        )
+    done, arrays, _ = checkpoint.read(folder / "checkpoint")
+    if not done:
+        raise ConsilienceError(f"{folder} has no checkpoint, so its models are gone. Run it again.")
+    agents = build_agents(settings, scenario, names)
+    for agent in agents:
+        agent.restore(checkpoint.part(arrays, f"agent/{agent.name}/"), scenario.shared)
+        check_witness(agent, scenario.shared, arrays, str(folder))
+    return Restored(run, agents, scenario)
+
+
+def export_run(folder: Path, agent: str, to: Path) -> Path:
+    """Writes the model of one agent of a run into the folder `to`."""
+    found = restore(folder, [agent])
+    about = f"Samples are those of the dataset {found.run.summary.dataset!r} as consilience loads it."
+    return export_agent(found.agents[0], to, found.scenario.shared, facts_of(found.run, agent, about=about))

@@ -1,0 +1,107 @@
+"""The model card: README.md of an exported folder, for whoever finds it."""
+
+from consilience.export.manifest import Manifest
+from consilience.runtime.history import PLACES
+from consilience.tasks import task_named
+
+_PLACES = {"shared": "shared data", "target": "target domain", "own": "own test data"}
+_FACTS = {
+    "dataset": "data",
+    "method": "method",
+    "peers": "agents, this one included",
+    "rounds": "rounds",
+    "round": "trained up to round",
+    "warmup": "rounds alone before the first exchange",
+    "seed": "seed",
+    "lam": "weight of the pseudo-labels",
+    "samples": "private training samples",
+    "class_counts": "private samples of each class",
+    "private_data": "fingerprint of the private training data",
+    "data": "fingerprint of all data of the run",
+    "shared_data": "fingerprint of the shared data",
+    "federation": "identity of the federation file",
+}
+
+
+def card(manifest: Manifest) -> str:
+    """The text of README.md."""
+    lines = [
+        f"# {manifest.agent}: {manifest.kind}",
+        "",
+        f"A model for {manifest.task}, trained on private data and on the predictions of peers for shared unlabelled "
+        "data (Collaborative Learning via Prediction Consensus). The training data are not in this folder, but a model "
+        "can tell of them: nearest neighbours and support vectors are training samples, a vocabulary has their words.",
+        "",
+        "## Predict",
+        "",
+        "```",
+        "consilience predict samples.csv --model .        # or parquet, npz (x), npy; writes predictions.csv",
+        "```",
+        "",
+        "```python",
+        "import consilience as cs",
+        "",
+        'model = cs.load_model(".")',
+        f"model.predict(x)    # (samples, {manifest.outputs}): {', '.join(manifest.names[:12])}"
+        + (", ..." if len(manifest.names) > 12 else ""),
+        "```",
+        "",
+        f"A sample is {_sample(manifest)}.",
+    ]
+    if manifest.inputs.about:
+        lines.append(manifest.inputs.about)
+    if any(part.form == "onnx" for part in manifest.parts):
+        lines.append("`model.onnx` does the same in any ONNX runtime: input `x`, output `predictions`.")
+    if any(part.role == "prepare" for part in manifest.parts):
+        lines.append("What prepares the samples is in the folder and is applied first.")
+    lines += ["", "## Measured after training", "", *_scores(manifest), "", "## Training", "", "| | |", "|---|---|"]
+    for key, title in _FACTS.items():
+        value = manifest.training.get(key)
+        if value not in (None, "", []):
+            lines.append(f"| {title} | {', '.join(map(str, value)) if isinstance(value, list) else value} |")
+    versions = ", ".join(f"{name} {number}" for name, number in manifest.versions.items())
+    lines += ["", f"Versions: {versions}.", "", "## Files", ""]
+    meanings = {part.file: f"{part.role}, {part.form}" for part in manifest.parts}
+    lines += ["- `model.json`: everything on this page for programs, and the SHA-256 of the other files"]
+    lines += [f"- `{name}`: {meanings[name]}" for name in manifest.files]
+    lines += [
+        "",
+        "Nothing in this folder is unpickled: a changed file or an unknown type is refused. Checksums guard against "
+        "accidents; take folders only from people whom you trust. Add to this page what its readers should know.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _scores(manifest: Manifest) -> list[str]:
+    """A table of scores by place; a sentence where nothing was measured."""
+    found = {
+        place: {
+            one: manifest.scores[f"{one.name}_{place}"]
+            for one in task_named(manifest.task).scores
+            if f"{one.name}_{place}" in manifest.scores
+        }
+        for place in PLACES
+    }
+    places = [place for place in PLACES if found[place]]
+    if not places:
+        return ["Nothing: no labelled test data were given."]
+    scores = [one for one in task_named(manifest.task).scores if any(one in found[place] for place in places)]
+    lines = [f"| | {' | '.join(_PLACES[place] for place in places)} |", f"|---|{'---:|' * len(places)}"]
+    for one in scores:
+        values = [f"{found[place][one]:.3f}" if one in found[place] else "-" for place in places]
+        lines.append(f"| {one.title} | {' | '.join(values)} |")
+    return lines
+
+
+def _sample(manifest: Manifest) -> str:
+    inputs = manifest.inputs
+    if inputs.kind == "texts":
+        return "a text"
+    if inputs.kind == "arrays":
+        return f"several arrays by name: {', '.join(f'{name} {tuple(shape)}' for name, shape in inputs.parts.items())}"
+    if inputs.kind == "sparse":
+        return f"a row of a sparse matrix with {inputs.shape[0]} columns"
+    if inputs.columns:
+        return f"a row with the columns {', '.join(inputs.columns)}"
+    return f"an array of shape {inputs.shape} ({inputs.dtype})"

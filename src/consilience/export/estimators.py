@@ -1,0 +1,179 @@
+"""Fitted estimators: scikit-learn's through skops, XGBoost's and LightGBM's in the formats of these libraries."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from consilience.agents.reading import for_estimator
+from consilience.errors import ConsilienceError
+from consilience.export import trusted
+from consilience.export.manifest import Part
+from consilience.rows import count
+from consilience.tasks import task_named
+from consilience.tasks.protocol import Array, Task
+
+Predict = Callable[[Any], Array]
+
+
+class Answer(Protocol):
+    """A fitted estimator and the classes that it knows; without an estimator, the one class that there is."""
+
+    known: Array
+    estimator: Any
+
+
+class HasEstimators(Protocol):
+    """An agent around fitted estimators, one for each question of its task."""
+
+    name: str
+    task: Task
+    answers: Sequence[Answer]
+
+
+def write(agent: HasEstimators) -> tuple[list[Part], dict[str, bytes]]:
+    """The files of an agent's estimators."""
+    parts: list[Part] = []
+    files: dict[str, bytes] = {}
+    for question, answer in enumerate(agent.answers):
+        known = tuple(int(number) for number in answer.known)
+        if answer.estimator is None:
+            parts.append(Part("estimator", "constant", question=question, known=known))
+            continue
+        before, last = _split(answer.estimator)
+        if before is not None:
+            name = f"transform-{question}.skops"
+            files[name] = trusted.dump(before, f"agent {agent.name!r}")
+            parts.append(Part("transform", "skops", name, question))
+        form = _form(last)
+        name = f"estimator-{question}.{_ENDINGS[form]}"
+        files[name] = _WRITE[form](last, f"agent {agent.name!r}")
+        parts.append(Part("estimator", form, name, question, known))
+    return parts, files
+
+
+def read(parts: Sequence[Part], files: dict[str, bytes], task_name: str, outputs: int) -> Predict:
+    """What predicts, from the files of an agent's estimators."""
+    task = task_named(task_name)
+    values = task.noisy
+    answers: list[Callable[[Any], Array]] = []
+    for question in range(1 + max(part.question for part in parts)):
+        own = [part for part in parts if part.question == question]
+        steps = [trusted.load(files[part.file], part.file) for part in own if part.role == "transform"]
+        [last] = [part for part in own if part.role == "estimator"]
+        classes = 0 if values else outputs if task.sums_to_one else 2
+        answers.append(_answer(steps, last, files, classes))
+
+    def predict(x: Any) -> Array:
+        x = for_estimator("the model", x)
+        found = [answer(x) for answer in answers]
+        return found[0].reshape(len(found[0]), -1) if values else task.join(found)
+
+    return predict
+
+
+def _answer(steps: list[Any], part: Part, files: dict[str, bytes], classes: int) -> Predict:
+    """The answer to one question: probabilities (samples, classes), or with 0 classes values."""
+    known = np.array(part.known, dtype=np.intp)
+    if classes and (not len(known) or known.min() < 0 or known.max() >= classes):
+        raise ConsilienceError(f"{part.file or 'a constant'} names classes that there are not. Export the model again.")
+    estimate = _READ[part.form](files[part.file], part.file, bool(classes)) if part.form != "constant" else None
+
+    def answer(x: Any) -> Array:
+        samples = count(x)
+        for step in steps:
+            x = step.transform(x)
+        if not classes:
+            return np.asarray(estimate(x) if estimate else None, dtype=np.float32)
+        proba = np.zeros((samples, classes), dtype=np.float32)
+        proba[:, known] = 1.0 if estimate is None else estimate(x)
+        return proba
+
+    return answer
+
+
+def _split(estimator: Any) -> tuple[Any, Any]:
+    """The steps before a foreign last step of a pipeline, which go through skops alone; and the estimator."""
+    from sklearn.pipeline import Pipeline
+
+    if isinstance(estimator, Pipeline) and _form(estimator.steps[-1][1]) != "skops":
+        before = Pipeline(estimator.steps[:-1]) if len(estimator.steps) > 1 else None
+        return before, estimator.steps[-1][1]
+    return None, estimator
+
+
+def _form(estimator: Any) -> str:
+    """xgboost and lightgbm for the estimators of these libraries themselves, skops for all others."""
+    home = type(estimator).__module__.partition(".")[0]
+    return home if home in ("xgboost", "lightgbm") else "skops"
+
+
+def _write_xgboost(estimator: Any, whose: str) -> bytes:
+    _check_objective(estimator, whose)
+    return bytes(estimator.get_booster().save_raw(raw_format="json"))
+
+
+def _read_xgboost(data: bytes, where: str, classes: bool) -> Predict:
+    xgboost = _library("xgboost", "boost")
+    estimator = xgboost.XGBClassifier() if classes else xgboost.XGBRegressor()
+    try:
+        estimator.load_model(bytearray(data))
+    except Exception as error:  # of the library's own, with a long trace of C++ in it
+        raise ConsilienceError(f"{where} cannot be read ({str(error).splitlines()[0]}).") from error
+    predict: Predict = estimator.predict_proba if classes else estimator.predict
+    return predict
+
+
+def _write_lightgbm(estimator: Any, whose: str) -> bytes:
+    _check_objective(estimator, whose)
+    text: str = estimator.booster_.model_to_string()
+    return text.encode()
+
+
+def _read_lightgbm(data: bytes, where: str, classes: bool) -> Predict:
+    lightgbm = _library("lightgbm", "boost")
+    try:
+        booster = lightgbm.Booster(model_str=data.decode())
+    except Exception as error:
+        raise ConsilienceError(f"{where} cannot be read ({str(error).splitlines()[0]}).") from error
+
+    def predict(x: Any) -> Array:
+        found = np.asarray(booster.predict(x))
+        return np.stack([1 - found, found], axis=1) if classes and found.ndim == 1 else found
+
+    return predict
+
+
+def _read_skops(data: bytes, where: str, classes: bool) -> Predict:
+    estimator = trusted.load(data, where)
+    predict: Predict = estimator.predict_proba if classes else estimator.predict
+    return predict
+
+
+def _check_objective(estimator: Any, whose: str) -> None:
+    """Refuses a loss of the user's own: what it makes of the scores is Python, which no file holds."""
+    if callable(getattr(estimator, "objective", None)):
+        raise ConsilienceError(
+            f"{whose}: {type(estimator).__name__} has an objective that is a Python function, which cannot be stored. "
+            "Use one that the library names."
+        )
+
+
+def _library(name: str, extra: str) -> Any:
+    try:
+        return __import__(name)
+    except ImportError as error:
+        raise ConsilienceError(f"this model needs {name}: pip install 'consilience[{extra}]'.") from error
+
+
+_ENDINGS = {"skops": "skops", "xgboost": "json", "lightgbm": "txt"}
+_WRITE: dict[str, Callable[[Any, str], bytes]] = {
+    "skops": trusted.dump,
+    "xgboost": _write_xgboost,
+    "lightgbm": _write_lightgbm,
+}
+_READ: dict[str, Callable[[bytes, str, bool], Predict]] = {
+    "skops": _read_skops,
+    "xgboost": _read_xgboost,
+    "lightgbm": _read_lightgbm,
+}

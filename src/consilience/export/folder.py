@@ -1,0 +1,235 @@
+"""The folder of an exported model: written whole, checked against the agent, read without any of its data."""
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, cast, final
+
+import numpy as np
+
+from consilience.agents.protocol import Agent, can
+from consilience.errors import ConsilienceError
+from consilience.export import estimators, networks
+from consilience.export.card import card
+from consilience.export.inputs import Prepare, as_samples, described, function_of, read_prepare, write_prepare
+from consilience.export.manifest import FILE, Architecture, Manifest, Part, checked_bytes, read_manifest
+from consilience.rows import Rows, count, take
+from consilience.runtime.checkpoint import write_atomically
+from consilience.runtime.summary import versions
+from consilience.tasks import TASKS, task_named
+from consilience.tasks.protocol import Array, checked_predictions
+
+CARD = "README.md"
+CLOSE = 1e-5
+"""How far, at most, the exported model may be from the agent on the rows that both are asked about."""
+ASKED = 64
+"""Rows on which the exported model is compared with the agent."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the model card says beside what the agent knows of itself."""
+
+    classes: tuple[str, ...] = ()
+    training: dict[str, Any] = field(default_factory=dict)
+    scores: dict[str, float] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()
+    about: str = ""
+    """What was done to the samples before the model saw them, in a sentence."""
+
+
+@final
+class ExportedModel:
+    """A model that was taken home. It predicts by itself: no training data, no key, no peers."""
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self.manifest = manifest
+        parts = manifest.parts
+        files = {part.file: checked_bytes(folder, manifest, part.file) for part in parts if part.file}
+        self._prepare = [read_prepare(part, files[part.file]) for part in parts if part.role == "prepare"]
+        rest = [part for part in parts if part.role != "prepare"]
+        if any(part.role == "network" for part in rest):
+            by_form = {part.form: files[part.file] for part in rest}
+            self._predict = networks.read(by_form, manifest.architecture, manifest.task)
+        else:
+            self._predict = estimators.read(rest, files, manifest.task, manifest.outputs)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes or labels, in the order of the columns; empty for regression."""
+        return self.manifest.classes
+
+    def predict(self, x: Any) -> Array:
+        """Class probabilities (samples, classes), or for regression values (samples, outputs).
+
+        Rows are such as the agent had: an array, a DataFrame with the same columns, a list of texts.
+        """
+        samples = as_samples(x, self.manifest.inputs)
+        number = count(samples)
+        for prepare in self._prepare:
+            samples = prepare(samples)
+        f = np.asarray(self._predict(samples), dtype=np.float32)
+        task = task_named(self.manifest.task)
+        return checked_predictions(self.manifest.agent, f, number, self.manifest.outputs, task)
+
+    def predict_labels(self, x: Any) -> list[str]:
+        """The name of the most probable class of every sample."""
+        if not task_named(self.manifest.task).sums_to_one:
+            raise ConsilienceError(f"{self.manifest.task} has no most probable class. Use predict.")
+        return [self.classes[number] for number in self.predict(x).argmax(axis=1)]
+
+
+def load_model(folder: str | Path) -> ExportedModel:
+    """The model in a folder that `export` wrote. What was changed since, or is not known to be harmless, is refused."""
+    path = Path(folder)
+    return ExportedModel(path, read_manifest(path))
+
+
+def export_agent(
+    agent: Agent,
+    folder: Path,
+    sample: Rows,
+    facts: Facts | None = None,
+    prepare: Sequence[Prepare] = (),
+    *,
+    onnx: bool = True,
+    overwrite: bool = False,
+) -> Path:
+    """Writes the agent's trained model into `folder`, and checks that it predicts as the agent does.
+
+    `sample` are some samples as users of the folder will have them, such as shared data; `prepare` are the steps that
+    make of them what the agent takes. Without `onnx`, a built-in network is stored by its weights alone.
+    """
+    facts = facts or Facts()
+    _check_free(folder, overwrite)
+    raw = rows = take(sample, np.arange(min(ASKED, count(sample))))
+    before = [write_prepare(number, step) for number, step in enumerate(prepare)]
+    for part, data in before:
+        rows = read_prepare(part, data)(rows)
+    parts, files, architecture = _model_files(agent, rows, onnx)
+    wanted, about, transform = agent.predict(rows), facts.about, getattr(agent, "transform", None)
+    if transform is not None and function_of(transform):
+        raw, before, about = transform(rows), [], _to_ship(function_of(transform), bool(before))
+    elif transform is not None:
+        before.append(write_prepare(len(before), transform))
+    manifest = Manifest(
+        agent=agent.name,
+        kind=agent.kind,
+        task=agent.task.name,
+        outputs=agent.outputs,
+        classes=facts.classes or _classes(agent),
+        parts=(*(part for part, _ in before), *parts),
+        architecture=architecture,
+        inputs=described(raw, facts.columns, about),
+        training={"samples": agent.samples, "class_counts": _counts(agent)} | _private(agent) | facts.training,
+        scores=facts.scores,
+        versions=versions(),
+        files=_checksums(files := files | {part.file: data for part, data in before}),
+    )
+    _write(folder, files | {CARD: card(manifest).encode(), FILE: manifest.to_json().encode()})
+    try:
+        _check_equal(agent, folder, raw, wanted)
+    except BaseException:
+        shutil.rmtree(folder)
+        raise
+    return folder
+
+
+def _to_ship(function: str, scaled: bool) -> str:
+    """What to say of a model whose inputs a Python function makes."""
+    first = "Scale raw rows as the site did, then ship" if scaled else "Ship"
+    return (
+        f"The samples are what the function {function} makes of raw rows. A Python function cannot be exported safely: "
+        f"{first} that file with this folder, and call the function before predicting."
+    )
+
+
+def _classes(agent: Agent) -> tuple[str, ...]:
+    """Names of the agent's classes or labels, or else their numbers; none for values."""
+    named = tuple(getattr(agent, "class_names", ()))
+    return named or (() if agent.task.noisy else tuple(str(number) for number in range(agent.outputs)))
+
+
+def _private(agent: Agent) -> dict[str, Any]:
+    """The fingerprint of the private data, where the agent tells it."""
+    return {"private_data": agent.fingerprint()} if hasattr(agent, "fingerprint") else {}
+
+
+def _counts(agent: Agent) -> list[int]:
+    """Private samples of each class, those that the agent has none of included."""
+    return agent.class_counts + [0] * (agent.outputs - len(agent.class_counts)) if agent.class_counts else []
+
+
+def _model_files(agent: Agent, sample: Rows, onnx: bool) -> tuple[list[Part], dict[str, bytes], Architecture]:
+    """The parts of an agent's model, by what the agent has."""
+    if agent.task.name not in TASKS.names() or not type(agent.task).__module__.startswith("consilience."):
+        raise ConsilienceError(
+            f"agent {agent.name!r}: the task {agent.task.name} comes from a plugin, which an exported model cannot "
+            "hold. Built-in tasks can be exported."
+        )
+    if can(agent, networks.HasNetwork):
+        architecture = Architecture(*(getattr(agent, "architecture", None) or ()))
+        network = cast(networks.HasNetwork, agent)
+        return (*networks.write(network, architecture, sample, onnx), architecture)
+    if can(agent, estimators.HasEstimators):
+        return (*estimators.write(cast(estimators.HasEstimators, agent)), Architecture())
+    raise ConsilienceError(
+        f"agent {agent.name!r} ({agent.kind}) is of a kind whose model cannot be exported: it has neither a torch "
+        "`model` nor fitted `answers`. Keep what its `state` returns, and ship the Python file that defines it."
+    )
+
+
+def _check_free(folder: Path, overwrite: bool) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise ConsilienceError(f"{folder} is a file, not a folder. Choose another one.")
+    if folder.is_dir() and any(folder.iterdir()) and not (overwrite and (folder / FILE).is_file()):
+        raise ConsilienceError(f"{folder} already holds something and is not overwritten. Choose another folder.")
+
+
+def _write(folder: Path, files: dict[str, bytes]) -> None:
+    """All files into a new folder beside it, then into place: a kill leaves the old one or the new one."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    new = folder.with_name(f".{folder.name}.{os.getpid()}.part")
+    shutil.rmtree(new, ignore_errors=True)
+    new.mkdir()
+    for name, data in files.items():
+        write_atomically(new / name, data)
+    if folder.is_dir():
+        old = folder.with_name(f".{folder.name}.{os.getpid()}.old")
+        folder.rename(old)
+        new.rename(folder)
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        new.rename(folder)
+
+
+def _check_equal(agent: Agent, folder: Path, sample: Rows, wanted: Array) -> None:
+    """Reads the folder as anybody else would, and refuses it if it predicts something else than the agent."""
+    found = load_model(folder).predict(sample)
+    distance = float(np.abs(found - wanted).max(initial=0) / max(1.0, float(np.abs(wanted).max(initial=0))))
+    if not distance <= CLOSE:
+        raise ConsilienceError(
+            f"agent {agent.name!r}: the exported model differs from the trained one by {distance:.2g}, so it was "
+            "not kept. Does the model draw at random when it predicts?"
+        )
+
+
+def copy_model(source: Path, to: Path) -> Path:
+    """Copies an exported model, which is read and checked on the way. A built-in network gets its ONNX form."""
+    manifest = read_manifest(source)
+    ExportedModel(source, manifest)
+    _check_free(to, overwrite=False)
+    files = {name: checked_bytes(source, manifest, name) for name in manifest.files}
+    if manifest.architecture.model and not any(part.form == "onnx" for part in manifest.parts):
+        part, data = networks.onnx_of(files, manifest.agent, manifest.architecture, manifest.task)
+        files[part.file] = data
+        manifest = replace(manifest, parts=(*manifest.parts, part), files=_checksums(files))
+    _write(to, files | {CARD: card(manifest).encode(), FILE: manifest.to_json().encode()})
+    return to
+
+
+def _checksums(files: dict[str, bytes]) -> dict[str, str]:
+    return {name: sha256(data).hexdigest() for name, data in sorted(files.items())}

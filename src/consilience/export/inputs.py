@@ -1,0 +1,197 @@
+"""What goes into an exported model: rows in the form that it takes, and what prepares them."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from consilience.errors import ConsilienceError
+from consilience.export import trusted
+from consilience.export.manifest import Inputs, Part
+from consilience.rows import Rows
+from consilience.tasks.protocol import Array
+
+
+@dataclass(frozen=True)
+class Scale:
+    """(x - mean) / deviation, feature by feature."""
+
+    mean: Array
+    deviation: Array
+
+    def __call__(self, x: Array) -> Array:
+        """In single precision."""
+        scaled: Array = ((x - self.mean) / self.deviation).astype(np.float32)
+        return scaled
+
+
+Prepare = Scale | Any
+"""A `Scale`, or a fitted transformer of scikit-learn, or its method `transform`."""
+
+
+def function_of(step: Prepare) -> str:
+    """What a Python function that makes a model's inputs is called, with its file; empty for what can be stored."""
+    if isinstance(step, Scale) or hasattr(_transformer(step), "transform"):
+        return ""
+    name = getattr(step, "__qualname__", type(step).__qualname__)
+    try:
+        return f"`{name}` of {Path(inspect.getsourcefile(step) or '').name or 'your program'}"
+    except TypeError:
+        return f"`{name}` of your program"
+
+
+def _transformer(step: Prepare) -> Any:
+    """The fitted transformer of which `step` is the method `transform`, or `step` itself."""
+    owner = getattr(step, "__self__", None)
+    return owner if owner is not None and getattr(step, "__name__", "") == "transform" else step
+
+
+def write_prepare(number: int, step: Prepare) -> tuple[Part, bytes]:
+    """A step of the preparation as a file."""
+    if isinstance(step, Scale):
+        from safetensors.numpy import save
+
+        arrays = {"mean": np.ascontiguousarray(step.mean), "deviation": np.ascontiguousarray(step.deviation)}
+        return Part("prepare", "scale", f"prepare-{number}.safetensors"), save(arrays)
+    if function_of(step):
+        raise ConsilienceError(
+            f"{function_of(step)} is a Python function, which cannot be exported safely. Make it a transformer of "
+            "scikit-learn, or apply it before predicting."
+        )
+    data = trusted.dump(_transformer(step), "the preprocessing")
+    return Part("prepare", "skops", f"prepare-{number}.skops"), data
+
+
+def read_prepare(part: Part, data: bytes) -> Callable[[Any], Any]:
+    """Such a step, to be called with rows."""
+    if part.form == "scale":
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
+
+        try:
+            arrays = load(data)
+            return Scale(arrays["mean"], arrays["deviation"])
+        except (SafetensorError, KeyError) as error:
+            raise ConsilienceError(f"{part.file} cannot be read ({error}).") from error
+    transform: Callable[[Any], Any] = trusted.load(data, part.file).transform
+    return transform
+
+
+def described(rows: Rows, columns: tuple[str, ...] = (), about: str = "") -> Inputs:
+    """What rows like these are; `columns` are the names of an array's columns, where it was read from a table."""
+    if isinstance(rows, np.ndarray) and rows.dtype.kind in "fiub":
+        return Inputs("array", tuple(rows.shape[1:]), str(rows.dtype), columns, about=about)
+    if hasattr(rows, "detach"):
+        return described(rows.detach().cpu().numpy(), columns, about)
+    if hasattr(rows, "iloc") and rows.ndim == 2:
+        names = [str(name) for name in rows.columns]
+        types = {name: _type(rows.iloc[:, place]) for place, name in enumerate(names)}
+        return Inputs("table", columns=tuple(names), types=types, about=about)
+    if _are_texts(rows):
+        return Inputs("texts", about=about)
+    if hasattr(rows, "tocsr"):
+        return Inputs("sparse", (int(rows.shape[1]),), about=about)
+    if isinstance(rows, Mapping) and all(hasattr(part, "shape") for part in rows.values()):
+        shapes = {str(name): [int(size) for size in part.shape[1:]] for name, part in rows.items()}
+        return Inputs("arrays", parts=shapes, about=about)
+    raise ConsilienceError(
+        f"a model that takes {type(rows).__name__} cannot be exported. Give its agent a transform that makes arrays, a "
+        "table or texts of them."
+    )
+
+
+def as_samples(x: Any, inputs: Inputs) -> Rows:
+    """Rows as the model takes them: the columns that it knows, in its order; arrays of its shape; texts."""
+    if inputs.kind == "table":
+        return _table(x, inputs)
+    if inputs.kind == "texts":
+        return _texts(x)
+    if inputs.kind == "arrays":
+        return _arrays(x, inputs)
+    if inputs.kind == "sparse" and hasattr(x, "tocsr"):
+        if x.shape[1:] != inputs.shape:
+            raise _wrong_shape(x.shape[1:], inputs.shape)
+        return x
+    if inputs.columns and hasattr(x, "columns"):
+        x = _chosen(x, inputs.columns)
+    samples = np.asarray(x.detach().cpu() if hasattr(x, "detach") else x)
+    if samples.dtype.kind not in "fiub":
+        raise ConsilienceError(f"the samples are {samples.dtype}, and the model takes numbers. Encode them first.")
+    if samples.ndim == 2 and len(inputs.shape) != 1 and samples.shape[1] == prod(inputs.shape):
+        samples = samples.reshape(len(samples), *inputs.shape)
+    if samples.shape[1:] != inputs.shape:
+        raise _wrong_shape(samples.shape[1:], inputs.shape)
+    wanted = np.dtype(inputs.dtype)
+    return samples if samples.dtype.kind == wanted.kind == "f" else samples.astype(wanted)
+
+
+def _table(x: Any, inputs: Inputs) -> Any:
+    """A table with the columns of the model, each of its type."""
+    import pandas as pd
+
+    if not hasattr(x, "columns"):
+        raise ConsilienceError(f"the model takes a table with the columns {', '.join(inputs.columns)}.")
+    x = _chosen(x, inputs.columns)
+    made = {}
+    for name in inputs.columns:
+        kind, column = inputs.types.get(name, "object"), x[name]
+        try:
+            dtype = pd.CategoricalDtype(kind[1:], ordered=kind[0] == "ordered") if isinstance(kind, list) else kind
+            made[name] = column.astype(dtype)
+        except (TypeError, ValueError) as error:
+            raise ConsilienceError(f"the column {name!r} cannot be read as {kind}: {error}.") from None
+    return pd.DataFrame(made)
+
+
+def _type(column: Any) -> Any:
+    """The name of a column's type; for categories a list with how they are ordered and what they are."""
+    categories = getattr(column.dtype, "categories", None)
+    if categories is None:
+        return str(column.dtype)
+    if not all(isinstance(one, str | int | float | bool) for one in categories.tolist()):
+        raise ConsilienceError(f"the categories of the column {column.name!r} are neither words nor numbers.")
+    return ["ordered" if column.dtype.ordered else "unordered", *categories.tolist()]
+
+
+def _texts(x: Any) -> list[str]:
+    if hasattr(x, "columns") and len(x.columns) == 1:
+        x = x.iloc[:, 0]
+    texts = x.tolist() if hasattr(x, "tolist") else list(x)
+    if not _are_texts(texts):
+        raise ConsilienceError("the model takes texts: give a list of them, or a file with one column of texts.")
+    return texts
+
+
+def _arrays(x: Any, inputs: Inputs) -> dict[str, Array]:
+    if not isinstance(x, Mapping) or set(x) != set(inputs.parts):
+        raise ConsilienceError(f"the model takes a dict of arrays with the parts {', '.join(inputs.parts)}.")
+    found = {name: np.asarray(x[name]) for name in inputs.parts}
+    for name, part in found.items():
+        if list(part.shape[1:]) != inputs.parts[name]:
+            raise _wrong_shape(part.shape[1:], tuple(inputs.parts[name]))
+    return found
+
+
+def _are_texts(rows: Any) -> bool:
+    if hasattr(rows, "ndim") and rows.ndim == 1:
+        rows = rows.tolist()
+    return isinstance(rows, list) and bool(rows) and all(isinstance(row, str) for row in rows)
+
+
+def _chosen(table: Any, columns: tuple[str, ...]) -> Any:
+    missing = [name for name in columns if name not in table.columns]
+    if missing:
+        known = ", ".join(map(str, table.columns))
+        raise ConsilienceError(f"the table has no column {missing[0]!r}, which the model needs. It has: {known}.")
+    return table[list(columns)]
+
+
+def _wrong_shape(found: tuple[int, ...], wanted: tuple[int, ...]) -> ConsilienceError:
+    return ConsilienceError(
+        f"a sample has the shape {tuple(found)}, but the model takes {tuple(wanted)}. "
+        "Give samples as rows, with the features that it was trained on."
+    )

@@ -1,0 +1,202 @@
+"""Torch modules: weights as safetensors, and the whole network as ONNX, which predicts without its Python class."""
+
+import copy
+import io
+import logging
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from consilience.agents.tensors import Inputs, called, for_network, on, picked, size
+from consilience.errors import ConsilienceError
+from consilience.export.manifest import Architecture, Part
+from consilience.rows import Rows
+from consilience.tasks import task_named
+from consilience.tasks.protocol import Array, Task
+
+if TYPE_CHECKING:
+    from torch import nn
+
+Predict = Callable[[Any], Array]
+WEIGHTS, ONNX = "weights.safetensors", "model.onnx"
+INPUT, OUTPUT = "x", "predictions"
+"""Names of what goes into the ONNX network, and of what comes out of it."""
+ROWS = 1024
+"""Samples that go through a network at once."""
+
+
+class HasNetwork(Protocol):
+    """An agent around a torch module."""
+
+    name: str
+    task: Task
+    model: "nn.Module"
+
+    def inputs(self, rows: Rows) -> "Inputs":
+        """What the model is called with for some rows."""
+
+
+def write(
+    agent: HasNetwork, architecture: Architecture, sample: Rows, onnx: bool
+) -> tuple[list[Part], dict[str, bytes]]:
+    """The files of a network: its weights, and its ONNX form where asked for or where nothing else can make it anew."""
+    from safetensors.torch import save
+
+    state = {key: value.detach().cpu().clone().contiguous() for key, value in agent.model.state_dict().items()}
+    parts, files = [Part("network", "safetensors", WEIGHTS)], {WEIGHTS: save(state)}
+    if onnx or not architecture.model:
+        files[ONNX] = _onnx_bytes(agent, sample)
+        parts.append(Part("network", "onnx", ONNX))
+    return parts, files
+
+
+def read(parts: dict[str, bytes], architecture: Architecture, task: str) -> Predict:
+    """What predicts: a built-in network in torch, with the very bits of the agent; any other one through ONNX."""
+    return _torch(parts["safetensors"], architecture, task) if architecture.model else _onnx(parts["onnx"])
+
+
+def onnx_of(files: dict[str, bytes], agent: str, architecture: Architecture, task: str) -> tuple[Part, bytes]:
+    """The ONNX form of a built-in network whose weights are among the files."""
+    network = _Network(agent, task_named(task), _module(files[WEIGHTS], architecture))
+    sample = np.zeros((1, *architecture.shape), dtype=np.float32)
+    return Part("network", "onnx", ONNX), _onnx_bytes(network, sample)
+
+
+@dataclass
+class _Network:
+    name: str
+    task: Task
+    model: "nn.Module"
+
+    def inputs(self, rows: Rows) -> "Inputs":
+        return for_network(self.name, rows)
+
+
+def _module(weights: bytes, architecture: Architecture) -> "nn.Module":
+    """A built-in network with these weights, to predict with."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    from consilience.agents.models import network_named
+
+    module = network_named(architecture.model, architecture.shape, architecture.outputs)
+    try:
+        module.load_state_dict(load(weights))
+    except (RuntimeError, SafetensorError) as error:
+        reason = str(error).splitlines()[0]
+        raise ConsilienceError(f"{WEIGHTS} does not fit the model {architecture.model} ({reason}).") from error
+    return module.eval()
+
+
+def _torch(weights: bytes, architecture: Architecture, task: str) -> Predict:
+    import torch
+
+    module = _module(weights, architecture)
+
+    def predict(rows: Rows) -> Array:
+        inputs = for_network("the model", rows, floats=True)
+        with torch.inference_mode():
+            out = torch.cat([called(module, part) for part in _batches(inputs)])
+            return task_named(task).predictions(out).numpy()
+
+    return predict
+
+
+def _batches(inputs: "Inputs") -> "Iterator[Inputs]":
+    """As agents predict: the same bits."""
+    first = next(iter(inputs.values())) if isinstance(inputs, dict) else inputs
+    step = ROWS if first[:1].numel() < 1000 else 256
+    return (picked(inputs, slice(start, start + step)) for start in range(0, max(1, size(inputs)), step))
+
+
+def _onnx(data: bytes) -> Predict:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise ConsilienceError("this network predicts through ONNX: pip install 'consilience[export]'.") from error
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = 1
+    try:
+        session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its errors have no common class of their own
+        raise ConsilienceError(f"{ONNX} cannot be read ({str(error).splitlines()[0]}).") from error
+    wanted = {one.name: np.int64 if "int64" in one.type else np.float32 for one in session.get_inputs()}
+
+    def predict(rows: Rows) -> Array:
+        inputs = for_network("the model", rows)
+        parts = []
+        for batch in _batches(inputs):
+            named = batch if isinstance(batch, dict) else {INPUT: batch}
+            fed = {name: named[name].numpy().astype(kind, copy=False) for name, kind in wanted.items()}
+            parts.append(session.run([OUTPUT], fed)[0])
+        return np.concatenate(parts)
+
+    return predict
+
+
+def _onnx_bytes(agent: HasNetwork, sample: Rows) -> bytes:
+    """The network, with what makes predictions of its output, for any number of samples."""
+    import torch
+
+    try:
+        import onnxscript  # noqa: F401 (torch.onnx needs it)
+    except ImportError as error:
+        raise ConsilienceError(
+            f"agent {agent.name!r}: a network is exported as ONNX, which needs more packages: "
+            "pip install 'consilience[export]'."
+        ) from error
+
+    class Predictions(torch.nn.Module):
+        def __init__(self, network: "nn.Module", task: Task) -> None:
+            super().__init__()
+            self.network, self.task = network, task
+
+        def forward(self, x: Any) -> Any:
+            return self.task.predictions(called(self.network, x))
+
+    inputs = agent.inputs(sample)
+    inputs = picked(on(inputs, torch.device("cpu")), torch.arange(3) % size(inputs))  # of one it would be a constant
+    samples = {0: torch.export.Dim("samples")}
+    named = isinstance(inputs, dict)
+    module = Predictions(copy.deepcopy(agent.model).cpu(), agent.task).eval()
+    try:
+        with _quiet():
+            program: Any = torch.onnx.export(
+                module,
+                kwargs={"x": inputs},
+                dynamo=True,
+                verbose=False,
+                input_names=list(inputs) if named else [INPUT],
+                output_names=[OUTPUT],
+                dynamic_shapes={"x": dict.fromkeys(inputs, samples) if named else samples},
+            )
+            file = io.BytesIO()
+            program.save(file)
+    except Exception as error:  # whatever a module of the user's does when it is traced
+        reason = str(error.__cause__ or error).strip().splitlines()[0]
+        raise ConsilienceError(
+            f"agent {agent.name!r}: its network cannot be written as ONNX ({reason}). "
+            "Make its forward pass free of Python branches on values, or keep agent.model.state_dict() yourself."
+        ) from error
+    return file.getvalue()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the exporter's notes on what is not installed."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export", "onnxscript", "onnx_ir")]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)

@@ -1,0 +1,163 @@
+"""A site that answers its peers' questions: what does your model say of these samples?"""
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from queue import Empty, Full, Queue
+from typing import Any, final
+
+from consilience.errors import ConsilienceError
+from consilience.export.folder import ExportedModel, load_model
+from consilience.export.manifest import FILE
+from consilience.federation.peers import keys
+from consilience.federation.peers.audit import AuditLog, read_audit
+from consilience.federation.peers.door import Door
+from consilience.federation.peers.link import ANSWERS, key_of, open_session, token_of
+from consilience.federation.peers.outside import OutsideError
+from consilience.federation.peers.question import CLOCK, LARGEST, Question, Questions
+from consilience.federation.site import Prepared
+
+Say = Callable[[str], None]
+TOPIC = f"{ANSWERS}/question"
+"""The end of the Zenoh key under which a site takes questions."""
+LOG = "answered.jsonl"
+WAITING = 16
+"""Questions that wait to be answered; more are turned away."""
+DAY = timedelta(days=1)
+
+
+@final
+class Desk:
+    """Decides about questions, one after another. Everything that a peer can fill is bounded."""
+
+    def __init__(self, prepared: Prepared, model: ExportedModel, log: Path, say: Say) -> None:
+        federation, site = prepared.federation, prepared.site
+        self._model, self._say = model, say
+        self._me = federation.names.index(site.agent)
+        self._signing = keys.read_signing_key(prepared.path(site.signing_key))
+        self._questions = Questions(federation, prepared.shared)
+        self._welcome = set(federation.names) if "*" in site.answer_to else set(site.answer_to)
+        self._rows = site.answer_rows
+        self._answered = answered_today(log)
+        """By peer: when, and how many samples; of the last day."""
+        self._seen: dict[bytes, float] = {}
+        """Questions that were answered while their clock is still good, so that none is answered twice."""
+        self._logged: set[tuple[str, str]] = set()
+        self._audit = AuditLog(log, self._signing)
+
+    def reply(self, data: bytes) -> tuple[bool, bytes]:
+        """Whether to answer a question, and the answer; or else the reason, one of REFUSALS."""
+        try:
+            question = self._questions.read(data, self._me)
+        except OutsideError as reason:
+            return self._refused("somebody", str(reason), b"wrong")
+        refusal = self._refusal(question)
+        if refusal:
+            return self._refused(question.asker, refusal.decode(), refusal)
+        f = self._model.predict(question.samples)
+        round_ = int(self._model.manifest.training.get("round", 0))
+        answer = self._questions.answer(self._signing, self._me, question, f, round_)
+        self._seen[question.digest] = question.clock
+        self._answered.setdefault(question.asker, []).append((time.time(), len(f)))
+        self._audit.add(
+            "answered", agent=question.asker, samples=len(f), question=question.digest.hex(), bytes=len(answer)
+        )
+        self._audit.sync()
+        self._say(f"answered {question.asker}: {len(f)} samples")
+        return True, answer
+
+    def close(self) -> None:
+        """Ends the log."""
+        self._audit.close()
+
+    def _refusal(self, question: Question) -> bytes:
+        """Why a question is not answered; empty if it is."""
+        now = time.time()
+        self._seen = {digest: clock for digest, clock in self._seen.items() if abs(now - clock) <= CLOCK}
+        if question.asker not in self._welcome:
+            return b"not you"
+        if abs(now - question.clock) > CLOCK:
+            return b"clock"
+        if question.digest in self._seen:
+            return b"again"
+        recent = [one for one in self._answered.get(question.asker, []) if now - one[0] < DAY.total_seconds()]
+        self._answered[question.asker] = recent
+        return b"enough" if sum(rows for _, rows in recent) + len(question.samples) > self._rows else b""
+
+    def _refused(self, peer: str, reason: str, word: bytes) -> tuple[bool, bytes]:
+        """Logs the first refusal of a peer for each reason."""
+        if (peer, reason) not in self._logged:
+            self._logged.add((peer, reason))
+            self._audit.add("refused", agent=peer, reason=reason)
+            self._say(f"refused a question of {peer} ({reason})")
+        return False, word
+
+
+def answered_today(log: Path) -> dict[str, list[tuple[float, int]]]:
+    """By peer: when it was answered and how many samples, in the last day, from the log of answers."""
+    found: dict[str, list[tuple[float, int]]] = {}
+    now = datetime.now(UTC)
+    for event in read_audit(log) if log.is_file() else []:
+        when = datetime.fromisoformat(event["time"])
+        if event.get("event") == "answered" and now - when < DAY:
+            found.setdefault(str(event["agent"]), []).append((when.timestamp(), int(event["samples"])))
+    return found
+
+
+def answer_peers(prepared: Prepared, say: Say, until: float = float("inf")) -> None:
+    """Answers questions with the model that this site trained, until `until` (of `time.monotonic`) or Ctrl-C."""
+    model = site_model(prepared)
+    if not prepared.site.answer_to:
+        raise ConsilienceError('`answer_to` in site.toml is empty: this site answers nobody. Name peers there, or "*".')
+    site = prepared.site
+    waiting: Queue[Any] = Queue(WAITING)
+    desk = Desk(prepared, model, prepared.out / LOG, say)
+
+    def take(query: Any) -> None:
+        """Called from Zenoh's threads."""
+        try:
+            waiting.put_nowait(query)
+        except Full:
+            query.reply_err(b"busy")
+            query.drop()
+
+    place = site.listen or prepared.federation.member(site.agent).address
+    door = session = None
+    try:
+        door = Door(place, [member.host for member in prepared.federation.roster])
+        session = open_session(prepared.federation, site.agent, prepared.tls, f"127.0.0.1:{door.inner}", 2 * LARGEST)
+        door.start()
+        declared = [
+            session.declare_queryable(key_of(site.agent, "*", TOPIC), take),
+            session.liveliness().declare_token(token_of(site.agent, ANSWERS)),
+        ]
+        say(f"answering with the model of round {model.manifest.training.get('round', '?')}; end with Ctrl-C")
+        while declared and time.monotonic() < until:
+            try:
+                query = waiting.get(timeout=0.2)
+            except Empty:
+                continue
+            good, data = desk.reply(query.payload.to_bytes() if query.payload is not None else b"")
+            query.reply(query.key_expr, data) if good else query.reply_err(data)
+            query.drop()
+    finally:
+        if door:
+            door.close()
+        if session:
+            session.close()  # type: ignore[no-untyped-call]
+        desk.close()
+
+
+def site_model(prepared: Prepared) -> ExportedModel:
+    """The stored model of a finished run of this federation."""
+    if not (prepared.model / FILE).is_file():
+        raise ConsilienceError(
+            f"{prepared.model} holds no trained model. It is written when the run of `consilience agent` is finished."
+        )
+    model = load_model(prepared.model)
+    if model.manifest.training.get("federation") != prepared.federation.identity().hex():
+        raise ConsilienceError(
+            f"the model in {prepared.model} is of another federation than {prepared.site.federation}."
+        )
+    return model

@@ -1,0 +1,65 @@
+"""The model of a site: the one that was trained, from the run folder."""
+
+from pathlib import Path
+
+from consilience.agents.protocol import Agent
+from consilience.data.files import read_features
+from consilience.errors import ConsilienceError
+from consilience.export.facts import facts_of
+from consilience.export.folder import copy_model, export_agent, load_model
+from consilience.export.manifest import FILE
+from consilience.federation.site import MODEL, Prepared, build_site_agent, prepare, read_site, scale_of
+from consilience.runtime import checkpoint
+from consilience.runtime.run import load_run
+from consilience.runtime.witness import check_witness
+from consilience.tasks.protocol import Array
+
+
+def predict_site(site: Path, samples: Path) -> tuple[Array, tuple[str, ...]]:
+    """Predictions of the site's trained model for the samples in a file, and the names of their columns.
+
+    The model is that in the run folder. A run that has stored none, because it is not finished or its model cannot be
+    stored, is taken up from its checkpoint, and refused if that is not the model that was trained.
+    """
+    stored = site.parent / read_site(site).out / MODEL
+    if (stored / FILE).is_file():
+        model = load_model(stored)
+        x, _ = read_features(samples, model.manifest.inputs.columns)
+        return model.predict(x), model.manifest.names
+    prepared = prepare(site)
+    agent = restored_agent(prepared)
+    x, _ = read_features(samples, prepared.columns)
+    return agent.predict(prepared.features(x)), prepared.federation.classes
+
+
+def restored_agent(prepared: Prepared) -> Agent:
+    """The site's agent as it was after its last round, made anew from its data and its checkpoint."""
+    done, arrays, _ = checkpoint.read(prepared.out / "checkpoint")
+    if not done:
+        raise ConsilienceError(f"{prepared.out} holds no trained model yet. Run `consilience agent` first.")
+    agent, _ = build_site_agent(prepared)
+    shared = prepared.features(prepared.shared)
+    agent.restore(checkpoint.part(arrays, f"agent/{agent.name}/"), shared)
+    check_witness(agent, shared, arrays, str(prepared.out))
+    return agent
+
+
+def export_site(place: Path, agent: str, to: Path) -> Path:
+    """Writes the model of a site into the folder `to`. `place` is its run folder or its site.toml."""
+    out = place.parent / read_site(place).out if place.is_file() else place
+    if (out / MODEL / FILE).is_file():
+        name = load_model(out / MODEL).manifest.agent
+        _check_name(agent, name, out)
+        return copy_model(out / MODEL, to)
+    if not place.is_file():
+        raise ConsilienceError(f"{place} holds no stored model. Give the site.toml instead, to make it anew.")
+    prepared = prepare(place)
+    _check_name(agent, prepared.site.agent, out)
+    made, run = restored_agent(prepared), load_run(prepared.out)
+    steps = [scale_of(prepared.shared)] if prepared.site.standardise else []
+    return export_agent(made, to, prepared.shared, facts_of(run, made.name, tuple(prepared.columns)), steps)
+
+
+def _check_name(asked: str, name: str, out: Path) -> None:
+    if asked not in ("", name):
+        raise ConsilienceError(f"{out} has the model of {name!r}, not of {asked!r}.")

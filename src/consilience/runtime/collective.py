@@ -1,0 +1,27 @@
+"""How far each agent counts in a collective prediction, from what a run recorded of trust."""
+
+from consilience.errors import ConsilienceError
+from consilience.methods.collective import Weights, own_weights, shared_weights
+from consilience.runtime.run import Run
+
+
+def weights_of(run: Run, agent: str = "") -> Weights:
+    """The weights that the last trust of a run gives: of all together, or as the one called `agent` trusts."""
+    by_class = run.by_class.get("trust")
+    here = run.names if len(run.trust) and run.trust.shape[1] == len(run.names) else known_here(run)
+    last = run.trust[-1] if len(run.trust) else run.trust
+    if not agent:
+        if len(here) < len(run.names) and len(run.trust):
+            raise ConsilienceError("only the trust of this site is known here; name the agent as which to predict.")
+        return shared_weights(run.names, last, by_class)
+    if agent not in here:
+        raise ConsilienceError(f"there is no trust of an agent {agent!r} here. There is that of {', '.join(here)}.")
+    if not len(run.trust):
+        return shared_weights(run.names, last, None)
+    row = here.index(agent)
+    return own_weights(run.names, last[row], None if by_class is None else by_class[row])
+
+
+def known_here(run: Run) -> list[str]:
+    """The agents of which this process recorded the rounds."""
+    return list(dict.fromkeys(run.metrics["agent"]))
