@@ -25,7 +25,7 @@ app = typer.Typer(
 )
 _COMMANDS: list[Callable[..., None]] = [runs.run, runs.compare, reproduce.reproduce, runs.report, runs.presets]
 _COMMANDS += [breakdown.breakdown, sites.keys, sites.agent, sites.doctor, models.export, models.predict, models.answer]
-_COMMANDS += [privacy.trade]
+_COMMANDS += [privacy.trade, privacy.audit]
 for _command in _COMMANDS:
     app.command()(_command)
 app.add_typer(sites.federation, name="federation")

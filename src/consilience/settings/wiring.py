@@ -10,6 +10,7 @@ from consilience.agents.models import Order, build_agent, model_named
 from consilience.agents.protocol import Agent
 from consilience.core.attacks import Targeted, attack_name, none
 from consilience.core.metrics import accuracy_on
+from consilience.data.canaries import with_canaries
 from consilience.data.datasets import Dataset, Request, load
 from consilience.data.scenario import Scenario, split
 from consilience.errors import ConsilienceError
@@ -35,7 +36,8 @@ def build_scenario(settings: Settings) -> Scenario:
     """
     data, agents, seed = settings.data, settings.agents.count, settings.run.seed
     found = load(data.dataset, Request(data_folder(), data.limit, data.side, agents, seed))
-    return split(found, data, agents, seed) if isinstance(found, Dataset) else found
+    scenario = split(found, data, agents, seed) if isinstance(found, Dataset) else found
+    return with_canaries(scenario, data.canaries, seed)
 
 
 def build_agents(settings: Settings, scenario: Scenario, names: Collection[str] | None = None) -> list[Agent]:
