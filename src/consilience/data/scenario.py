@@ -1,6 +1,5 @@
 """A scenario: what each agent holds, what is shared, and what only the experimenter knows."""
 
-import hashlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,8 +7,10 @@ import numpy as np
 from consilience.core.streams import stream
 from consilience.data.datasets import Array, Dataset
 from consilience.data.options import Data
-from consilience.data.partition import Indices, balanced_quotas, dirichlet, iid, natural, place_in_class
+from consilience.data.partition import Indices, balanced_quotas, place_in_class
+from consilience.data.partitions import PARTITIONS, Deal
 from consilience.errors import ConsilienceError
+from consilience.rows import Rows, fingerprint, take
 from consilience.tasks import task_named
 
 
@@ -17,9 +18,9 @@ from consilience.tasks import task_named
 class Share:
     """One agent's private data: to train on, and to test on."""
 
-    x: Array
+    x: Rows
     y: Array
-    test_x: Array
+    test_x: Rows
     test_y: Array
 
 
@@ -28,9 +29,9 @@ class Scenario:
     """Private shares, the shared data X*, and for evaluation alone its labels and a sample of the target domain."""
 
     shares: dict[str, Share]
-    shared: Array
+    shared: Rows
     shared_y: Array
-    target_x: Array
+    target_x: Rows
     target_y: Array
     classes: tuple[str, ...]
     """Class names; empty for regression."""
@@ -38,22 +39,18 @@ class Scenario:
     task: str = "classification"
 
     def fingerprint(self) -> str:
-        """SHA-256 of every array, order included: two runs with the same one saw the same data."""
-        digest = hashlib.sha256()
-        arrays = [self.shared, self.shared_y, self.target_x, self.target_y]
+        """SHA-256 of all rows and labels, order included: two runs with the same one saw the same data."""
+        parts = [self.shared, self.shared_y, self.target_x, self.target_y]
         for share in self.shares.values():
-            arrays += [share.x, share.y, share.test_x, share.test_y]
-        for array in arrays:
-            digest.update(f"{array.dtype.str}{array.shape}".encode())
-            digest.update(np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()
+            parts += [share.x, share.y, share.test_x, share.test_y]
+        return fingerprint(*parts)
 
 
 def split(data: Dataset, options: Data, agents: int, seed: int) -> Scenario:
     """Splits `data` among agents.
 
-    A fraction is held out as a sample of the target domain. The rest falls among the agents by the partition (iid,
-    dirichlet, or natural: one agent per hospital, with its name); each contributes `shared_per_agent` random samples
+    A fraction is held out as a sample of the target domain. The rest falls among the agents by the partition (with
+    natural there is one agent per hospital, with its name); each contributes `shared_per_agent` random samples
     to X* and keeps a fraction of what is left to test on. With `shared_balanced`, the contributions are chosen so
     that the classes of X* are as even as the agents' data allow. Agents in `low_quality` have all training labels
     shifted by one random non-zero number modulo the number of classes.
@@ -73,13 +70,13 @@ def split(data: Dataset, options: Data, agents: int, seed: int) -> Scenario:
         if number in options.low_quality:
             y = shift_labels(y, len(data.classes), stream(seed, "low quality", name))
         shared.append(given)
-        shares[name] = Share(data.x[train], y, data.x[test], data.y[test])
+        shares[name] = Share(take(data.x, train), y, take(data.x, test), data.y[test])
     star = np.concatenate(shared)
     return Scenario(
         shares=shares,
-        shared=data.x[star],
+        shared=take(data.x, star),
         shared_y=data.y[star],
-        target_x=data.x[held_out],
+        target_x=take(data.x, held_out),
         target_y=data.y[held_out],
         classes=data.classes,
         low_quality=tuple(name for number, name in enumerate(held) if number in options.low_quality),
@@ -92,7 +89,7 @@ def _check_task(data: Dataset, options: Data) -> None:
     if task_named(data.task).sums_to_one:
         return
     by_class = {
-        "partition=dirichlet": options.partition == "dirichlet",
+        f"partition={options.partition}": getattr(PARTITIONS.find(options.partition), "by_class", False),
         "shared_balanced": options.shared_balanced,
         "low_quality": bool(options.low_quality),
     }
@@ -107,14 +104,21 @@ def _check_task(data: Dataset, options: Data) -> None:
 def _shuffled_parts(data: Dataset, rest: Indices, options: Data, agents: int, seed: int) -> dict[str, Indices]:
     """The samples `rest` by agent, each agent's in random order."""
     smallest = options.shared_per_agent + 5
-    draw = stream(seed, "partition")
     names = tuple(str(number) for number in range(agents))
     if options.partition == "natural":
-        parts, names = _by_group(data, rest, agents)
-    elif options.partition == "iid":
-        parts = iid(data.y[rest], agents, draw)
-    else:
-        parts = dirichlet(data.y[rest], agents, options.alpha, draw, smallest)
+        names = _group_names(data, agents)
+    partition = PARTITIONS.find(options.partition)
+    deal = Deal(
+        data.x[rest] if getattr(partition, "by_input", False) else data.x[:0],
+        data.y[rest],
+        agents,
+        stream(seed, "partition"),
+        options.alpha,
+        options.shards,
+        smallest,
+        None if data.groups is None else data.groups[rest],
+    )
+    parts = partition(deal)
     for name, part in zip(names, parts, strict=True):
         if len(part) < smallest:
             raise ConsilienceError(
@@ -135,8 +139,8 @@ def _balanced_first(data: Dataset, held: dict[str, Indices], each: int) -> dict[
     return sorted_parts
 
 
-def _by_group(data: Dataset, rest: Indices, agents: int) -> tuple[list[Indices], tuple[str, ...]]:
-    """The samples `rest` by hospital, and the hospitals' names."""
+def _group_names(data: Dataset, agents: int) -> tuple[str, ...]:
+    """The hospitals' names, one for each agent."""
     if data.groups is None:
         raise ConsilienceError("this dataset does not say where its samples come from. Use partition=dirichlet or iid.")
     if len(data.group_names) != agents:
@@ -144,7 +148,7 @@ def _by_group(data: Dataset, rest: Indices, agents: int) -> tuple[list[Indices],
             f"agents is {agents}, but the dataset comes from {len(data.group_names)}: {', '.join(data.group_names)}. "
             f"Set agents={len(data.group_names)}."
         )
-    return natural(data.groups[rest], len(data.group_names)), data.group_names
+    return data.group_names
 
 
 def shift_labels(y: Array, classes: int, draw: np.random.Generator) -> Array:
