@@ -45,9 +45,16 @@ def _rows(prepared: "Prepared", agent: Any) -> list[str]:
     """Hashes of the private rows as they are in the file, before anything is done to them."""
     site = prepared.site
     if site.data:
-        return row_hashes(
-            *read_labelled(prepared.path(site.data), site.label, prepared.federation.classes, prepared.columns)
+        found = read_labelled(
+            prepared.path(site.data),
+            site.label,
+            prepared.federation.classes,
+            prepared.columns,
+            task=prepared.federation.task,
+            table=hasattr(prepared.shared, "iloc"),
+            side=site.side,
         )
+        return row_hashes(*found)
     return row_hashes(np.asarray(agent.x), np.asarray(agent.y))
 
 

@@ -32,13 +32,16 @@ def ledger_folder() -> Path:
     return Path(state) / "consilience" / "ledger"
 
 
-def row_hashes(x: Array, y: Array) -> list[str]:
+def row_hashes(x: Any, y: Any) -> list[str]:
     """A short hash of every row (features and label), sorted: their order does not count."""
-    x = np.ascontiguousarray(np.asarray(x, dtype=np.float32).reshape(len(x), -1))
+    if hasattr(x, "itertuples"):
+        rows = [repr(tuple(row)).encode() for row in x.itertuples(index=False, name=None)]
+    else:
+        numbers = np.ascontiguousarray(np.asarray(x, dtype=np.float32).reshape(len(x), -1))
+        rows = [row.tobytes() for row in numbers]
     labels = [str(label).encode() for label in np.asarray(y).tolist()]
     return sorted(
-        hashlib.blake2b(row.tobytes() + b"|" + label, digest_size=8).hexdigest()
-        for row, label in zip(x, labels, strict=True)
+        hashlib.blake2b(row + b"|" + label, digest_size=8).hexdigest() for row, label in zip(rows, labels, strict=True)
     )
 
 
