@@ -15,6 +15,8 @@ from consilience.privacy.draws import Repeatable
 from consilience.settings.presets import read_settings
 from consilience.workers.work import work
 
+pytestmark = pytest.mark.slow
+
 FEW = {"agents.count": 5, "limit": 60, "epochs": 20, "rounds": 5, "warmup": 4, "canaries": 40, "references": []}
 
 
