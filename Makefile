@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 PIP := $(VENV)/bin/pip --disable-pip-version-check install -q -c constraints.txt
 
-.PHONY: run federation test slow dist coverage mutants faults chaos bench lint format clean
+.PHONY: run federation test slow docs dist coverage mutants faults chaos fuzz lock sbom audit bench lint format clean
 
 run: $(VENV)/run.stamp  ## install the package and run the default experiment
 	$(VENV)/bin/consilience run
@@ -16,6 +16,9 @@ test: $(VENV)/dev.stamp lint  ## install the development tools and pass the test
 
 slow: $(VENV)/all.stamp  ## what takes long or needs every extra: loggers, notebooks, the package in an empty environment (about ten minutes)
 	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest tests -m slow
+
+docs: $(VENV)/all.stamp  ## build the documentation site into site/, offline
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --strict
 
 dist: $(VENV)/dev.stamp  ## build the sdist and the wheel into dist/
 	rm -rf dist
@@ -31,8 +34,20 @@ mutants: $(VENV)/dev.stamp  ## change the code of the results in thousands of wa
 faults: $(VENV)/dev.stamp  ## faults and attacks between sites and between machines, in about eight minutes; some need root
 	$(VENV)/bin/python -m pytest tests -m faults
 
-chaos: $(VENV)/dev.stamp  ## eight sites, one killed every few seconds; twenty seeds in about ten minutes
+chaos: $(VENV)/dev.stamp  ## seven sites, one hostile; kills, partitions, slow links, clock jumps; fifty seeds, an hour; root for all of it
 	$(VENV)/bin/python -m tests.federation.chaos
+
+fuzz: $(VENV)/dev.stamp  ## damaged inputs for every reader of files and of what peers send, for ten minutes; crashes are kept as tests
+	OMP_NUM_THREADS=1 $(VENV)/bin/python -m tests.fuzz --minutes 10
+
+lock: $(VENV)/peers.stamp  ## write requirements.lock: what a site needs, with hashes, for this platform
+	$(VENV)/bin/python deploy/lock.py
+
+sbom: $(VENV)/peers.stamp $(VENV)/security.stamp  ## write sbom.json: what is installed, in the CycloneDX format
+	$(VENV)/security/bin/cyclonedx-py environment --of JSON -o sbom.json $(VENV)/bin/python
+
+audit: $(VENV)/security.stamp  ## ask a public database for known vulnerabilities of what is in requirements.lock; needs the internet
+	$(VENV)/security/bin/pip-audit --strict --disable-pip --require-hashes -r requirements.lock
 
 bench: $(VENV)/dev.stamp  ## measure how fast it is and write docs/benchmarks.md (about 11 minutes)
 	$(VENV)/bin/python -m benchmarks
@@ -57,6 +72,11 @@ $(VENV)/bin/pip:
 $(VENV)/run.stamp: $(VENV)/bin/pip pyproject.toml constraints.txt
 	@echo "Installing consilience into $(VENV) (about a minute) ..."
 	$(PIP) -e .
+	@touch $@
+
+$(VENV)/security.stamp: $(VENV)/bin/pip
+	$(PYTHON) -m venv $(VENV)/security
+	$(VENV)/security/bin/pip --disable-pip-version-check install -q cyclonedx-bom pip-audit
 	@touch $@
 
 $(VENV)/peers.stamp: $(VENV)/bin/pip pyproject.toml constraints.txt

@@ -28,16 +28,16 @@ WORDS = {
 
 
 def patients() -> pd.DataFrame:
-    """920 patients of four hospitals (UCI); without them 400 made-up ones with the same kinds of columns."""
+    """920 patients of four hospitals (UCI); without them as many made-up ones with the same kinds of columns."""
     file = Path(os.environ.get("CONSILIENCE_DATA", "../shared/data")) / "heart-disease" / "heart_disease.csv"
     if file.is_file():
         table = pd.read_csv(file)
     else:
         draw = np.random.default_rng(0)
-        table = pd.DataFrame({name: draw.choice(list(words), 400) for name, words in WORDS.items()})
-        table["age"], table["oldpeak"] = draw.normal(55, 9, 400), draw.normal(1, 1, 400)
-        table["hospital"] = draw.choice(["cleveland", "hungarian", "switzerland", "va"], 400)
-        table["num"] = table["oldpeak"] + (table["cp"] == 4) + draw.normal(0, 0.7, 400) > 1.3
+        table = pd.DataFrame({name: draw.choice(list(words), 920) for name, words in WORDS.items()})
+        table["age"], table["oldpeak"] = draw.normal(55, 9, 920), draw.normal(1, 1, 920)
+        table["hospital"] = draw.choice(["cleveland", "hungarian", "switzerland", "va"], 920)
+        table["num"] = table["oldpeak"] + (table["cp"] == 4) + draw.normal(0, 0.7, 920) > 1.3
         table = table.mask((draw.random(table.shape) < 0.1) & ~table.columns.isin(["num", "hospital"]))
     for name, words in WORDS.items():
         table[name] = table[name].map(words).astype("category")

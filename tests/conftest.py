@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -72,8 +73,8 @@ def root(command: str) -> None:
         pytest.skip(f"`{command}` is not possible here: {done.stderr.strip()}")
 
 
-@pytest.fixture
-def networks() -> Iterator[Callable[[int], list[str]]]:
+@contextmanager
+def namespaces() -> Iterator[Callable[[int], list[str]]]:
     """Makes so many network namespaces, 10.199.0.1, .2, ... on a bridge, which stands in one more namespace."""
     made: list[str] = []
 
@@ -95,6 +96,15 @@ def networks() -> Iterator[Callable[[int], list[str]]]:
             root(f"ip -n {name} link set lo up")
         return made
 
-    yield make
-    for name in reversed(made):
-        subprocess.run(["ip", "netns", "delete", name], check=True)
+    try:
+        yield make
+    finally:
+        for name in reversed(made):
+            subprocess.run(["ip", "netns", "delete", name], check=True)
+
+
+@pytest.fixture
+def networks() -> Iterator[Callable[[int], list[str]]]:
+    """See `namespaces`."""
+    with namespaces() as make:
+        yield make

@@ -8,9 +8,14 @@ import tomli_w
 
 from consilience.errors import ConsilienceError
 
+MOST_DOTS = 500
+"""In a line. The time to read a dotted key grows with the square of its parts, and more: 20,000 take a minute."""
+
 
 def parse(text: str, where: str) -> dict[str, Any]:
     """The tables in a text; an error that names `where` if it is not TOML."""
+    if any(line.count(".") > MOST_DOTS for line in text.split("\n")):
+        raise ConsilienceError(f"{where} is not read: a line has more than {MOST_DOTS} dots.")
     try:
         tables = tomllib.loads(text)
         too_large = _holds_too_large(tables)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,21 +22,26 @@ PATIENCE = 90.0
 """Seconds for anything that should happen; only a failure takes so long."""
 
 
+def slowness() -> float:
+    """How many times longer than alone things take on this machine now: deadlines of the tests are stretched by it."""
+    return min(8.0, max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)))
+
+
 class Launcher:
     """Processes with torch and the like loaded; see launcher.py."""
 
-    def __init__(self) -> None:
+    def __init__(self, **environment: str) -> None:
         self._process = subprocess.Popen(
             [sys.executable, str(HERE / "launcher.py")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "COLUMNS": "160"},
+            env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "COLUMNS": "160"} | environment,
         )
         self._started: SimpleQueue[int] = SimpleQueue()
         self.codes: dict[int, int] = {}
         Thread(target=self._read, daemon=True).start()
-        self._started.get(timeout=PATIENCE)
+        self._started.get(timeout=PATIENCE * slowness())
 
     def start(
         self,
@@ -44,14 +50,16 @@ class Launcher:
         script: Path | None = None,
         network: str = "",
         files: tuple[int, int] | None = None,
+        folder: Path | None = None,
     ) -> int:
         """The id of a new process. `files` are the soft and the hard limit of open files."""
         assert self._process.stdin
         order: dict[str, Any] = {"argv": argv, "log": str(log), "script": script and str(script), "network": network}
         order["files"] = files
+        order["folder"] = str(folder) if folder else ""
         self._process.stdin.write(json.dumps(order) + "\n")
         self._process.stdin.flush()
-        return self._started.get(timeout=PATIENCE)
+        return self._started.get(timeout=PATIENCE * slowness())
 
     def close(self) -> None:
         assert self._process.stdin
@@ -71,8 +79,8 @@ class Launcher:
 class Trial:
     """Sites of one federation in a folder, and their processes."""
 
-    def __init__(self, launcher: Launcher, folder: Path, sites: dict[str, Path]) -> None:
-        self.launcher, self.folder, self.sites = launcher, folder, sites
+    def __init__(self, launcher: Launcher, folder: Path, sites: dict[str, Path], slow: float = 1.0) -> None:
+        self.launcher, self.folder, self.sites, self.slow = launcher, folder, sites, slow
         self.pids: dict[str, int] = {}
         self.network: dict[str, str] = {}
         self.files: tuple[int, int] | None = None
@@ -87,7 +95,11 @@ class Trial:
         for name in names or self.sites:
             argv = ["consilience", "agent", "--site", str(self.sites[name]), *more]
             self.pids[name] = self.launcher.start(
-                self.log(name), argv, network=self.network.get(name, ""), files=self.files
+                self.log(name),
+                argv,
+                network=self.network.get(name, ""),
+                files=self.files,
+                folder=self.sites[name].parent,
             )
 
     def start_beside(self, name: str, command: str) -> str:
@@ -99,7 +111,9 @@ class Trial:
 
     def start_script(self, name: str, script: Path, *argv: str) -> None:
         """Starts another program in the place of a site."""
-        self.pids[name] = self.launcher.start(self.log(name), [str(script), *argv], script=script)
+        self.pids[name] = self.launcher.start(
+            self.log(name), [str(script), *argv], script=script, network=self.network.get(name, "")
+        )
 
     def kill(self, name: str, number: int = signal.SIGKILL) -> None:
         """Sends a signal; after SIGKILL the process is gone when this returns."""
@@ -126,7 +140,7 @@ class Trial:
 
     def until(self, true: Callable[[], Any], what: str, seconds: float = PATIENCE) -> None:
         """Waits for something to be true."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + seconds * self.slow
         while not true():
             if time.monotonic() > end:
                 logs = "\n\n".join(f"--- {name}\n{self.output(name)}" for name in self.sites)
@@ -158,7 +172,26 @@ class Trial:
     def hold(self, name: str, phase: str, seconds: str = "") -> None:
         """Makes a site stop in a phase of a round, for so many seconds or until it is let go."""
         (self.sites[name].parent / "hold").mkdir(exist_ok=True)
-        (self.sites[name].parent / "hold" / phase).write_text(seconds)
+        (self.sites[name].parent / "hold" / phase).write_text(str(float(seconds) * self.slow) if seconds else "")
+
+    def sleep(self, seconds: float) -> None:
+        """Waits so long, as time goes on this machine now."""
+        time.sleep(seconds * self.slow)
+
+    def spread(self, places: list[str]) -> None:
+        """Gives every site one of the network namespaces 10.199.0.1, .2, ..., and a certificate for it."""
+        from consilience.federation.peers.keys import issue_certificate
+
+        text = (self.folder / "federation.toml").read_text()
+        for number, (name, place) in enumerate(zip(self.names, places, strict=True), 1):
+            before = tomllib.loads((self.sites[name].parent / "member.toml").read_text())["address"]
+            text = text.replace(f'"{before}"', f'"10.199.0.{number}:7447"')
+            folder = self.sites[name].parent / "keys"
+            for old in ("tls.key", "tls.crt"):
+                (folder / old).unlink()
+            issue_certificate(self.folder / "trial-ca", folder, name, f"10.199.0.{number}")
+            self.network[name] = place
+        (self.folder / "federation.toml").write_text(text)
 
     def until_held(self, name: str, phase: str) -> None:
         self.until((self.sites[name].parent / "at" / phase).exists, f"{name} in {phase}")
@@ -225,9 +258,11 @@ def federate(launcher: Launcher, tmp_path: Path) -> Iterator[Callable[..., Trial
     """Makes a federation of so many sites; what is left of it is killed after the test."""
     trials: list[Trial] = []
 
-    def make(agents: int, **options: Any) -> Trial:
-        folder = tmp_path / f"trial-{len(trials)}"
-        trials.append(Trial(launcher, folder, lay_out(folder, agents, **options)))
+    def make(agents: int, slow: float | None = None, **options: Any) -> Trial:
+        folder, slow = tmp_path / f"trial-{len(trials)}", slow or slowness()
+        options["deadline"] = options.get("deadline", 4.0) * slow
+        options["start_wait"] = options.get("start_wait", options["deadline"] / slow) * slow
+        trials.append(Trial(launcher, folder, lay_out(folder, agents, **options), slow))
         return trials[-1]
 
     yield make

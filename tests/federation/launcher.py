@@ -45,6 +45,8 @@ def child(order: dict) -> None:
             raise OSError(ctypes.get_errno(), "setns")
     sys.stdout, sys.stderr = (os.fdopen(number, "w", buffering=1, closefd=False) for number in (1, 2))
     sys.argv = order["argv"]
+    if order.get("folder"):
+        os.chdir(order["folder"])
     if order.get("script"):
         runpy.run_path(order["script"], run_name="__main__")
         return

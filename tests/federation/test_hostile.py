@@ -12,8 +12,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from consilience.federation.peers.audit import AuditLog
+from consilience.federation.peers.change import Change
+from consilience.federation.peers.keys import read_signing_key
 from consilience.federation.peers.outside import read_federation
 from consilience.federation.verify import verify_log
+from consilience.runtime.checkpoint import write_atomically
 
 pytestmark = pytest.mark.faults
 ROGUE = Path(__file__).parent / "rogue.py"
@@ -191,8 +194,8 @@ def test_a_member_that_is_there_but_silent_costs_three_deadlines_and_not_every_o
         closed = trial.events(name, "round")
         times = {one["round"]: datetime.fromisoformat(one["time"]).timestamp() for one in closed}
         took = [times[number] - times[number - 1] for number in range(3, 11)]
-        assert took[0] > 3.5, took
-        assert sorted(took)[4] < 3.5, took
+        assert took[0] > 3.5 * trial.slow, took
+        assert sorted(took)[4] < 3.5 * trial.slow, took
         assert rogue in closed[-2]["heard"] and rogue in closed[-1]["heard"], "it spoke again, and was not heard"
         assert f"{rogue} is there but silent" in trial.output(name)
 
@@ -207,7 +210,7 @@ def test_a_straggler_finds_what_it_needs_at_sites_that_serve(federate):
     trial.kill(straggler)
     for name in others:
         trial.until_event(name, "finished")
-    time.sleep(4)  # twice the deadline for which a finished site answers
+    trial.sleep(4)  # twice the deadline for which a finished site answers
     trial.release(straggler, "train-3")
     trial.start(straggler)
     trial.finish(straggler, *others)
@@ -273,10 +276,9 @@ def test_the_doctor_builds_the_agent_and_lets_it_predict(federate, model, said):
     trial = federate(2)
     first = trial.names[0]
     text = trial.sites[first].read_text().replace('python = "agent.py"', 'python = ""')
-    text = text.replace('model = ""', f'model = "{model}"').replace('data = ""', 'data = "patients.csv"')
+    data = "train.npz" if model == "nonsense" else "patients.csv"
+    text = text.replace('model = ""', f'model = "{model}"').replace('data = ""', f'data = "{data}"')
     trial.sites[first].write_text(text)
-    if model == "nonsense":
-        (trial.sites[first].parent / "patients.csv").write_text("label\n0\n")
     doctor = trial.start_beside(first, "doctor")
     assert trial.code(doctor) == 2
     assert said in trial.output(doctor) and "in order" not in trial.output(doctor)
@@ -289,3 +291,34 @@ def test_what_a_run_writes_is_for_its_owner_alone(federate):
     for name in trial.names:
         for path in (trial.sites[name].parent / "run").rglob("*"):
             assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_a_member_that_a_quorum_revokes_is_refused_at_once_and_gone_in_the_next_epoch(federate):
+    trial = federate(4, rounds=12, deadline=3.0)
+    revoked, *others = trial.names
+    for name in trial.names:
+        trial.hold(name, "train", "0.6")
+    trial.start()
+    trial.until_event(others[0], "round", round=2)
+    file = trial.folder / "federation.toml"
+    agreed = read_federation(file)
+    change = Change(agreed.identity().hex(), (revoked,), (), {})
+    for count, name in enumerate(others, 1):
+        key = read_signing_key(trial.sites[name].parent / "keys" / "signing.key")
+        change = change.signed(agreed, name, key)
+        for site in others:
+            write_atomically(trial.sites[site].parent / "change.toml", change.to_toml().encode())
+        if count == 2:
+            for site in others:
+                trial.until_event(site, "refused", agent="")
+    for name in others:
+        trial.until_event(name, "revoked", agent=revoked, signed=others)
+    trial.finish(*others)
+    trial.check(*others, rounds=12)
+    for name in others:
+        log = trial.events(name)
+        after = log[next(place for place, one in enumerate(log) if one["event"] == "revoked") :]
+        assert all(revoked not in one["heard"] for one in after if one["event"] == "round")
+        assert not [one for one in after if one["event"] == "here" and one["agent"] == revoked]
+    assert change.applied(agreed).names == tuple(others)
+    assert change.applied(agreed).epoch == 2

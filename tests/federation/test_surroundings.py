@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from consilience.federation.peers import keys
 from tests.conftest import root
 
 pytestmark = pytest.mark.faults
@@ -28,16 +27,9 @@ def test_a_partition_into_four_and_two_heals(federate, networks, noticed_by_all)
     """
     trial = federate(6, rounds=40, deadline=3.0)
     switch, *places = networks(6)
-    text = (trial.folder / "federation.toml").read_text()
-    for number, (name, place) in enumerate(zip(trial.names, places, strict=True), 1):
-        text = text.replace(f'"{address(trial, name)}"', f'"10.199.0.{number}:7447"')
-        folder = trial.sites[name].parent / "keys"
-        for old in ("tls.key", "tls.crt"):
-            (folder / old).unlink()
-        keys.issue_certificate(trial.folder / "trial-ca", folder, name, f"10.199.0.{number}")
-        trial.network[name] = place
+    trial.spread(places)
+    for name in trial.names:
         trial.hold(name, "train", "0.2")
-    (trial.folder / "federation.toml").write_text(text)
     majority, minority = trial.names[:4], trial.names[4:]
     trial.start()
     trial.until_event(majority[0], "round", round=3)
@@ -127,7 +119,7 @@ def test_a_full_disk_ends_the_site_with_a_sentence_and_it_resumes_when_there_is_
     ],
 )
 def test_a_site_with_another_federation_file_is_refused_with_the_field(federate, field, old, new):
-    trial = federate(4)
+    trial = federate(4, slow=1.0)
     odd, *others = trial.names
     text = (trial.folder / "federation.toml").read_text()
     if old is None:

@@ -122,14 +122,14 @@ def _from_peers() -> dict[str, Target]:
 
     asked = [f"consilience/a/b/agent/{topic}?nonce={N.hex()}".encode() for topic in ("status", "round/5", "receipts/5")]
     return {
-        "frame": Target(frames, frame, 6),
-        "frame, signed by its sender": Target([one[:-64] for one in frames], signed_frame, 8, sign_frame),
-        "status": Target([status], plain_status, 6),
+        "frame": Target(frames, frame, 24),
+        "frame, signed by its sender": Target([one[:-64] for one in frames], signed_frame, 16, sign_frame),
+        "status": Target([status], plain_status, 16),
         "status, signed by its sender": Target(
             [status[:-64]], lambda data: status_from(format, data, 1, N), 6, sign_status
         ),
-        "receipts": Target([format.pack_receipts({2: receipt})], lambda data: receipts_from(format, data), 6),
-        "question": Target(asked, question, 6),
+        "receipts": Target([format.pack_receipts({2: receipt})], lambda data: receipts_from(format, data), 24),
+        "question": Target(asked, question, 24),
         "text to show": Target([b"5: \x1b[31m", b"x" * 500], lambda data: _plain(shown(data.decode("latin-1"))), 4),
         "federation of a peer": Target(
             [agreed.to_toml().encode(), replace(agreed, deadline=5.0).to_toml().encode()],

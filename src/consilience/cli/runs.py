@@ -1,7 +1,8 @@
 """Experiments: run, compare, report, presets."""
 
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -38,6 +39,7 @@ def run(
     overwrite: Overwrite = False,
     workers: Workers = 0,
     log: Log = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Serve the report while the run is under way.")] = False,
     data_dir: DataDir = None,
 ) -> None:
     """Run one experiment: a method, and beside it the agents alone and with naive trust.
@@ -71,8 +73,14 @@ def run(
     else:
         settings = chosen_settings(source, changes, seed)
     claim_folder(folder, resume, overwrite)
+    served: Any = nullcontext()
+    if watch:
+        from consilience.report.live import Watch
+
+        served = Watch(folder)
+        console.print(f"Watch it at {served.address}", soft_wrap=True, highlight=False)
     try:
-        with Progress(console, settings.run.rounds, 1 + len(settings.run.references)) as progress:
+        with served, Progress(console, settings.run.rounds, 1 + len(settings.run.references)) as progress:
             finished = run_experiment(settings, folder, workers, [progress, *loggers])
     except KeyboardInterrupt:
         end_stopped(f"consilience run --resume --out {folder}")

@@ -12,6 +12,7 @@ from consilience.cli.screen import DataDir, console, set_data_dir
 from consilience.errors import ConsilienceError
 
 if TYPE_CHECKING:
+    from consilience.federation.peers.change import Change
     from consilience.federation.peers.doctor import Finding
 
 federation = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="A federation of organisations.")
@@ -106,6 +107,81 @@ def again(
     write_atomically(file, after.to_toml().encode())
     console.print(
         f"{file}: epoch {after.epoch}. Identity: {after.identity().hex()[:16]}", soft_wrap=True, highlight=False
+    )
+
+
+@federation.command("change")
+def change(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The federation file.")],
+    remove: Annotated[list[str] | None, typer.Option(metavar="AGENT", help="A member to revoke.")] = None,
+    member: Annotated[
+        list[Path] | None, typer.Option(metavar="MEMBER", help="A member.toml with new keys, or of a new member.")
+    ] = None,
+    site: SiteFile = Path("site.toml"),
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write.")] = Path("change.toml"),
+) -> None:
+    """Propose a change of the roster, signed with this site's key: a member is revoked, or has new keys.
+
+    The others add their signatures with `federation sign`. With a quorum of them, sites put the file beside their
+    site.toml, where a running agent heeds it at once: who is revoked is not heard any more. `federation apply` writes
+    the federation file of the next epoch.
+    """
+    from consilience.federation.peers.change import Change
+    from consilience.federation.peers.outside import read_federation, read_member
+
+    if out.exists():
+        raise ConsilienceError(f"{out} exists and is not overwritten. Choose another --out.")
+    agreed = read_federation(file)
+    for name in remove or []:
+        agreed.member(name)
+    members = tuple(read_member(path) for path in member or [])
+    _write_signed(Change(agreed.identity().hex(), tuple(remove or ()), members, {}), file, site, out)
+
+
+@federation.command("sign")
+def sign(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The federation file.")],
+    proposed: Annotated[Path, typer.Argument(metavar="CHANGE", help="The change.toml to sign.")],
+    site: SiteFile = Path("site.toml"),
+) -> None:
+    """Add this site's signature to a change of the roster. Read it first."""
+    from consilience.federation.peers.outside import read_change
+
+    _write_signed(read_change(proposed), file, site, proposed)
+
+
+@federation.command("apply")
+def apply(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The federation file.")],
+    proposed: Annotated[Path, typer.Argument(metavar="CHANGE", help="The change.toml that a quorum signed.")],
+) -> None:
+    """Write a change that a quorum signed into the federation file, in its next epoch. Every site does the same."""
+    from consilience.federation.peers.outside import read_change, read_federation
+    from consilience.runtime.checkpoint import write_atomically
+
+    after = read_change(proposed).applied(read_federation(file))
+    write_atomically(file, after.to_toml().encode())
+    console.print(
+        f"{file}: {', '.join(after.names)}; quorum {after.quorum}, epoch {after.epoch}. "
+        f"Identity: {after.identity().hex()[:16]}",
+        soft_wrap=True,
+        highlight=False,
+    )
+
+
+def _write_signed(proposed: "Change", file: Path, site: Path, out: Path) -> None:
+    from consilience.federation.peers.keys import read_signing_key
+    from consilience.federation.peers.outside import read_federation
+    from consilience.federation.site import read_site
+    from consilience.runtime.checkpoint import write_atomically
+
+    agreed, own = read_federation(file), read_site(site)
+    signed = proposed.signed(agreed, own.agent, read_signing_key(site.parent / own.signing_key))
+    write_atomically(out, signed.to_toml().encode())
+    console.print(
+        f"{out}: signed by {', '.join(signed.signers(agreed))}; {agreed.quorum} are needed.",
+        soft_wrap=True,
+        highlight=False,
     )
 
 

@@ -126,7 +126,18 @@ class Prepared:
         place = self.site.listen or self.federation.member(self.site.agent).address
         place = place if listen is None else listen
         signing = keys.read_signing_key(self.path(self.site.signing_key))
-        return Mesh(self.federation, self.site.agent, signing, self.tls, out, audit, say, place, role)
+        return Mesh(
+            self.federation,
+            self.site.agent,
+            signing,
+            self.tls,
+            out,
+            audit,
+            say,
+            place,
+            role,
+            self.folder / "change.toml",
+        )
 
 
 def prepare(path: Path) -> Prepared:

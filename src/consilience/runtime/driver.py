@@ -27,6 +27,9 @@ from consilience.runtime.summary import AgentSummary, Summary, versions
 from consilience.runtime.witness import witness
 from consilience.tasks.protocol import Array
 
+STARTED = "started.json"
+"""The summary of a run that is under way, for those who watch it."""
+
 
 def run_rounds(
     agents: Sequence[Agent],
@@ -62,6 +65,9 @@ def run_rounds(
         start, before = Start(summary.rounds), 0.0
         if folder is not None:
             start, before = _resumed(folder, method, start, team, shared, history, group, exchange, beside)
+        if folder is not None and group.first:
+            folder.mkdir(parents=True, exist_ok=True)
+            checkpoint.write_atomically(folder / STARTED, summary.to_json().encode())
         tell(Started(summary, group.agents_by_worker or (team.names,), start.done))
         private.plan(team, summary.rounds)
         for done in method.rounds(team, shared, exchange, start):

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,14 +47,19 @@ def token_of(agent: str, role: str) -> str:
     return f"consilience/{agent}/{role}"
 
 
-def open_session(federation: Federation, me: str, tls: Tls, listen: str, largest: int) -> "zenoh.Session":
-    """A session of agent `me`. `listen` is host:port, or empty to listen nowhere; `largest` the bytes of a message."""
+def open_session(
+    federation: Federation, me: str, tls: Tls, listen: str, largest: int, barred: Collection[str] = ()
+) -> "zenoh.Session":
+    """A session of agent `me`, without the members that are `barred`.
+
+    `listen` is host:port, or empty to listen nowhere; `largest` the bytes of a message.
+    """
     # Closing a link that is dead blocks the thread that reads from it for ten seconds: each link needs one of its own.
     os.environ.setdefault("ZENOH_RUNTIME", f"(rx: (worker_threads: {2 + len(federation.roster)}))")
     _raise_file_limit()
     module = zenoh_module()
     config = module.Config()
-    for path, value in _settings(federation, me, tls, listen, largest).items():
+    for path, value in _settings(federation, me, tls, listen, largest, barred).items():
         config.insert_json5(path, json.dumps(value))
     try:
         session: zenoh.Session = module.open(config)
@@ -74,8 +80,10 @@ def zenoh_module() -> Any:
     return zenoh
 
 
-def _settings(federation: Federation, me: str, tls: Tls, listen: str, largest: int) -> dict[str, Any]:
-    peers = [member for member in federation.roster if member.agent != me]
+def _settings(
+    federation: Federation, me: str, tls: Tls, listen: str, largest: int, barred: Collection[str]
+) -> dict[str, Any]:
+    peers = [member for member in federation.roster if member.agent != me and member.agent not in barred]
     return {
         "mode": "peer",
         "scouting/multicast/enabled": False,
@@ -100,11 +108,11 @@ def _settings(federation: Federation, me: str, tls: Tls, listen: str, largest: i
             "verify_name_on_connect": True,
             "close_link_on_expiration": True,
         },
-        "access_control": _access(federation, me),
+        "access_control": _access(federation, me, barred),
     }
 
 
-def _access(federation: Federation, me: str) -> dict[str, Any]:
+def _access(federation: Federation, me: str, barred: Collection[str] = ()) -> dict[str, Any]:
     """Everything is denied, except that each member speaks under its own keys, and asks others in its own name.
 
     A member is whoever holds a certificate with the common name in the roster.
@@ -119,7 +127,7 @@ def _access(federation: Federation, me: str) -> dict[str, Any]:
     subjects, policies = [], []
     for member in federation.roster:
         peer = member.agent
-        if peer != me:
+        if peer != me and peer not in barred:
             speaks, asked, asks = f"{peer} speaks", f"{peer} is asked", f"{peer} asks"
             rules += [rule(speaks, _SPEAKS, "ingress", peer), rule(asked, _ASKS, "egress", peer, me)]
             rules.append(rule(asks, _ASKS, "ingress", me, peer))

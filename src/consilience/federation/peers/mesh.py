@@ -24,6 +24,7 @@ from consilience.federation.peers.link import Tls
 from consilience.federation.peers.mailbox import Event
 from consilience.federation.peers.open_round import OpenRound
 from consilience.federation.peers.outbox import Outbox
+from consilience.federation.peers.outside import read_change
 from consilience.federation.peers.session import Session
 from consilience.methods.protocol import Received
 from consilience.tasks.protocol import Array
@@ -52,6 +53,7 @@ class Mesh:
         say: Say,
         listen: str = "",
         role: str = "agent",
+        change: Path | None = None,
     ) -> None:
         self.roster = federation.names
         self._federation, self._me, self._folder = federation, me, folder
@@ -63,6 +65,8 @@ class Mesh:
         """Peers of whom equivocation was proven."""
         self._receipts: dict[int, Receipt] = self._outbox.heard_before()
         """Of the last exchange, by place in the roster."""
+        self._change, self._heeded, self._next_look = change, 0, 0.0
+        """Where a change of the roster may appear, which one was heeded last, and when to look again."""
         self._misses: dict[str, int] = {}
         """Rounds in a row that each peer was there and silent."""
         self._told = dict.fromkeys(self._peers, 0)
@@ -80,6 +84,7 @@ class Mesh:
         patience = min(GRACE, self._federation.deadline) if self._outbox.round else self._federation.start_wait
         end = time.monotonic() + patience
         while True:
+            self._heed_change()
             here = self._inbox.checked & self._session.alive
             members = self._members()
             late = time.monotonic() > end
@@ -140,6 +145,7 @@ class Mesh:
         end = time.monotonic() + (self._federation.deadline if seconds is None else seconds)
         acknowledged, announced, closing = set[str](), set[str](), dict[str, tuple[Receipt, ...]]()
         while time.monotonic() < end:
+            self._heed_change()
             members = self._members()
             missing = members - self._outbox.finished
             if not missing and members <= acknowledged:
@@ -199,6 +205,8 @@ class Mesh:
             number, self._federation.quorum - 1, self._federation.enough_claims, opened + patience, behind
         )
         while True:
+            self._heed_change()
+            open_round.drop(self._excluded)
             now = time.monotonic()
             present = self._members() & self._session.alive
             waiting = open_round.waiting(present)
@@ -306,6 +314,36 @@ class Mesh:
             f"{found.agent} signed two different predictions for round {found.round}: excluded; evidence in {path}"
         )
 
+    def _heed_change(self) -> None:
+        """Members that a quorum has revoked meanwhile are not heard any more, and their certificates not accepted."""
+        now = time.monotonic()
+        if self._change is None or now < self._next_look:
+            return
+        self._next_look = now + 1.0
+        try:
+            modified = self._change.stat().st_mtime_ns
+        except OSError:
+            return
+        if modified == self._heeded:
+            return
+        self._heeded = modified
+        try:
+            change = read_change(self._change)
+            change.check(self._federation)
+        except ConsilienceError as error:
+            self._audit.add("refused", agent="", reason=f"change of the roster: {error}")
+            self._say(f"{self._change} is not heeded: {error}")
+            return
+        if self._me in change.remove:
+            raise ConsilienceError("this site was revoked by a quorum of the members. Ask them why.")
+        revoked = (set(change.remove) & set(self._peers)) - self._excluded
+        if revoked:
+            self._excluded |= revoked
+            for peer in sorted(revoked):
+                self._audit.add("revoked", agent=peer, signed=change.signers(self._federation))
+                self._say(f"{peer} was revoked by a quorum: it is not heard any more")
+            self._session.bar(revoked)
+
     def _say_waiting(self, when: str, number: int, found: set[str]) -> None:
         self._audit.add("waiting", round=number, found=sorted(found), quorum=self._federation.quorum)
         missing = ", ".join(name for name in self._peers if name not in found)
@@ -318,9 +356,9 @@ class Mesh:
     def _check_quorum_is_possible(self) -> None:
         if len(self._peers) - len(self._excluded) < self._federation.quorum - 1:
             raise ConsilienceError(
-                f"{', '.join(sorted(self._excluded))} signed two different predictions for one round; without that, "
-                f"{len(self._peers) - len(self._excluded) + 1} agents are left and {self._federation.quorum} are "
-                "needed. Agree on a new federation file."
+                f"{', '.join(sorted(self._excluded))} signed two different predictions for one round, or was revoked; "
+                f"without that, {len(self._peers) - len(self._excluded) + 1} agents are left and "
+                f"{self._federation.quorum} are needed. Agree on a new federation file."
             )
         if len(self._members()) < self._federation.quorum - 1:
             reasons = "; ".join(f"{peer}: {why}" for peer, why in sorted(self._inbox.refused.items()))

@@ -13,6 +13,7 @@ from typing import ParamSpec, TypeVar
 
 from consilience import toml
 from consilience.errors import ConsilienceError
+from consilience.federation.peers.change import Change
 from consilience.federation.peers.federation import Federation, Member
 from consilience.federation.peers.frame import (
     HEADER,
@@ -178,6 +179,17 @@ def differences_from(federation: Federation, data: bytes) -> str:
 def member_from(data: bytes, where: str) -> Member:
     """A member's public part, from the text that `consilience keys` writes."""
     return from_table(Member, _tables(data, where), where)
+
+
+@strict
+def change_from(data: bytes, where: str) -> Change:
+    """A change of the roster, from the text of a file. Its signatures are not checked yet."""
+    return from_table(Change, _tables(data, where), where)
+
+
+def read_change(path: Path) -> Change:
+    """A change of the roster in a file."""
+    return change_from(_bytes(path, "`consilience federation change` writes one."), str(path))
 
 
 def read_federation(path: Path) -> Federation:

@@ -37,6 +37,13 @@ class Session:
         self._peers = [name for name in federation.names if name != me]
         self._role = outbox.role
         self._sizes = {"status": SHORT, "finished": SHORT, "federation": LARGEST_FILE + 1}
+        self._barred: set[str] = set()
+        self._join()
+
+    def bar(self, peers: set[str]) -> None:
+        """From now on these peers' certificates are not accepted: a new session without them."""
+        self._barred |= peers
+        self.close()
         self._join()
 
     def _join(self) -> None:
@@ -45,7 +52,7 @@ class Session:
         largest = 2 * self._frame + LARGEST_FILE
         self._door = door = Door(self._listen, [m.host for m in self._federation.roster]) if self._listen else None
         inner = f"127.0.0.1:{door.inner}" if door else ""
-        self._zenoh = open_session(self._federation, self._me, self._tls, inner, largest)
+        self._zenoh = open_session(self._federation, self._me, self._tls, inner, largest, self._barred)
         self._mailbox = mailbox = Mailbox(self._peers)
         self.roles: dict[str, frozenset[str]] = {}
         """In which roles each peer that is there is there."""

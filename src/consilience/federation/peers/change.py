@@ -1,0 +1,70 @@
+"""A change of the roster, signed by a quorum: a member is revoked, gets new keys or another address, or joins."""
+
+import json
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from consilience import toml
+from consilience.errors import ConsilienceError
+from consilience.federation.peers.federation import Federation, Member, default_quorum
+from consilience.federation.peers.keys import is_signed, public_key
+from consilience.options import Options, option, to_table
+
+
+@dataclass(frozen=True)
+class Change(Options):
+    """What is to change, and who has signed it."""
+
+    federation: str = option(meaning="identity of the federation file that is changed")
+    remove: tuple[str, ...] = option(meaning="members that are revoked")
+    members: tuple[Member, ...] = option(meaning="members with new keys or addresses, or new ones")
+    signatures: dict[str, Any] = option(meaning="of members, by name")
+
+    def message(self) -> bytes:
+        """What is signed: no frame, status or line of a log begins like this."""
+        content = [self.federation, list(self.remove), [asdict(member) for member in self.members]]
+        return b"CNSR" + json.dumps(content, sort_keys=True).encode()
+
+    def signed(self, federation: Federation, agent: str, key: Ed25519PrivateKey) -> "Change":
+        """The change with one more signature."""
+        if federation.member(agent).key != public_key(key) or federation.identity().hex() != self.federation:
+            raise ConsilienceError("the key is not that of this agent, or the change is for another federation file.")
+        return replace(self, signatures=self.signatures | {agent: key.sign(self.message()).hex()})
+
+    def signers(self, federation: Federation) -> list[str]:
+        """Members whose signature is genuine."""
+        message = self.message()
+        given = {name: str(self.signatures[name])[:128] for name in federation.names if name in self.signatures}
+        return [name for name, text in given.items() if is_signed(federation.member(name).key, _hex(text), message)]
+
+    def check(self, federation: Federation) -> None:
+        """Refuses a change that is for another file, or that no quorum signed."""
+        if self.federation != federation.identity().hex():
+            raise ConsilienceError("the change is for another federation file, or another epoch of it.")
+        signers = self.signers(federation)
+        if len(signers) < federation.quorum:
+            raise ConsilienceError(
+                f"{len(signers)} members have signed the change ({', '.join(signers) or 'nobody'}); "
+                f"{federation.quorum} are needed. They sign with `consilience federation sign`."
+            )
+
+    def applied(self, federation: Federation) -> Federation:
+        """The federation after the change, in its next epoch."""
+        self.check(federation)
+        new = {member.agent: member for member in self.members}
+        kept = [new.pop(one.agent, one) for one in federation.roster if one.agent not in self.remove]
+        roster = (*kept, *new.values())
+        return replace(federation, roster=roster, quorum=default_quorum(len(roster)), epoch=federation.epoch + 1)
+
+    def to_toml(self) -> str:
+        """The file's text."""
+        return toml.dump(to_table(self))
+
+
+def _hex(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        return b""

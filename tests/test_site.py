@@ -1,0 +1,44 @@
+"""The documentation site is built without a warning, its links lead somewhere, and its notebooks run."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
+
+
+@pytest.mark.slow
+def test_the_site_is_built_offline_and_asks_for_nothing_from_outside(tmp_path):
+    pytest.importorskip("material", reason="mkdocs-material is not installed: pip install 'consilience[docs]'")
+    command = [sys.executable, "-m", "mkdocs", "build", "-q", "--strict", "-d", str(tmp_path / "site")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    pages = [page for page in (tmp_path / "site").glob("*.html") if page.name != "404.html"]
+    assert len(pages) > 12
+    for page in pages:
+        text = page.read_text()
+        assert not re.search(r"<(?:script|link|img)[^>]+(?:src|href)=\"https?://", text), page.name
+        for target in re.findall(r'(?:href|src)="([^"#:]+)(?:#[^"]*)?"', text):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+    assert "collaborate" in (tmp_path / "site" / "api.html").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_run(path, tmp_path):
+    nbformat = pytest.importorskip("nbformat")
+    nbclient = pytest.importorskip("nbclient")
+    notebook = nbformat.read(path, as_version=4)
+    nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    if path.stem == "between-sites":
+        assert notebook.cells[-2].outputs[-1]["data"]["text/plain"] == "[0, 0, 0]"
+
+
+def test_there_are_three_notebooks_without_outputs():
+    assert len(NOTEBOOKS) == 3
+    for path in NOTEBOOKS:
+        assert '"outputs": []' in path.read_text()
