@@ -77,6 +77,7 @@ class Progress(Callback):
         key = next(name for name in event.means if name.endswith("_target"))
         label = key.removesuffix("_target").replace("_", " ")
         state = f"{label} {event.means[key]:.3f}  disagreement {event.means['disagreement_all']:.3f}"
+        state += f"  epsilon {event.means['epsilon']:.2f}" if "epsilon" in event.means else ""
         last = event.number >= self._rounds
         self._began[what] = time.monotonic()
         before = self._bar.tasks[self._runs[what]].completed
@@ -94,6 +95,6 @@ class Lines(Callback):
 
     def round(self, run: About, news: Finished) -> None:
         """Says how good the agents are now, where that is known."""
-        columns = ("accuracy_own", "accuracy_target", "rmse_own", "rmse_target")
+        columns = ("accuracy_own", "accuracy_target", "rmse_own", "rmse_target", "epsilon")
         known = [f"{key} {news.means[key]:.3f}" for key in columns if news.means.get(key, -1) >= 0]
         self._say(f"round {news.number} of {self._rounds} done{': ' if known else ''}{', '.join(known)}")
