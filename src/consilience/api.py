@@ -58,6 +58,17 @@ class Result:
             return dict.fromkeys(self.run.names, 1 / len(self.agents))
         return dict(zip(self.run.names, influence(self.trust).tolist(), strict=True))
 
+    @property
+    def gains(self) -> "pd.DataFrame":
+        """One row per agent, score and place: alone, together, gain, and its 95 % interval from low to high.
+
+        Alone is a copy of the agent that trained alone for as many rounds. The interval is a paired bootstrap over the
+        test samples. NaN without a baseline.
+        """
+        from consilience.report.gains import gain_table
+
+        return gain_table(self.run)
+
     def save(self, folder: str | Path) -> Path:
         """Writes metrics.parquet, trust.npz and summary.json into `folder`, which must not hold a run yet."""
         path = claim_folder(Path(folder), resume=False)

@@ -332,6 +332,12 @@ def fingerprint(*parts: Rows) -> str:
     return digest.hexdigest()
 
 
+def values_of(rows: Rows) -> int:
+    """How many numbers a row has, as far as that can be told; 1 for texts."""
+    shape = getattr(rows, "shape", ())
+    return int(np.prod(shape[1:])) if len(shape) > 1 else 1
+
+
 def sample_x(sample: Any) -> Any:
     """Of a sample of a torch `Dataset` the part that a model reads: x of a pair (x, y)."""
     return sample[0] if isinstance(sample, tuple | list) and len(sample) == 2 else sample

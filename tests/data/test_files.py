@@ -94,7 +94,7 @@ def test_a_wrong_cell_is_named(
 ) -> None:
     table.assign(**change).to_csv(tmp_path / "data.csv", index=False)  # type: ignore[arg-type]
     with pytest.raises(ConsilienceError, match=message):
-        read_labelled(tmp_path / "data.csv", "label", CLASSES, ["age", "pressure"])
+        read_labelled(tmp_path / "data.csv", "label", CLASSES, ["age", "pressure"], table=False)
 
 
 def test_a_missing_column_is_named(table: pd.DataFrame, tmp_path: Path) -> None:
@@ -146,3 +146,56 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
     for name in ("evil.npy", "evil.npz"):
         with pytest.raises(ConsilienceError, match=rf"{name} cannot be read: it holds objects"):
             read_features(tmp_path / name)
+
+
+def test_a_table_with_words_and_gaps_stays_a_table(table: pd.DataFrame, tmp_path: Path) -> None:
+    mixed = table.assign(smoker=["yes", None, "no"], pressure=["1.5", "?", "2.0"])
+    mixed.to_csv(tmp_path / "data.csv", index=False)
+    x, y = read_labelled(tmp_path / "data.csv", "label", CLASSES)
+    assert list(x.columns) == ["age", "pressure", "smoker"]
+    assert x["pressure"].isna().tolist() == [False, True, False], "a question mark is a gap"
+    assert y.tolist() == [1, 0, 1]
+    found, columns = read_features(tmp_path / "data.csv", ["age"], table=True)
+    assert list(found.columns) == columns == ["age"]
+
+
+def test_labels_of_other_tasks(table: pd.DataFrame, tmp_path: Path) -> None:
+    table.assign(even=[0, 1, 1], prime=[1, 1, 0]).to_csv(tmp_path / "data.csv", index=False)
+    path, names = tmp_path / "data.csv", ("even", "prime")
+    x, y = read_labelled(path, "even, prime", names, ["age"], task="multilabel")
+    assert y.tolist() == [[0, 1], [1, 1], [1, 0]]
+    assert x.shape == (3, 1)
+    _, y = read_labelled(path, "pressure", ("pressure",), ["age"], task="regression")
+    assert y.tolist() == [[1.5], [1.25], [2.0]]
+    with pytest.raises(ConsilienceError, match=r"data.csv: 1 columns of labels, but 2 are agreed on: even, prime"):
+        read_labelled(path, "even", names, task="multilabel")
+    with pytest.raises(ConsilienceError, match=r"data.csv: some labels are no numbers"):
+        read_labelled(path, "label", ("pressure",), ["age"], task="regression")
+    table.assign(pressure=[1.5, None, 2.0]).to_csv(path, index=False)
+    with pytest.raises(ConsilienceError, match=r"data.csv: the label in row 1 is missing"):
+        read_labelled(path, "pressure", ("pressure",), ["age"], task="regression")
+
+
+def test_a_folder_of_images(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    for folder, shade in (("ill", 255), ("healthy", 0)):
+        (tmp_path / folder).mkdir()
+        for number in range(2):
+            image.new("RGB", (4, 4), (shade, 0, 255)).save(tmp_path / folder / f"{number}.png")
+    (tmp_path / "notes.txt").write_text("no image")
+    x, y = read_labelled(tmp_path, "", CLASSES)
+    assert x.shape == (4, 3, 4, 4)
+    assert y.tolist() == [0, 0, 1, 1]
+    assert x[:, :, 0, 0].tolist() == [[-1, -1, 1], [-1, -1, 1], [1, -1, 1], [1, -1, 1]]
+    assert read_features(tmp_path / "ill", side=2)[0].shape == (2, 3, 2, 2)
+    with pytest.raises(ConsilienceError, match=r"the label .*healthy.* in row 0 is no class"):
+        read_labelled(tmp_path, "", ("no", "yes"))
+    image.new("RGB", (6, 4)).save(tmp_path / "ill" / "wide.png")
+    with pytest.raises(ConsilienceError, match=r"wide.png has 6x4 pixels, 0.png 4x4. Set side"):
+        read_features(tmp_path)
+    (tmp_path / "ill" / "wide.png").write_bytes(b"no image at all")
+    with pytest.raises(ConsilienceError, match=r"wide.png is no image that can be read"):
+        read_features(tmp_path)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ConsilienceError, match="holds no images"):
+        read_features(tmp_path / "empty")

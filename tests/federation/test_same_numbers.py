@@ -70,7 +70,8 @@ def test_sites_of_a_federation_get_the_numbers_of_the_simulation(both):
         assert len(site.trust) == 3 and all(not one["absent"] for one in trial.events(name, "round"))
         models = {agent.name: agent.model for agent in site.summary.agents}
         assert models == dict.fromkeys(trial.names, "unknown") | {name: SMALL["models"][place]}
-        assert "Accuracy alone → together" in trial.output(name)
+        assert "Accuracy after equal training alone, and together" in trial.output(name)
+        assert site.summary.sent == sum(event["bytes"] for event in trial.events(name, "sent"))
         assert (trial.sites[name].parent / "run" / "report.html").is_file()
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import ceil, log, sqrt
+from math import ceil, log, nan, sqrt
 from typing import Any
 
 import numpy as np
@@ -161,6 +161,8 @@ def scores_by_hand(task: str, f: np.ndarray, y: np.ndarray) -> dict[str, float]:
         "accuracy": sum(right) / n,
         "balanced_accuracy": mean([sum(hits) / len(hits) for hits in by_class.values() if hits]),
         "auc": mean([area([row[c] for row in rows], [y[s] == c for s in range(n)]) for c in range(OUTPUTS)]),
+        "sensitivity": nan,
+        "specificity": nan,
         "log_loss": -sum(log(min(max(rows[s][y[s]], tiny), 1 - tiny)) for s in range(n)) / n,
         "calibration_error": calibration([max(row) for row in rows], right),
     }

@@ -1,14 +1,18 @@
 """Every recorded number against plain loops: each column of metrics.parquet, and the trust matrices."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from consilience import InMemory, Losses, Record, Round
+from consilience.core.bootstrap import DRAWS, interval
 from consilience.runtime.callbacks import Event, Finished
 from consilience.runtime.driver import run_rounds
 from consilience.runtime.history import PLACES, Evaluation, History
 from consilience.tasks import task_named
+from consilience.tasks.protocol import Score
 from tests.runtime.known import (
     NAMES,
     OWN,
@@ -57,7 +61,7 @@ def test_every_score_at_every_place_of_every_agent_in_every_round(task):
             assert list(expected) == [score.name for score in task_named(task).scores]
             for score, value in expected.items():
                 found = metrics[f"{score}_{place}"][row]
-                assert found == pytest.approx(value, rel=1e-5, abs=1e-6), (t, name, score, place)
+                assert found == pytest.approx(value, rel=1e-5, abs=1e-6, nan_ok=True), (t, name, score, place)
 
 
 def test_rounds_agents_losses_and_bytes(task):
@@ -250,3 +254,25 @@ def test_a_run_records_disagreement_at_once_only_where_everyone_is_recorded(here
     run = run_rounds(agents, SHARED, InMemory(NAMES), Script(), summary_of("classification"), recorded=recorded)
     assert run.metrics["disagreement"].notna().all() == known
     assert set(run.metrics["agent"]) == set(here)
+
+
+def test_resamples_of_the_same_samples_are_the_same_for_all(task):
+    evaluation = evaluation_of(task)
+    first, again, other = Known(NAMES[0], task), Known(NAMES[0], task), Known(NAMES[1], task)
+    draws = [evaluation.draws(agent, agent.predict(SHARED)) for agent in (first, again, other)]
+    scores = evaluation.scores(first, first.predict(SHARED))
+    assert draws[0].keys() == {column for column, value in scores.items() if not np.isnan(value)}
+    for column, values in draws[0].items():
+        assert values.shape == (DRAWS,)
+        np.testing.assert_array_equal(values, draws[1][column])
+        low, high = interval(values)
+        assert low <= scores[column] <= high or "calibration" in column, column
+    assert not np.array_equal(draws[0][next(iter(draws[0]))], draws[2][next(iter(draws[0]))])
+
+
+def test_a_score_that_is_no_function_of_sums_is_resampled_as_it_is(task):
+    name = task_named(task).scores[0].name
+    slow = Score("slow", "the first one again", task_named(task).scores[0].measure)
+    evaluation = replace(evaluation_of(task), more=(slow,))
+    found = evaluation.draws(Known(NAMES[0], task), None)
+    np.testing.assert_allclose(found["slow_target"], found[f"{name}_target"], rtol=1e-6)

@@ -114,7 +114,7 @@ def test_a_run_marks_its_attackers_and_measures_the_attacked_class(tmp_path):
     assert [agent["mark"] for agent in page["agents"]] == ["", "", "", "attacker", "attacker"]
     assert "over the honest agents with good labels" in page["headline"]["what"]
     honest = run.last_round()["accuracy_target"][:3].mean()
-    assert page["headline"]["entries"][-1]["mean"] == pytest.approx(honest, abs=1e-3)
+    assert page["headline"]["entries"][-1]["mean"] == f"{honest:.3f}"
     assert means_grid(run).rows[-1][1] == f"{honest:.3f}"
     assert [row[2] for row in run_grid(run).rows] == ["good"] * 3 + ["good, lies"] * 2
     scenario = build_scenario(chosen)

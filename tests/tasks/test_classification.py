@@ -5,10 +5,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import accuracy_score, balanced_accuracy_score, log_loss, roc_auc_score
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, log_loss, recall_score, roc_auc_score
 from torch.nn import functional
 
 from consilience import ConsilienceError
+from consilience.core import metrics
 from consilience.tasks import TASKS
 
 TASK = TASKS.find("classification")
@@ -128,7 +129,9 @@ def test_scores_are_those_of_sklearn():
         "log_loss": log_loss(y, f),
     }
     found = {score.name: score.measure(f, y) for score in TASK.scores}
-    assert list(found) == ["accuracy", "balanced_accuracy", "auc", "log_loss", "calibration_error"]
+    two = ["sensitivity", "specificity"]
+    assert list(found) == ["accuracy", "balanced_accuracy", "auc", *two, "log_loss", "calibration_error"]
+    assert all(np.isnan(found[name]) for name in two)
     for name, value in theirs.items():
         assert found[name] == pytest.approx(value, rel=1e-6), name
 
@@ -140,4 +143,16 @@ def test_higher_is_better_for_all_but_the_losses():
     good, poor = np.eye(3)[truth], np.eye(3)[(truth + 1) % 3]
     for score in TASK.scores:
         better, worse = score.measure(good, truth), score.measure(poor, truth)
+        if score.name in ("sensitivity", "specificity"):
+            continue  # of two classes
         assert (better > worse) == score.higher_is_better, score.name
+
+
+def test_sensitivity_and_specificity_are_those_of_sklearn():
+    draw = np.random.default_rng(0)
+    y, sure = draw.integers(2, size=80), draw.random(80).astype(np.float32)
+    f = np.stack([1 - sure, sure], axis=1)
+    found = {score.name: score.measure(f, y) for score in TASK.scores}
+    assert found["sensitivity"] == pytest.approx(recall_score(y, f.argmax(axis=1)))
+    assert found["specificity"] == pytest.approx(recall_score(y, f.argmax(axis=1), pos_label=0))
+    assert np.isnan(metrics.sensitivity(f, np.zeros(80, int)))

@@ -201,10 +201,15 @@ def presets(
 
 
 def _print_run(finished: "Run") -> None:
-    from consilience.report.tables import means_grid, run_grid, weights_sentence
+    from consilience.report.gains import verdicts
+    from consilience.report.tables import means_grid, run_grid, scores_grid, weights_sentence
 
-    console.print(run_grid(finished).for_screen())
-    console.print(means_grid(finished).for_screen())
+    for sentence in verdicts(finished):
+        console.print(sentence, highlight=False)
+    for grid in (run_grid(finished), means_grid(finished), scores_grid(finished)):
+        if grid is not None:
+            console.print("", grid.for_screen(), sep="\n")
+    console.print()
     console.print(weights_sentence(finished), highlight=False)
 
 

@@ -147,6 +147,7 @@ def agent(
     os.umask(0o077)  # what a run writes is for its owner alone
     with console.status("Loading ..."):
         from consilience.federation.site import prepare, run_site, serve_site
+        from consilience.report.gains import verdicts
         from consilience.report.page import write_page
         from consilience.report.tables import site_grid
         from consilience.runtime.run import is_finished, load_run
@@ -171,6 +172,8 @@ def agent(
             _say(name, "stopped. Every finished round is saved; the same command goes on.")
             sys.exit(130)
     page = write_page(finished, prepared.out / "report.html")
+    for sentence in (*verdicts(finished), *finished.summary.incidents):
+        console.print(sentence, highlight=False, markup=False)
     console.print(site_grid({name: finished}).for_screen())
     console.print(f"Report: {page}", soft_wrap=True, highlight=False)
 

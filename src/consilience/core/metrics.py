@@ -21,6 +21,16 @@ def accuracy_on(label: int, f: Array, y: Labels) -> float:
     return accuracy(f[own], y[own]) if own.any() else float("nan")
 
 
+def sensitivity(f: Array, y: Labels) -> float:
+    """With two classes, the share of samples of the second (such as ill) that are told; NaN with more."""
+    return accuracy_on(1, f, y) if f.shape[1] == 2 else float("nan")
+
+
+def specificity(f: Array, y: Labels) -> float:
+    """With two classes, the share of samples of the first (such as healthy) that are told; NaN with more."""
+    return accuracy_on(0, f, y) if f.shape[1] == 2 else float("nan")
+
+
 def balanced_accuracy(f: Array, y: Labels) -> float:
     """Mean over the classes present in `y` of the accuracy on that class.
 
@@ -43,8 +53,8 @@ def auc(f: Array, y: Labels) -> float:
     0.75
     """
     columns = [1] if f.shape[1] == 2 else range(f.shape[1])
-    areas = [_area(f[:, c], y == c) for c in columns]
-    known = [area for area in areas if not np.isnan(area)]
+    areas = [area(f[:, c], y == c) for c in columns]
+    known = [one for one in areas if not np.isnan(one)]
     return float(np.mean(known)) if known else float("nan")
 
 
@@ -66,7 +76,7 @@ def calibration_error(f: Array, y: Labels, bins: int = 15) -> float:
     return float(np.abs(gap).sum() / len(y))
 
 
-def _area(values: Array, positive: NDArray[np.bool_]) -> float:
+def area(values: Array, positive: NDArray[np.bool_]) -> float:
     """The AUC of `values` for telling `positive` samples from others: pairs that are in order, ties half."""
     own, others = values[positive], np.sort(values[~positive])
     if not len(own) or not len(others):

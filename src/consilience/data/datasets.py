@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from consilience.data.partition import first_of_each
 from consilience.errors import ConsilienceError
 from consilience.registry import Registry
+from consilience.rows import Rows, take
 
 if TYPE_CHECKING:
     from consilience.data.scenario import Scenario
@@ -22,9 +23,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Dataset:
-    """Inputs (samples, ...) and labels; where samples come from hospitals, their numbers too."""
+    """Inputs (samples, ...) or rows of another kind, and labels; where samples come from hospitals, their numbers."""
 
-    x: Array
+    x: Rows
     y: Array
     """Class numbers (samples,), or what another task takes as labels."""
     classes: tuple[str, ...]
@@ -47,6 +48,11 @@ class Request:
     agents: int = 0
     """For data that come divided; 0 for the usual number."""
     seed: int = 0
+    label: str = "label"
+    """Of somebody's own file: the column of labels."""
+    agent: str = ""
+    """The column that says which agent each row belongs to."""
+    task: str = "classification"
 
 
 @dataclass(frozen=True)
@@ -86,7 +92,11 @@ def dataset(name: str, size: Size | None = None, sizes: bool = False) -> Callabl
 
 
 def load(name: str, request: Request | None = None) -> "Dataset | Scenario":
-    """A dataset by name, or a scenario where the data come divided."""
+    """A dataset by name, or a scenario where the data come divided; or one's own, by the path of a file or folder."""
+    from consilience.data.own import is_own, read_own
+
+    if is_own(name):
+        return _first(read_own(Path(name), request or Request()), (request or Request()).limit)
     found: Dataset | Scenario = DATASETS.find(name)(request or Request())
     return found
 
@@ -105,4 +115,4 @@ def _first(data: Dataset, limit: int) -> Dataset:
     origin = np.zeros_like(kind) if data.groups is None else data.groups
     first = first_of_each(np.stack([kind, origin]), limit)
     groups_left = None if data.groups is None else data.groups[first]
-    return replace(data, x=data.x[first], y=data.y[first], groups=groups_left)
+    return replace(data, x=take(data.x, first), y=data.y[first], groups=groups_left)

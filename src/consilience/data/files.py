@@ -1,14 +1,16 @@
-"""Data from a site's own files: npz, npy, csv or parquet. Nothing in them is executed."""
+"""Data from somebody's own files: npz, npy, csv, parquet, a folder of images. Nothing in them is executed."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from consilience.data.arrays import LARGEST, MOST_PACKED, SMALL, read_array, read_arrays
+from consilience.data.pictures import read_pictures
 from consilience.errors import ConsilienceError
+from consilience.rows import Rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,34 +20,103 @@ if TYPE_CHECKING:
 KINDS = (".npz", ".npy", ".csv", ".parquet")
 
 
-def read_features(path: Path, columns: Sequence[str] = ()) -> "tuple[Array, list[str]]":
-    """Samples without labels: an array, or `x` of an npz file, or the columns of a table; and the columns' names.
+def read_features(
+    path: Path, columns: Sequence[str] = (), *, table: bool | None = None, side: int = 0
+) -> tuple[Rows, list[str]]:
+    """Samples without labels, and the names of a table's columns.
 
-    Of a table the given `columns` are used, in their order, or all.
+    An array, or `x` of an npz file; the columns of a table; or the images in a folder, brought to `side` pixels. Of a
+    table the given `columns` are used, in their order, or all. It stays a table if `table` is true, becomes an array in
+    single precision if that is false, and else it does if it holds nothing but numbers.
     """
     if path.suffix == ".npy":
         return _numbers(read_array(path), path), []
     if path.suffix == ".npz":
         return _numbers(_member(path, "x"), path), []
-    table = _table(path)
-    wanted = list(columns or table.columns)
-    return _matrix(table, wanted, path), wanted
+    if path.is_dir():
+        return read_pictures(path, side)[0], []
+    found = read_table(path)
+    wanted = list(columns or found.columns)
+    return _rows(found, wanted, path, table), wanted
 
 
-def read_labelled(path: Path, label: str, classes: tuple[str, ...], columns: list[str]) -> "tuple[Array, Array]":
-    """Samples and class numbers: `x` and `y` of an npz file, or a table whose column `label` holds the class.
+def read_labelled(
+    path: Path,
+    label: str,
+    classes: tuple[str, ...],
+    columns: Sequence[str] = (),
+    *,
+    task: str = "classification",
+    table: bool | None = None,
+    side: int = 0,
+) -> "tuple[Rows, Array]":
+    """Samples and labels: `x` and `y` of an npz file; a table with a column `label`, or several with commas between for
+    several labels or values a sample; or a folder that has one for each class, with its images.
 
-    Of a table the given `columns` are used, in their order (those of the shared data), or all but the label.
+    Of a table the given `columns` are used, in their order (those of the shared data), or all but the labels. Classes
+    become numbers in the order of `classes`; without these, labels stay as they are.
     """
     if path.suffix == ".npz":
-        return _numbers(_member(path, "x"), path), _class_numbers(_member(path, "y"), classes, path)
-    table = _table(path)
-    wanted = columns or [name for name in table.columns if name != label]
-    _check_columns(table, [label, *wanted], path)
-    return _matrix(table, wanted, path), _class_numbers(table[label].to_numpy(), classes, path)
+        return _numbers(_member(path, "x"), path), _labels(_member(path, "y"), task, classes, path)
+    if path.is_dir():
+        x, y = read_pictures(path, side)
+        return x, _labels(y, task, classes, path)
+    found, names = read_table(path), split_names(label)
+    wanted = list(columns or [name for name in found.columns if name not in names])
+    _check_columns(found, [*names, *wanted], path)
+    labels = found[names[0]] if len(names) == 1 else found[names]
+    return _rows(found, wanted, path, table), _labels(labels.to_numpy(), task, classes, path)
 
 
-def _class_numbers(y: "NDArray[np.generic]", classes: tuple[str, ...], path: Path) -> "Array":
+def read_table(path: Path) -> "pd.DataFrame":
+    """A csv or parquet file as it is; in a csv file a question mark is a missing value, too."""
+    import pandas as pd
+
+    if path.suffix not in KINDS:
+        raise ConsilienceError(f"{path}: unknown kind of file. Known: {', '.join(KINDS)}, or a folder of images.")
+    try:
+        if path.suffix == ".csv":
+            return pd.read_csv(path, na_values=["?"])
+        _check_parquet(path)
+        return pd.read_parquet(path)
+    except ConsilienceError:
+        raise
+    except Exception as error:  # a damaged file makes readers fail in many ways
+        raise ConsilienceError(f"{path} cannot be read: {str(error)[:300] or type(error).__name__}.") from None
+
+
+def split_names(label: str) -> list[str]:
+    """Names of columns with commas between.
+
+    >>> split_names("even, prime")
+    ['even', 'prime']
+    """
+    return [name.strip() for name in label.split(",")]
+
+
+def _labels(y: "NDArray[Any]", task: str, classes: tuple[str, ...], path: Path) -> "Array":
+    """Labels as the task has them."""
+    if not classes:
+        return y
+    if task == "classification":
+        return _class_numbers(y, classes, path)
+    y = y.reshape(len(y), -1)
+    if y.shape[1] != len(classes):
+        raise ConsilienceError(
+            f"{path}: {y.shape[1]} columns of labels, but {len(classes)} are agreed on: {', '.join(classes)}. "
+            "Name them in `label`, with commas between."
+        )
+    try:
+        values = y.astype(np.float32)
+    except (TypeError, ValueError):
+        raise ConsilienceError(f"{path}: some labels are no numbers.") from None
+    if not np.isfinite(values).all():
+        row = int(np.argwhere(~np.isfinite(values))[0][0])
+        raise ConsilienceError(f"{path}: the label in row {row} is missing. Remove that row.")
+    return values
+
+
+def _class_numbers(y: "NDArray[Any]", classes: tuple[str, ...], path: Path) -> "Array":
     """Labels given as class names or as numbers 0, 1, ... in the order of the classes."""
     if np.issubdtype(y.dtype, np.number):
         values = y.astype(np.float64)
@@ -72,22 +143,6 @@ def _member(path: Path, name: str) -> "Array":
     return found[name]
 
 
-def _table(path: Path) -> "pd.DataFrame":
-    import pandas as pd
-
-    if path.suffix not in KINDS:
-        raise ConsilienceError(f"{path}: unknown kind of file. Known: {', '.join(KINDS)}.")
-    try:
-        if path.suffix == ".csv":
-            return pd.read_csv(path)
-        _check_parquet(path)
-        return pd.read_parquet(path)
-    except ConsilienceError:
-        raise
-    except Exception as error:  # a damaged file makes readers fail in many ways
-        raise ConsilienceError(f"{path} cannot be read: {str(error)[:300] or type(error).__name__}.") from None
-
-
 def _check_parquet(path: Path) -> None:
     """Refuses a table that would be unpacked to more than a file may hold."""
     import pyarrow.parquet as pq
@@ -100,17 +155,23 @@ def _check_parquet(path: Path) -> None:
         raise ConsilienceError(f"{path} would be unpacked from {size} to {unpacked} bytes, and is not.")
 
 
-def _check_columns(table: "pd.DataFrame", columns: list[str], path: Path) -> None:
+def _check_columns(table: "pd.DataFrame", columns: Sequence[str], path: Path) -> None:
     missing = [name for name in columns if name not in table.columns]
     if missing:
         raise ConsilienceError(f"{path} has no column {missing[0]!r}. It has: {', '.join(map(str, table.columns))}.")
 
 
-def _matrix(table: "pd.DataFrame", columns: list[str], path: Path) -> "Array":
+def _rows(table: "pd.DataFrame", columns: list[str], path: Path, stays: bool | None) -> Rows:
+    """The columns as a table, or as an array in single precision."""
     _check_columns(table, columns, path)
-    words = [name for name in columns if not np.issubdtype(np.asarray(table[name]).dtype, np.number)]
+    words = [name for name in columns if table[name].dtype.kind not in "iuf"]
+    if stays or (stays is None and (words or table[columns].isna().to_numpy().any())):
+        return table[columns]
     if words:
-        raise ConsilienceError(f"{path}: the column {words[0]!r} holds no numbers. Encode it as numbers at every site.")
+        raise ConsilienceError(
+            f"{path}: the column {words[0]!r} holds no numbers, but the shared data do there. Encode it as "
+            "numbers at every site."
+        )
     return _numbers(table[columns].to_numpy(np.float32), path)
 
 

@@ -174,7 +174,7 @@ def _is_whole(cached: Path) -> bool:
 
 def _decode(source: Source, folder: Path | None, limit: int | None, side: int, scratch: Path) -> dict[str, Array]:
     """Images as bytes, labels, hospitals (zeros where there are none) and the names of the classes."""
-    with _hugging_face(offline=folder is not None) as library:
+    with hugging_face(offline=folder is not None) as library:
         rows = _rows(library, source, folder, scratch)
         y = _column(rows, source.label)
         groups = _column(rows, source.group) if source.group else np.zeros_like(y)
@@ -235,7 +235,7 @@ def _column(rows: Any, name: str) -> Array:
 
 
 @contextmanager
-def _hugging_face(offline: bool) -> Iterator[Any]:
+def hugging_face(offline: bool) -> Iterator[Any]:
     """The library `datasets`: it reports nothing, prints nothing, and reaches out only when it has to download."""
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("HF_UPDATE_DOWNLOAD_COUNTS", "0")

@@ -11,7 +11,9 @@ class Data(Options):
     """What the agents hold, and what is shared."""
 
     dataset: str = option(
-        "digits", "digits | breast-cancer | heart-disease | cifar10 | cifar100 | fed-isic2019 | polynomial | ..."
+        "digits",
+        "digits | breast-cancer | heart-disease | cifar10 | cifar100 | fed-isic2019 | polynomial | ... or your own: "
+        "a csv, parquet or npz file, a folder of images, a Hugging Face folder",
     )
     limit: int = option(0, "samples of each class to use, within each hospital; 0 for all", at_least=0)
     side: int = option(0, "height and width that images are brought to; 0 for the dataset's own", at_least=0)
@@ -30,3 +32,8 @@ class Data(Options):
         "how they lie: none | flip | random | least-likely | runner-up | collusion | echo | targeted | stale | ...",
         named=attack_named,
     )
+    label: str = option("label", "your own data: the column of labels; several, with commas between, for multilabel")
+    agent: str = option(
+        "", "your own data: the column that says whose a row is; it sets partition and number of agents"
+    )
+    task: str = option("classification", "your own data: classification | regression | multilabel")

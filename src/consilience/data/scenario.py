@@ -1,6 +1,5 @@
 """A scenario: what each agent holds, what is shared, and what only the experimenter knows."""
 
-import hashlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +9,7 @@ from consilience.data.datasets import Array, Dataset
 from consilience.data.options import Data
 from consilience.data.partition import Indices, balanced_quotas, dirichlet, iid, natural, place_in_class
 from consilience.errors import ConsilienceError
+from consilience.rows import Rows, fingerprint, take
 from consilience.tasks import task_named
 
 
@@ -17,9 +17,9 @@ from consilience.tasks import task_named
 class Share:
     """One agent's private data: to train on, and to test on."""
 
-    x: Array
+    x: Rows
     y: Array
-    test_x: Array
+    test_x: Rows
     test_y: Array
 
 
@@ -28,9 +28,9 @@ class Scenario:
     """Private shares, the shared data X*, and for evaluation alone its labels and a sample of the target domain."""
 
     shares: dict[str, Share]
-    shared: Array
+    shared: Rows
     shared_y: Array
-    target_x: Array
+    target_x: Rows
     target_y: Array
     classes: tuple[str, ...]
     """Class names; empty for regression."""
@@ -38,15 +38,11 @@ class Scenario:
     task: str = "classification"
 
     def fingerprint(self) -> str:
-        """SHA-256 of every array, order included: two runs with the same one saw the same data."""
-        digest = hashlib.sha256()
-        arrays = [self.shared, self.shared_y, self.target_x, self.target_y]
+        """SHA-256 of all rows and labels, order included: two runs with the same one saw the same data."""
+        parts = [self.shared, self.shared_y, self.target_x, self.target_y]
         for share in self.shares.values():
-            arrays += [share.x, share.y, share.test_x, share.test_y]
-        for array in arrays:
-            digest.update(f"{array.dtype.str}{array.shape}".encode())
-            digest.update(np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()
+            parts += [share.x, share.y, share.test_x, share.test_y]
+        return fingerprint(*parts)
 
 
 def split(data: Dataset, options: Data, agents: int, seed: int) -> Scenario:
@@ -73,13 +69,13 @@ def split(data: Dataset, options: Data, agents: int, seed: int) -> Scenario:
         if number in options.low_quality:
             y = shift_labels(y, len(data.classes), stream(seed, "low quality", name))
         shared.append(given)
-        shares[name] = Share(data.x[train], y, data.x[test], data.y[test])
+        shares[name] = Share(take(data.x, train), y, take(data.x, test), data.y[test])
     star = np.concatenate(shared)
     return Scenario(
         shares=shares,
-        shared=data.x[star],
+        shared=take(data.x, star),
         shared_y=data.y[star],
-        target_x=data.x[held_out],
+        target_x=take(data.x, held_out),
         target_y=data.y[held_out],
         classes=data.classes,
         low_quality=tuple(name for number, name in enumerate(held) if number in options.low_quality),

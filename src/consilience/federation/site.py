@@ -23,7 +23,7 @@ from consilience.export.folder import export_agent
 from consilience.export.inputs import Scale
 from consilience.federation.claim import claim
 from consilience.federation.peers import keys
-from consilience.federation.peers.audit import AuditLog, suspicious_peers
+from consilience.federation.peers.audit import AuditLog, bytes_sent, incidents, suspicious_peers
 from consilience.federation.peers.federation import Federation, check_address, fingerprint
 from consilience.federation.peers.inbox import Say
 from consilience.federation.peers.link import Tls
@@ -192,7 +192,7 @@ def run_site(prepared: Prepared, say: Say, callbacks: Sequence[Callback] = (), s
         )
         keep_model(prepared, agent, run, say)
         mesh.finish(inf if serve else None)
-        run = _with_suspicions(run, out)
+        run = _with_log(run, out)
     except ConsilienceError as error:
         audit.add("stopped", reason=str(error))
         raise
@@ -209,12 +209,11 @@ def run_site(prepared: Prepared, say: Say, callbacks: Sequence[Callback] = (), s
     return run
 
 
-def _with_suspicions(run: Run, out: Path) -> Run:
-    """The run with what the audit log has of suspicious peers, before and after interruptions."""
-    found = suspicious_peers(out / "audit.jsonl")
-    if not found:
-        return run
-    run = replace(run, summary=replace(run.summary, suspicions=found))
+def _with_log(run: Run, out: Path) -> Run:
+    """The run with what the audit log has of peers and of bytes sent, before and after interruptions."""
+    log = out / "audit.jsonl"
+    known = replace(run.summary, suspicions=suspicious_peers(log), incidents=incidents(log), sent=bytes_sent(log))
+    run = replace(run, summary=known)
     run.save(out)
     return run
 

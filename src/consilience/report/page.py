@@ -13,6 +13,8 @@ import numpy as np
 
 from consilience.core import consensus
 from consilience.errors import ConsilienceError
+from consilience.report.gains import PLACES, Gain, Measure, gains, mean_gain, measures, verdicts
+from consilience.report.numbers import bounds, number, signed, size
 from consilience.report.tables import good_agents
 from consilience.report.theory import findings, low_quality
 from consilience.runtime.checkpoint import write_atomically
@@ -20,7 +22,6 @@ from consilience.runtime.run import Run
 from consilience.runtime.summary import AgentSummary
 from consilience.tasks.protocol import Array
 
-PLACES = {"target": "the target domain", "shared": "the shared data", "own": "each agent's own test data"}
 MOST_TRUST_VALUES = 120_000
 """Trust values on a page. Longer runs show evenly spaced rounds, so that the page stays near one megabyte."""
 
@@ -41,21 +42,25 @@ def page_data(run: Run) -> dict[str, Any]:
 
     A part that the run cannot fill is None or empty, and the page leaves its section out or says why.
     """
-    rows, measures, known = _rows(run), _measures(run), run.summary
+    rows, found, known = _rows(run), [_measure(run, one) for one in measures(run)], run.summary
     square = len(run.trust) > 0 and len(rows) == len(run.names)
+    site = run.names[rows[0]] if len(rows) == 1 else ""
     return {
-        "title": known.title + (f" on {known.dataset}" if known.dataset else ""),
+        "title": (f"{site}: " if site else "") + known.title + (f" on {known.dataset}" if known.dataset else ""),
+        "site": site,
+        "verdicts": verdicts(run),
         "facts": _facts(run),
         "footer": ", ".join(f"{name} {number}" for name, number in known.versions.items()),
         "agents": _agents(run, rows, square),
         "start": _start(run),
         "alone_note": _alone_note(run),
-        "measures": measures,
-        "headline": _headline(run, measures),
+        "measures": found,
+        "headline": _headline(run, site),
         "trust": _trust(run, rows),
         "by_class": _by_class(run, rows),
         "agreement": _agreement(run, rows, square),
         "influence": _influence(run) if square else None,
+        "incidents": known.incidents,
         "suspicions": known.suspicions,
         "theory": findings(run),
         "classes": _classes(run),
@@ -128,31 +133,40 @@ def _agents(run: Run, rows: list[int], square: bool) -> list[dict[str, Any]]:
     ]
 
 
-def _measures(run: Run) -> list[dict[str, Any]]:
-    """Each score at each place where labels were known: per agent and round, alone, together, gain (up is better)."""
-    found = []
-    for place in PLACES:
-        for score in run.summary.scores:
-            column = f"{score.name}_{place}"
-            series = _series(run, column)
-            if series is None:
-                continue
-            alone, sign = _alone(run, column), 1 if score.higher_is_better else -1
-            together = series[:, -1] if _start(run) is not None else np.full(len(series), np.nan)
-            found.append(
-                {
-                    "column": column,
-                    "place": PLACES[place],
-                    "score": score.title,
-                    "lower_is_better": not score.higher_is_better,
-                    "rounds": sorted({int(number) for number in run.metrics["round"]}),
-                    "series": _rounded(series),
-                    "alone": _rounded(alone),
-                    "together": _rounded(together),
-                    "gain": _rounded(sign * (together - alone)),
-                }
-            )
-    return found
+def _measure(run: Run, one: Measure) -> dict[str, Any]:
+    """A score at a place: per agent and round, alone, together, gain (up is better); texts as tables have them."""
+    found = gains(run, one)
+    nothing = Gain(*[float("nan")] * 5)
+    every = [found.get(name, nothing) for name in run.names]
+    if _start(run) is None:  # everyone is alone
+        every = [Gain(gain.together, *[float("nan")] * 4) for gain in every]
+    others = {name: _curves(other, one.column) for name, other in run.references.items()}
+    return {
+        "column": one.column,
+        "place": PLACES[one.place],
+        "score": one.score.title,
+        "lower_is_better": not one.score.higher_is_better,
+        **(_curves(run, one.column) or {}),
+        "others": {name: curves for name, curves in others.items() if curves is not None},
+        "alone": _rounded([gain.alone for gain in every]),
+        "together": _rounded([gain.together for gain in every]),
+        "gain": _rounded([gain.gain for gain in every]),
+        "verdict": [gain.verdict for gain in every],
+        "texts": {
+            "alone": [number(gain.alone) for gain in every],
+            "together": [number(gain.together) for gain in every],
+            "gain": [signed(gain.gain) for gain in every],
+            "interval": [bounds(gain.low, gain.high) for gain in every],
+        },
+    }
+
+
+def _curves(run: Run, column: str) -> dict[str, Any] | None:
+    """Rounds, and the score of each agent of the roster in them; None when nobody has it."""
+    series = _series(run, column)
+    if series is None:
+        return None
+    return {"rounds": sorted({int(one) for one in run.metrics["round"]}), "series": _rounded(series)}
 
 
 def _series(run: Run, column: str) -> Array | None:
@@ -161,13 +175,6 @@ def _series(run: Run, column: str) -> Array | None:
         return None
     table = run.metrics.pivot(index="agent", columns="round", values=column)
     return table.reindex(run.names).to_numpy(dtype=np.float64)
-
-
-def _alone(run: Run, column: str) -> Array:
-    """Each agent's score after as many rounds without peers; NaN where nobody trained alone."""
-    if "alone" in run.references or _start(run) is None:
-        return _last(run.references.get("alone", run), column)
-    return np.full(len(run.names), np.nan)
 
 
 def _alone_note(run: Run) -> str:
@@ -179,20 +186,27 @@ def _alone_note(run: Run) -> str:
     return "No gain is shown: no copies of the agents trained alone for as many rounds, to compare with."
 
 
-def _headline(run: Run, measures: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """Means over the agents with good labels and over those without, for the references and the method."""
-    if not measures:
+def _headline(run: Run, site: str) -> dict[str, Any] | None:
+    """Means over the agents with good labels and over those without, for the references and the method.
+
+    Where only one agent is known, as at a site, it is that agent's own score.
+    """
+    measure, low = next(iter(measures(run)), None), low_quality(run)
+    if measure is None:
         return None
-    measure, column, low = measures[0], measures[0]["column"], low_quality(run)
-    good = [n for n, agent in enumerate(run.summary.agents) if not (agent.low_quality or agent.attacker)]
+    good = [place for place, agent in enumerate(run.summary.agents) if not (agent.low_quality or agent.attacker)]
     references = sorted(run.references.items(), key=lambda item: item[0] != "alone")
-    methods = [(one.summary.title, _last(one, column)) for _, one in references]
-    methods.append((run.summary.title, _last(run, column)))
+    methods = [(one.summary.title, _last(one, measure.column)) for _, one in [*references, ("", run)]]
     whom = good_agents(run) if len(good) < len(run.names) else "all agents"
+    title = measure.title.replace("each agent's", "its")
+    gain = mean_gain(run, measure)
     return {
-        "what": f"Mean {measure['score']} on {measure['place']} over {whom}",
-        "entries": [{"method": title, "mean": _mean(f, good), "low": _mean(f, low)} for title, f in methods],
-        "gain": _mean(np.array(measure["gain"], dtype=np.float64), good),
+        "what": f"{site}: {title}" if site else f"Mean {title} over {whom}",
+        "entries": [
+            {"method": title, "mean": _mean(values, good), "low": _mean(values, low)} for title, values in methods
+        ],
+        "gain": "" if np.isnan(gain.gain) else signed(gain.gain),
+        "interval": "" if np.isnan(gain.low) else bounds(gain.low, gain.high),
     }
 
 
@@ -201,9 +215,9 @@ def _last(run: Run, column: str) -> Array:
     return np.full(len(run.names), np.nan) if series is None else np.asarray(series[:, -1])
 
 
-def _mean(values: Array, numbers: list[int]) -> Any:
+def _mean(values: Array, numbers: list[int]) -> str | None:
     known = [value for value in values[numbers] if not np.isnan(value)]
-    return _rounded(np.mean(known)) if known else None
+    return number(float(np.mean(known))) if known else None
 
 
 def _trust(run: Run, rows: list[int]) -> dict[str, Any] | None:
@@ -235,7 +249,12 @@ def _by_class(run: Run, rows: list[int]) -> dict[str, Any] | None:
 
 
 def _received(w: Array, rows: list[int]) -> Array:
-    """Trust that each agent receives from the peers whose rows are known; NaN when there is no such peer."""
+    """Trust that each agent receives from the peers whose rows are known; NaN when there is no such peer.
+
+    Where one row is known, at a site, it is the trust that this site gives.
+    """
+    if len(rows) == 1:
+        return np.asarray(w[0])
     known = np.zeros((w.shape[1], w.shape[1]))
     known[rows] = w
     peers = len(rows) - np.isin(np.arange(len(known)), rows)
@@ -278,14 +297,18 @@ def _classes(run: Run) -> dict[str, Any] | None:
 
 
 def _sent(run: Run) -> dict[str, Any]:
-    """Bytes that each agent sent, beside what sharing weights costs: up and down, 4 bytes a parameter, every round."""
+    """Bytes that each agent sent, beside what sharing weights costs: up and down, 4 bytes a parameter, every round.
+
+    At a site the total is that of its audit log.
+    """
     total = run.metrics.groupby("agent")["bytes_sent"].sum().reindex(run.names)
     active = set(run.metrics.loc[run.metrics["bytes_sent"] > 0, "round"]) | set(run.trust_rounds.tolist())
     agents = run.summary.agents
     obstacle = _obstacle_to_weights(agents)
     cost = [] if obstacle else [2 * 4 * (agent.parameters or 0) * len(active) for agent in agents]
     sent = [None if np.isnan(number) else int(number) for number in total.astype(float)]
-    return {"bytes": sent, "rounds": len(active), "weights": cost, "obstacle": obstacle}
+    logged = None if run.summary.sent is None else size(run.summary.sent)
+    return {"bytes": sent, "rounds": len(active), "weights": cost, "obstacle": obstacle, "logged": logged}
 
 
 def _obstacle_to_weights(agents: Sequence[AgentSummary]) -> str:

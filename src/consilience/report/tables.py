@@ -11,7 +11,10 @@ from rich.table import Table
 
 from consilience.core.consensus import trust_received
 from consilience.methods import method_named
+from consilience.report.gains import PLACES, Gain, Measure, gains, mean_gain, measures
+from consilience.report.numbers import UNKNOWN, bounds, number, signed, size
 from consilience.runtime.run import Run
+from consilience.runtime.summary import AgentSummary
 from consilience.tasks.protocol import Array
 
 if TYPE_CHECKING:
@@ -19,6 +22,10 @@ if TYPE_CHECKING:
 
     from consilience.experiments.collective import CollectiveLine
     from consilience.experiments.compare import Estimate, Line
+
+INTERVAL = "95 % interval"
+NARROW = 80
+"""Columns of a usual screen. Tables that need more get less room between their columns."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +41,11 @@ class Grid:
     def for_screen(self) -> Table:
         """As a rich table."""
         table = Table(title=self.title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
-        table.padding = (0, 1, 0, 0)
-        for number, heading in enumerate(self.headings):
-            widest = max((len(row[number]) for row in self.rows), default=0)
-            if number < self.words:
+        table.show_edge = False
+        table.padding = (0, 1, 0, 0) if self._width() <= NARROW else (0, 0, 0, 0)
+        for place, heading in enumerate(self.headings):
+            widest = max((len(row[place]) for row in self.rows), default=0)
+            if place < self.words:
                 table.add_column(heading, overflow="fold")
             else:  # on a narrow screen words and headings go on in the next line, and no number is cut
                 table.add_column(heading, justify="right", overflow="fold", min_width=widest)
@@ -45,9 +53,15 @@ class Grid:
             table.add_row(*row)
         return table
 
+    def _width(self) -> int:
+        """Columns of the screen that the table needs with two between its own."""
+        lines = [[max(map(len, cell.split("\n"))) for cell in row] for row in (self.headings, *self.rows)]
+        widths: list[int] = [max(column) for column in zip(*lines, strict=True)]
+        return sum(widths) + 2 * (len(widths) - 1)
+
     def markdown(self) -> str:
         """As a Markdown table."""
-        rule = tuple("---" if number < self.words else "---:" for number in range(len(self.headings)))
+        rule = tuple("---" if place < self.words else "---:" for place in range(len(self.headings)))
         lines = [tuple(heading.replace("\n", " ") for heading in self.headings), rule, *self.rows]
         return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
@@ -61,50 +75,62 @@ class Grid:
 
 
 def run_grid(run: Run) -> Grid:
-    """Per agent: model, samples, score alone and together, gain, trust received."""
-    measure = run.summary.scores[0]
-    score = f"{measure.name}_target"
-    together = run.last_round().set_index("agent")[score]
-    alone = together * np.nan
-    if "alone" in run.references:
-        alone = run.references["alone"].last_round().set_index("agent")[score]
-    trust = _trust_columns(run)
-    sign = 1 if measure.higher_is_better else -1
+    """Per agent: model, samples, score alone and together, gain and its interval, trust received."""
+    measure = first_measure(run)
+    found = gains(run, measure) if measure else {}
+    trust, compared = _trust_columns(run), "alone" in run.references
+    marks = {agent.name: _labels(agent) for agent in run.summary.agents}
+    marked = any(mark != "good" for mark in marks.values())
     rows = []
-    for number, agent in enumerate(run.summary.agents):
-        name = agent.name
-        labels = ("shifted" if agent.low_quality else "good") + (", lies" if agent.attacker else "")
-        gain = sign * (together[name] - alone[name])
-        numbers = (f"{agent.samples}", _number(alone[name]), _number(together[name]), _signed(gain))
-        rows.append((name, agent.model, labels, *numbers, *(f"{column[number]:.2f}" for column in trust)))
-    first = run.trust_rounds[0] if len(trust) else 0
-    last = run.trust_rounds[-1] if len(trust) else 0
-    received = (f"trust in\nround {first}", f"trust in\nround {last}") if len(trust) else ()
-    headings = (
-        "agent",
-        "model",
-        "labels",
-        "samples",
-        "alone",
-        "together",
-        "gain",
-        *received,
-    )
-    what = f"{measure.title[0].upper()}{measure.title[1:]}"
-    return Grid(f"{what} on the target domain", headings, rows, words=3)
+    for place, agent in enumerate(run.summary.agents):
+        gain = found.get(agent.name, Gain(*[float("nan")] * 5))
+        words = (agent.name, agent.model, *((marks[agent.name],) if marked else ()))
+        numbers = (number(gain.alone), number(gain.together), signed(gain.gain), bounds(gain.low, gain.high))
+        received = (f"{column[place]:.2f}" for column in trust)
+        rows.append((*words, f"{agent.samples}", *(numbers if compared else numbers[1:2]), *received))
+    ends = [f"trust\nround\n{run.trust_rounds[end]}" for end in (0, -1)] if trust else []
+    scores = ("alone", "together", "gain", INTERVAL) if compared else ("score",)
+    headings = ("agent", "model", *(("labels",) if marked else ()), "samples", *scores, *ends)
+    return Grid(_capital(measure.title) if measure else "Agents", headings, rows, words=3 if marked else 2)
 
 
-def means_grid(run: Run) -> Grid:
-    """Mean over the agents with good labels, for the method and each reference."""
-    measure = run.summary.scores[0]
+def first_measure(run: Run) -> Measure | None:
+    """What tables show: the task's first score, at the most telling place where there are labels."""
+    return next(iter(measures(run)), None)
+
+
+def means_grid(run: Run) -> Grid | None:
+    """Mean over the agents with good labels, for the method and each reference; None without labels."""
+    measure = first_measure(run)
+    if measure is None:
+        return None
     rows = []
     for one in [*run.references.values(), run]:
         table = one.last_round()
-        good = table[~(table["low_quality"] | table["attacker"])][f"{measure.name}_target"]
-        worst = good.min() if measure.higher_is_better else good.max()
-        sent = int(one.metrics["bytes_sent"].sum())
-        rows.append((one.summary.title, _number(good.mean()), _number(worst), size(sent)))
-    return Grid(f"Mean over {good_agents(run)}", ("method", "mean", "worst agent", "sent"), rows)
+        good = table[~(table["low_quality"] | table["attacker"])][measure.column]
+        worst = good.min() if measure.score.higher_is_better else good.max()
+        gain = mean_gain(run, measure, one)
+        gained = ("", "") if one.summary.method == "alone" else (signed(gain.gain), bounds(gain.low, gain.high))
+        sent = size(int(one.metrics["bytes_sent"].sum()))
+        rows.append((one.summary.title, number(good.mean()), number(worst), *gained, sent))
+    headings = ("method", "mean", "worst agent", "gain over alone", INTERVAL, "sent")
+    return Grid(f"Mean over {good_agents(run)}", headings, rows)
+
+
+def scores_grid(run: Run) -> Grid | None:
+    """Every score at the most telling place, mean over the agents with good labels; None without any to compare."""
+    measure = first_measure(run)
+    if measure is None or "alone" not in run.references:
+        return None
+    rows = []
+    for one in measures(run):
+        if one.place == measure.place:
+            gain = mean_gain(run, one)
+            up = "" if one.score.higher_is_better else " (lower is better)"
+            numbers = (number(gain.alone), number(gain.together), signed(gain.gain), bounds(gain.low, gain.high))
+            rows.append((one.score.title + up, *numbers))
+    title = f"Every score on {PLACES[measure.place]}, mean over {good_agents(run)}"
+    return Grid(title, ("score", "alone", "together", "gain", INTERVAL), rows)
 
 
 def good_agents(run: Run) -> str:
@@ -125,40 +151,46 @@ def weights_sentence(run: Run) -> str:
         return f"{said} These are the weights themselves, to the server and back."
     sizes = [agent.parameters for agent in agents if agent.parameters is not None]
     if len({agent.model for agent in agents}) == 1 and len(sizes) == len(agents):
-        cost = sum(2 * 4 * number for number in sizes) * rounds
+        cost = sum(2 * 4 * count for count in sizes) * rounds
         return f"{said} Sharing weights through a server would have sent {size(cost)}."
     kinds = dict.fromkeys(agent.model for agent in agents)
     possible = {agent.model: agent.parameters for agent in agents if agent.parameters is not None}
     reason = "the agents' models differ" if len(kinds) > 1 else "these models have no weights to average"
     text = f"{said} Sharing weights is not possible here: {reason} ({', '.join(kinds)})"
     if possible:
-        costs = ", ".join(f"{size(2 * 4 * number)} for each {model}" for model, number in possible.items())
+        costs = ", ".join(f"{size(2 * 4 * count)} for each {model}" for model, count in possible.items())
         text += f"; among their own kind it would cost {costs} per round"
     return text + "."
 
 
 def site_grid(runs: dict[str, Run]) -> Grid:
-    """What sites of a federation gained: scores after as many rounds alone and together, and whom each trusts most."""
-    rows = []
+    """What sites of a federation gained over as many rounds alone, and whom each trusts most."""
+    rows: list[tuple[str, ...]] = []
     for name, run in runs.items():
-        known = run.metrics.set_index("round")
-        columns = [f"{run.summary.scores[0].name}_{place}" for place in ("own", "target")]
-        last = known[columns].iloc[-1]
-        alone = run.references["alone"].metrics[columns].iloc[-1] if "alone" in run.references else last * np.nan
-        own, domain = (f"{_number(alone[column])} → {_number(last[column])}" for column in columns)
-        most = "-"
+        most = UNKNOWN
         if len(run.trust):
             row = np.where([other == name for other in run.names], 0, run.trust[-1][0])
-            most = f"{run.names[int(row.argmax())]} ({row.max():.2f})"
-        rows.append((name, own, domain, most, f"{len(known)}/{run.summary.rounds}"))
-    return Grid("Accuracy alone → together", ("site", "own data", "target", "trusts most", "rounds"), rows)
+            most = f"{run.names[int(row.argmax())]} {row.max():.2f}"
+        where = {"own": "own data", "target": "target"}
+        found = [one for one in measures(run) if one.score == run.summary.scores[0] and one.place in where]
+        found.sort(key=lambda one: one.place != "own")
+        rest = (most, f"{len(run.metrics)}/{run.summary.rounds}")
+        for one in found:
+            gain = gains(run, one)[name]
+            numbers = (number(gain.alone), number(gain.together), signed(gain.gain), bounds(gain.low, gain.high))
+            rows.append((name if one is found[0] else "", where[one.place], *numbers, *rest))
+            rest = ("", "")
+        if not found:
+            rows.append((name, UNKNOWN, *[UNKNOWN] * 4, *rest))
+    headings = ("site", "measured\non", "alone", "together", "gain", INTERVAL, "trusts most", "rounds")
+    return Grid("Accuracy after equal training alone, and together", headings, rows, words=2)
 
 
 def compare_grid(lines: Sequence["Line"], score: str, seeds: int) -> Grid:
     """A comparison: mean, worst agent, gain over alone and difference to the first method, with 95 % intervals."""
     rows = []
     for line in lines:
-        cells = (_number(line.score.mean), _number(line.worst), _interval(line.gain), _interval(line.lead))
+        cells = (number(line.score.mean), number(line.worst), _interval(line.gain), _interval(line.lead))
         rows.append((line.title, *cells))
     title = f"{score}, mean over agents with good labels and {seeds} seed{'s' if seeds > 1 else ''}; ± 95 % interval"
     against = f"against {lines[0].method}"
@@ -188,23 +220,10 @@ def frame_grid(table: "pd.DataFrame", title: str) -> Grid:
     numbers = [str(column) for column in table if str(column) not in words]
     rows = []
     for _, row in table.iterrows():
-        cells = [f"{row[c]:,}" if is_integer_dtype(table[c]) else _number(row[c]) for c in numbers]
+        cells = [f"{row[c]:,}" if is_integer_dtype(table[c]) else number(row[c]) for c in numbers]
         rows.append((*(method_title(row[c]) if c == "method" else str(row[c]) for c in words), *cells))
     headings = tuple("± 95 %" if c == "half_width" else c.replace("_", " ") for c in (*words, *numbers))
     return Grid(title, headings, rows, words=len(words))
-
-
-def size(number: float) -> str:
-    """Bytes for people.
-
-    >>> size(1_080_000)
-    '1.1 MB'
-    """
-    for unit in ("B", "kB", "MB", "GB"):
-        if number < 1000 or unit == "GB":
-            return f"{number:.0f} {unit}" if unit == "B" or number >= 100 else f"{number:.1f} {unit}"
-        number /= 1000
-    raise AssertionError
 
 
 def _trust_columns(run: Run) -> list[Array]:
@@ -214,17 +233,17 @@ def _trust_columns(run: Run) -> list[Array]:
     return [trust_received(run.trust[0]), trust_received(run.trust[-1])]
 
 
-def _number(value: float) -> str:
-    return "-" if np.isnan(value) else f"{value:.3f}"
+def _labels(agent: AgentSummary) -> str:
+    return ("shifted" if agent.low_quality else "good") + (", lies" if agent.attacker else "")
 
 
-def _signed(value: float) -> str:
-    return "-" if np.isnan(value) else f"{value:+.3f}"
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _interval(value: "Estimate") -> str:
     if np.isnan(value.mean):
-        return "-"
+        return UNKNOWN
     if np.isnan(value.half_width):
         return f"{value.mean:+.3f} (one seed)"
     return f"{value.mean:+.3f} ± {value.half_width:.3f}"

@@ -26,13 +26,15 @@ class Baseline:
         self._team = Team(copied(agent) for agent in team)
         self._history = History(team.names, everyone=False)
 
-    def train(self, number: int, shared: Array, evaluation: Evaluation) -> None:
+    def train(self, number: int, shared: Array, evaluation: Evaluation, last: bool) -> None:
         """One round of training, recorded under the `number` that it has for the agents."""
         losses = self._team.train(shared, {}, lam=0.0)
         known = evaluation.shared_y is not None
         on_shared = {agent.name: agent.predict(shared) for agent in self._team} if known else {}
         scores = {agent.name: evaluation.scores(agent, on_shared.get(agent.name)) for agent in self._team}
         self._history.add(Round(number, Record(on_shared, losses, dict.fromkeys(self._team.names, 0))), scores)
+        if last:
+            self._history.add_draws({a.name: evaluation.draws(a, on_shared.get(a.name)) for a in self._team})
 
     def arrays(self) -> dict[str, Array]:
         """All of it, for a checkpoint."""
@@ -55,4 +57,4 @@ class Baseline:
         method = Alone()
         trust, rounds = self._history.trust()
         summary = replace(summary, method=method.label, title=method.title, warmup=method.warmup)
-        return Run(self._history.frame(), trust, rounds, summary)
+        return Run(self._history.frame(), trust, rounds, summary, draws=self._history.draws)

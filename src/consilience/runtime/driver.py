@@ -64,11 +64,15 @@ def run_rounds(
             start, before = _resumed(folder, method, start, team, shared, history, group, exchange, beside)
         tell(Started(summary, group.agents_by_worker or (team.names,), start.done))
         for done in method.rounds(team, shared, exchange, start):
-            scores = {a.name: evaluation.scores(a, done.record.predictions[a.name]) for a in team}
+            spoken = done.record.predictions
+            scores = {a.name: evaluation.scores(a, spoken[a.name]) for a in team}
             done, scores = group.whole(done, scores)
             means = history.add(done, scores)
+            last = done.number >= summary.rounds
+            if last:
+                history.add_draws(_draws(evaluation, team, spoken, group))
             if beside is not None:
-                beside.train(done.number, shared, evaluation)
+                beside.train(done.number, shared, evaluation, last)
             if folder is not None:
                 seconds = before + time.perf_counter() - began
                 _save(folder, method, done, team, shared, history, group, exchange, beside, seconds)
@@ -78,12 +82,26 @@ def run_rounds(
     seconds = round(before + time.perf_counter() - began, 3)
     summary = replace(summary, seconds=seconds, versions=versions())
     references = {} if beside is None else {ALONE: beside.run(summary)}
-    run = Run(history.frame(), trust, rounds, summary, references, history.by_class)
+    run = Run(history.frame(), trust, rounds, summary, references, history.by_class, history.draws)
     if folder is not None and group.first:
         run.save(folder)
     if group.first:
         tell(Ended(seconds=seconds))
     return run
+
+
+def _draws(evaluation: Evaluation, team: Team, spoken: dict[str, Array], group: Group) -> dict[str, dict[str, Array]]:
+    """Scores of resamples of every agent in the first process, by column."""
+    own = {
+        f"{agent.name}/{column}": values
+        for agent in team
+        for column, values in evaluation.draws(agent, spoken[agent.name]).items()
+    }
+    found: dict[str, dict[str, Array]] = {}
+    for path, values in group.to_first(own).items():
+        name, _, column = path.partition("/")
+        found.setdefault(name, {})[column] = values
+    return found
 
 
 @contextmanager

@@ -1,13 +1,14 @@
 """What a run records, round by agent: accuracy, losses, disagreement, bytes, trust."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, final
 
 import numpy as np
 
 from consilience.agents.protocol import Agent
-from consilience.core import metrics
+from consilience.core import bootstrap, metrics
+from consilience.core.streams import stream
 from consilience.methods.protocol import Round
 from consilience.rows import count
 from consilience.runtime.checkpoint import part
@@ -44,6 +45,30 @@ class Evaluation:
 
         NaN where no labels are known.
         """
+        pairs = self._pairs(agent, on_shared)
+        return {
+            f"{score.name}_{place}": score.measure(*pairs[place]) if place in pairs else float("nan")
+            for place in PLACES
+            for score in (*agent.task.scores, *self.more)
+        }
+
+    def draws(self, agent: Agent, on_shared: Array | None) -> dict[str, Array]:
+        """The same for `bootstrap.DRAWS` resamples of the test samples (draws,), for the scores that are known.
+
+        The resamples are the same for whoever is measured on the same samples: differences are paired.
+        """
+        found: dict[str, Array] = {}
+        for place, (f, y) in self._pairs(agent, on_shared).items():
+            names = ("bootstrap", place, agent.name) if place == "own" else ("bootstrap", place)
+            known = [score for score in (*agent.task.scores, *self.more) if not np.isnan(score.measure(f, y))]
+            of_counts = [_of_counts(score, f, y) for score in known]
+            parts = [[one(counts) for one in of_counts] for counts in bootstrap.resampled(len(f), stream(0, *names))]
+            for score, values in zip(known, zip(*parts, strict=True), strict=True):
+                found[f"{score.name}_{place}"] = np.concatenate(values)
+        return found
+
+    def _pairs(self, agent: Agent, on_shared: Array | None) -> dict[str, tuple[Array, Array]]:
+        """Predictions and labels at each place where there are labels."""
         pairs: dict[str, tuple[Array, Array]] = {}
         if self.shared_y is not None and on_shared is not None:
             pairs["shared"] = on_shared, self.shared_y
@@ -51,11 +76,20 @@ class Evaluation:
             pairs["target"] = agent.predict(self.target[0]), self.target[1]
         if agent.name in self.own and count(self.own[agent.name][0]):
             pairs["own"] = agent.predict(self.own[agent.name][0]), self.own[agent.name][1]
-        return {
-            f"{score.name}_{place}": score.measure(*pairs[place]) if place in pairs else float("nan")
-            for place in PLACES
-            for score in (*agent.task.scores, *self.more)
-        }
+        return pairs
+
+
+def _of_counts(score: Score, f: Array, y: Array) -> Callable[[Array], Array]:
+    """The function that gives the score of resamples from how often each sample is in them (draws, samples)."""
+    if score.sums is not None:
+        terms, of_sums = score.sums.terms(f, y), score.sums.score
+        return lambda counts: of_sums(counts @ terms)
+
+    def slowly(counts: Array) -> Array:
+        rows = [np.repeat(np.arange(len(f)), row.astype(np.intp)) for row in counts]
+        return np.array([score.measure(f[picked], y[picked]) for picked in rows])
+
+    return slowly
 
 
 @final
@@ -78,6 +112,8 @@ class History:
         self._trust_rounds: list[int] = []
         self.by_class: dict[str, Array] = {}
         """Trust by class in the last round that had it, with the samples of each class and how unsure they are."""
+        self.draws: dict[str, Array] = {}
+        """Scores of resamples of the test samples in the last round, by column (agents, draws)."""
 
     def add(self, done: Round, scores: dict[str, dict[str, float]]) -> dict[str, float]:
         """Records a round and every agent's `scores` in it. Returns the mean over agents of every measure."""
@@ -101,6 +137,15 @@ class History:
             self._trust_rounds.append(done.number)
             self.by_class = record.by_class
         return {key: float(np.mean(values[first:])) for key, values in self._columns.items()}
+
+    def add_draws(self, draws: Mapping[str, Mapping[str, Array]]) -> None:
+        """Takes every agent's scores of resamples, by agent and column. NaN for those that have none."""
+        nothing = np.full(bootstrap.DRAWS, np.nan)
+        columns = dict.fromkeys(column for own in draws.values() for column in own)
+        self.draws = {
+            column: np.stack([draws.get(name, {}).get(column, nothing) for name in self._names]).astype(np.float32)
+            for column in columns
+        }
 
     def _fill_in(self, done: Round) -> None:
         """The disagreement after the round before, from what was heard at the start of this one."""
@@ -144,6 +189,7 @@ class History:
         columns = enumerate(self._columns.items())
         saved: dict[str, Array] = {f"column.{place:02d}.{key}": np.array(values) for place, (key, values) in columns}
         saved |= {f"by_class.{key}": value for key, value in self.by_class.items()}
+        saved |= {f"draws.{key}": value for key, value in self.draws.items()}
         return saved | {"trust": trust, "trust_rounds": rounds}
 
     def restore(self, saved: dict[str, Array]) -> None:
@@ -153,3 +199,4 @@ class History:
         self._trust = list(saved["trust"])
         self._trust_rounds = saved["trust_rounds"].tolist()
         self.by_class = part(saved, "by_class.")
+        self.draws = part(saved, "draws.")

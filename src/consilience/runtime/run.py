@@ -33,6 +33,9 @@ class Run:
     by_class: dict[str, Array] = field(default_factory=dict)
     """Where the trust rule weighs peers by class: trust in the last round (agents of the process, roster, classes),
     samples (classes,) that seem to have each class, and the share (classes,) of them that are unsure."""
+    draws: dict[str, Array] = field(default_factory=dict)
+    """Scores of the last round on resamples of the test samples, by column of the metrics (agents of the process,
+    draws). Runs on the same test samples have the same resamples, so that their difference is paired."""
 
     @property
     def names(self) -> list[str]:
@@ -48,11 +51,11 @@ class Run:
         return result
 
     def save(self, folder: Path) -> None:
-        """Writes metrics.parquet, trust.npz, SHA256SUMS and, last, summary.json.
+        """Writes metrics.parquet, trust.npz, draws.npz, SHA256SUMS and, last, summary.json.
 
         A folder with a summary is a finished run.
         """
-        table, matrices = BytesIO(), BytesIO()
+        table, matrices, resamples = BytesIO(), BytesIO(), BytesIO()
         self.metrics.to_parquet(table, index=False)
         by_class: dict[str, Any] = {f"class_{key}": value for key, value in self.by_class.items()}
         np.savez_compressed(
@@ -61,6 +64,10 @@ class Run:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "summary.json").unlink(missing_ok=True)
         files = {"metrics.parquet": table.getvalue(), "trust.npz": matrices.getvalue()}
+        if self.draws:
+            drawn: dict[str, Any] = dict(self.draws)
+            np.savez_compressed(resamples, **drawn)
+            files["draws.npz"] = resamples.getvalue()
         for name, data in files.items():
             checkpoint.write_atomically(folder / name, data)
         for name, reference in self.references.items():
@@ -91,9 +98,10 @@ def load_run(folder: Path) -> Run:
         summary = summary_from((folder / "summary.json").read_text())
         matrices = read_arrays(folder / "trust.npz")
         trust, rounds, by_class = matrices["trust"], matrices["rounds"], checkpoint.part(matrices, "class_")
+        draws = read_arrays(folder / "draws.npz") if (folder / "draws.npz").is_file() else {}
         table = pd.read_parquet(folder / "metrics.parquet")
     except Exception as error:  # damaged files make their readers fail in many ways
         why = str(error).strip() or type(error).__name__
         raise ConsilienceError(f"the run in {folder} cannot be read: {why[:500]}. Run it again.") from error
     inner = {path.name: load_run(path) for path in sorted(folder.iterdir()) if path.is_dir() and is_finished(path)}
-    return Run(table, trust, rounds, summary, inner, by_class)
+    return Run(table, trust, rounds, summary, inner, by_class, draws)

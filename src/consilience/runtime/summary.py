@@ -54,6 +54,10 @@ class Summary:
     """Identity of the federation file."""
     suspicions: list[str] = field(default_factory=list)
     """Sentences on peers that may not say what their own models predict."""
+    incidents: list[str] = field(default_factory=list)
+    """At a site: sentences on peers that were absent or late, and on what was rejected."""
+    sent: int | None = None
+    """At a site: bytes that left it, as its audit log has them."""
     seconds: float | None = None
     versions: dict[str, str] = field(default_factory=dict)
 

@@ -1,9 +1,11 @@
 """The settings of an experiment: five tables, each one dataclass. TOML, changes and help follow from their fields."""
 
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
 from consilience import toml
+from consilience.agents.models import own_agents
 from consilience.agents.training import Training
 from consilience.data.options import Data
 from consilience.errors import ConsilienceError
@@ -84,12 +86,16 @@ def settings_from(tables: dict[str, Any], where: str) -> Settings:
 def load_plugins(tables: dict[str, Any]) -> None:
     """Loads the plugins that tables or changes name, before anything that these bring is looked for.
 
+    One with a function make_agent(name, x, y, classes, seed) is a model, which is called as the file is.
+
     Only what the user asks to run may do so: never what is found in a folder of a run, or comes from a peer.
     """
     for key, value in flat(tables).items():
         if key.rpartition(".")[2] == "plugins":
             for plugin in [value] if isinstance(value, str) else value:
-                load_plugin(plugin)
+                module = load_plugin(plugin)
+                if hasattr(module, "make_agent"):
+                    own_agents(Path(plugin).stem, module.make_agent, str(plugin))
 
 
 def changed(settings: Settings, changes: dict[str, Any], where: str = "settings") -> Settings:

@@ -1,9 +1,11 @@
 """The one place that wires objects: settings in, scenario, agents and summary out."""
 
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from functools import partial
 from itertools import cycle
+from typing import Any
 
 from consilience.agents.models import Order, build_agent, model_named
 from consilience.agents.protocol import Agent
@@ -15,6 +17,7 @@ from consilience.errors import ConsilienceError
 from consilience.methods.protocol import Exchange
 from consilience.methods.server import ServerMethod
 from consilience.places import data_folder
+from consilience.rows import Rows, count
 from consilience.runtime.exchange import InMemory
 from consilience.runtime.history import Evaluation
 from consilience.runtime.lying import LyingExchange
@@ -33,7 +36,10 @@ def build_scenario(settings: Settings) -> Scenario:
     Real data are read from the folder named in the environment variable CONSILIENCE_DATA, if it is set.
     """
     data, agents, seed = settings.data, settings.agents.count, settings.run.seed
-    found = load(data.dataset, Request(data_folder(), data.limit, data.side, agents, seed))
+    asked = Request(data_folder(), data.limit, data.side, agents, seed, data.label, data.agent, data.task)
+    found = load(data.dataset, asked)
+    if isinstance(found, Dataset) and data.agent and found.group_names:
+        data, agents = replace(data, partition="natural"), len(found.group_names)
     return split(found, data, agents, seed) if isinstance(found, Dataset) else found
 
 
@@ -42,20 +48,48 @@ def build_agents(settings: Settings, scenario: Scenario, names: Collection[str] 
     models, outputs = settings.agents.models, len(scenario.classes) or scenario.shared_y.shape[1]
     builders = {model: model_named(model) for model in models}
     dealt = zip(scenario.shares.items(), cycle(models))
-    task, device = task_named(scenario.task), _device(settings)
+    task, device, seed = task_named(scenario.task), _device(settings), settings.run.seed
+    made = partial(
+        Order,
+        outputs=outputs,
+        task=task,
+        training=settings.training,
+        seed=seed,
+        device=device,
+        transform=reading(scenario.shared),
+        class_names=scenario.classes,
+    )
     return [
-        builders[model](
-            Order(name, model, share.x, share.y, outputs, task, settings.training, settings.run.seed, device)
-        )
+        builders[model](made(name, model, share.x, share.y))
         for (name, share), model in dealt
         if names is None or name in names
     ]
 
 
-def agent_for(settings: Settings, name: str, model: str, x: Array, y: Array, outputs: int, task: str) -> Agent:
-    """One agent with a built-in model and private data (x, y)."""
-    order = Order(name, model, x, y, outputs, task_named(task), settings.training, settings.run.seed, _device(settings))
-    return build_agent(order)
+def agent_for(
+    settings: Settings,
+    name: str,
+    model: str,
+    x: Rows,
+    y: Array,
+    outputs: int,
+    task: str,
+    transform: Callable[[Rows], Any] | None = None,
+) -> Agent:
+    """One agent with a built-in model and private data (x, y), which it reads through `transform`."""
+    device, seed = _device(settings), settings.run.seed
+    return build_agent(
+        Order(name, model, x, y, outputs, task_named(task), settings.training, seed, device, transform=transform)
+    )
+
+
+def reading(shared: Rows) -> Callable[[Rows], Any] | None:
+    """How built-in models read rows such as the shared ones: tables as numbers; arrays as they are."""
+    if not hasattr(shared, "iloc"):
+        return None
+    from consilience.data.preprocess import table_preprocessing
+
+    return table_preprocessing(shared)
 
 
 def summarise(settings: Settings, scenario: Scenario, agents: list[Agent]) -> Summary:
@@ -66,7 +100,7 @@ def summarise(settings: Settings, scenario: Scenario, agents: list[Agent]) -> Su
         task=scenario.task,
         rounds=settings.run.rounds,
         warmup=settings.method.warmup,
-        shared_samples=len(scenario.shared),
+        shared_samples=count(scenario.shared),
         agents=summarised(agents, scenario.low_quality, attackers(settings, scenario)),
         classes=list(scenario.classes),
         dataset=settings.data.dataset,

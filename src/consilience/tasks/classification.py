@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from consilience.core import metrics
+from consilience.core import bootstrap, metrics
 from consilience.errors import ConsilienceError
 from consilience.tasks import TASKS
 from consilience.tasks.protocol import Array, Score
@@ -23,11 +23,13 @@ class Classification:
     noisy = False
     outputs_are = "classes"
     scores = (
-        Score("accuracy", "accuracy", metrics.accuracy),
-        Score("balanced_accuracy", "balanced accuracy", metrics.balanced_accuracy),
-        Score("auc", "AUC", metrics.auc),
-        Score("log_loss", "log loss", metrics.log_loss, higher_is_better=False),
-        Score("calibration_error", "calibration error", metrics.calibration_error, higher_is_better=False),
+        Score("accuracy", "accuracy", metrics.accuracy, sums=bootstrap.ACCURACY),
+        Score("balanced_accuracy", "balanced accuracy", metrics.balanced_accuracy, sums=bootstrap.BALANCED_ACCURACY),
+        Score("auc", "AUC", metrics.auc, sums=bootstrap.AUC),
+        Score("sensitivity", "sensitivity", metrics.sensitivity, sums=bootstrap.SENSITIVITY),
+        Score("specificity", "specificity", metrics.specificity, sums=bootstrap.SPECIFICITY),
+        Score("log_loss", "log loss", metrics.log_loss, False, bootstrap.LOG_LOSS),
+        Score("calibration_error", "calibration error", metrics.calibration_error, False, bootstrap.CALIBRATION_ERROR),
     )
 
     def labels(self, y: Array) -> Array:

@@ -5,13 +5,34 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 from numpy.typing import NDArray
 
-from consilience.core import metrics
+from consilience.core import bootstrap, metrics
 from consilience.errors import ConsilienceError
 from consilience.tasks import TASKS
 from consilience.tasks.protocol import Array, Score
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+def _pair(p: Array) -> Array:
+    """The distribution (1 - p, p) for every probability p, along a new last axis."""
+    return np.stack([1 - p, p], axis=-1)
+
+
+def _right(f: Array, y: Array) -> Array:
+    """Whether each label of each sample is told (samples, labels)."""
+    return np.asarray((f > 0.5) == (y > 0.5), dtype=np.float64)
+
+
+def _all_right(f: Array, y: Array) -> Array:
+    return np.asarray(_right(f, y).min(axis=1))
+
+
+_ACCURACY = bootstrap.mean_of(lambda f, y: _right(f, y).mean(axis=1))
+_SUBSET = bootstrap.mean_of(_all_right)
+_AUC, _LOG_LOSS, _CALIBRATION_ERROR = (
+    bootstrap.by_label(one, _pair) for one in (bootstrap.AUC, bootstrap.LOG_LOSS, bootstrap.CALIBRATION_ERROR)
+)
 
 
 @final
@@ -24,15 +45,16 @@ class MultiLabel:
     noisy = False
     outputs_are = "labels"
     scores = (
-        Score("accuracy", "accuracy (mean over labels)", lambda f, y: float(((f > 0.5) == (y > 0.5)).mean())),
-        Score("subset_accuracy", "all labels right", lambda f, y: float(((f > 0.5) == (y > 0.5)).all(axis=1).mean())),
-        Score("auc", "AUC", lambda f, y: _by_label(metrics.auc, f, y)),
-        Score("log_loss", "log loss", lambda f, y: _by_label(metrics.log_loss, f, y), higher_is_better=False),
+        Score("accuracy", "accuracy (mean over labels)", lambda f, y: float(_right(f, y).mean()), sums=_ACCURACY),
+        Score("subset_accuracy", "all labels right", lambda f, y: float(_all_right(f, y).mean()), sums=_SUBSET),
+        Score("auc", "AUC", lambda f, y: _by_label(metrics.auc, f, y), sums=_AUC),
+        Score("log_loss", "log loss", lambda f, y: _by_label(metrics.log_loss, f, y), False, _LOG_LOSS),
         Score(
             "calibration_error",
             "calibration error",
             lambda f, y: _by_label(metrics.calibration_error, f, y),
-            higher_is_better=False,
+            False,
+            _CALIBRATION_ERROR,
         ),
     )
 
@@ -99,11 +121,6 @@ class MultiLabel:
 
         loss = functional.binary_cross_entropy_with_logits(out, target, reduction="none").mean(dim=2)
         return loss, (out.sigmoid() - target) / out.shape[2]
-
-
-def _pair(p: Array) -> Array:
-    """The distribution (1 - p, p) for every probability p, along a new last axis."""
-    return np.stack([1 - p, p], axis=-1)
 
 
 def _by_label(measure: "metrics.Measure", f: Array, y: Array) -> float:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from consilience.core.bootstrap import Sums
 from consilience.errors import ConsilienceError
 from consilience.rows import Rows, count, labelled_rows
 
@@ -26,6 +27,8 @@ class Score:
     measure: Callable[[Array, Array], float]
     """Of predictions (samples, outputs) and labels; NaN where it is not defined."""
     higher_is_better: bool = True
+    sums: Sums | None = None
+    """The same as a function of sums over samples, if it is one: then its interval is found much faster."""
 
 
 class Task(Protocol):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 from numpy.typing import NDArray
 
-from consilience.core import metrics
+from consilience.core import bootstrap, metrics
 from consilience.errors import ConsilienceError
 from consilience.tasks import TASKS
 from consilience.tasks.protocol import Array, Score
@@ -23,7 +23,7 @@ class Regression:
     sums_to_one = False
     noisy = True
     outputs_are = "outputs"
-    scores = (Score("rmse", "error (RMSE)", metrics.rmse, higher_is_better=False),)
+    scores = (Score("rmse", "error (RMSE)", metrics.rmse, False, bootstrap.RMSE),)
 
     def labels(self, y: Array) -> Array:
         """Values (samples, outputs) in float32."""

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from consilience.errors import ConsilienceError
+from consilience.rows import values_of
 from consilience.runtime.callbacks import Tell
 from consilience.runtime.driver import run_rounds
 from consilience.settings.presets import write_config
@@ -35,7 +36,7 @@ def work(
     agents_by_worker = [list(roster)]
     if workers > 1:
         samples = {name: len(share.y) for name, share in scenario.shares.items()}
-        agents_by_worker = balance(expected_costs(settings, samples, scenario.shared[0].size), workers)
+        agents_by_worker = balance(expected_costs(settings, samples, values_of(scenario.shared)), workers)
     group = WorkerGroup(agents_by_worker, worker, roster)
     if worker >= group.size:
         return

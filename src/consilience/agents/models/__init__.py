@@ -10,13 +10,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from inspect import signature
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from consilience.agents.protocol import Agent
+from consilience.agents.protocol import Agent, Widens, can, lacks
+from consilience.agents.reading import Transform
 from consilience.agents.training import Training
 from consilience.core.streams import stream
 from consilience.errors import ConsilienceError
 from consilience.registry import Registry
+from consilience.rows import Rows
 from consilience.tasks.protocol import Array, Task
 
 if TYPE_CHECKING:
@@ -32,13 +34,16 @@ class Order:
 
     name: str
     model: str
-    x: Array
+    x: Rows
     y: Array
     outputs: int
     task: Task
     training: Training = field(default_factory=Training)
     seed: int = 0
     device: str = "cpu"
+    transform: Transform | None = None
+    """How built-in models read `x`, where it is no array."""
+    class_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -80,10 +85,13 @@ def network_in(module: str, costs: dict[str, Cost]) -> None:
         COSTS[name] = cost
 
 
-def estimator(name: str, cost: Cost = UNKNOWN_COST, soft_labels: str = "auto") -> Callable[[F], F]:
+def estimator(
+    name: str, cost: Cost = UNKNOWN_COST, soft_labels: str = "auto", values: Callable[[], Any] | None = None
+) -> Callable[[F], F]:
     """Registers a function () -> scikit-learn style estimator; for names such as NAME-4 a function (number).
 
-    `soft_labels` is how it learns from pseudo-labels; by default that is found out (`agents/soft_labels.py`).
+    `soft_labels` is how it learns from pseudo-labels; by default that is found out (`agents/soft_labels.py`). `values`
+    makes the estimator that takes its place where values are learned instead of classes.
     """
 
     def register(make: F) -> F:
@@ -92,8 +100,9 @@ def estimator(name: str, cost: Cost = UNKNOWN_COST, soft_labels: str = "auto") -
 
             wanted = signature(make).parameters.values()
             number = _number(name, order, bool(wanted), any(one.default is one.empty for one in wanted))
+            made = values() if values and order.task.noisy else make() if number is None else make(number)
             return SklearnAgent(
-                make() if number is None else make(number),
+                made,
                 order.x,
                 order.y,
                 order.name,
@@ -102,6 +111,7 @@ def estimator(name: str, cost: Cost = UNKNOWN_COST, soft_labels: str = "auto") -
                 kind=order.model,
                 seed=order.seed,
                 soft_labels=soft_labels,
+                transform=order.transform,
             )
 
         MODELS.add(name)(build)
@@ -121,7 +131,8 @@ def _network_agent(name: str, make: "Callable[..., nn.Module] | tuple[str, str]"
     function = _function(make)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(stream(order.seed, "initial weights", order.name).integers(2**63)))
-        module = function(order.x.shape[1:], order.outputs)
+        x = order.x if order.transform is None else order.transform(order.x)
+        module = function(x.shape[1:], order.outputs)
     training = order.training
     agent = TorchAgent(
         module,
@@ -137,6 +148,7 @@ def _network_agent(name: str, make: "Callable[..., nn.Module] | tuple[str, str]"
         batched=training.batched,
         seed=order.seed,
         device=order.device,
+        transform=order.transform,
     )
     if name in BUILT_IN:
         agent.architecture = (name, tuple(order.x.shape[1:]), order.outputs)
@@ -155,6 +167,35 @@ def _function(make: "Callable[..., nn.Module] | tuple[str, str]") -> "Callable[.
     """The function itself, or the one that a module has under a name."""
     function: Callable[..., nn.Module] = getattr(import_module(make[0]), make[1]) if isinstance(make, tuple) else make
     return function
+
+
+def own_agents(name: str, make_agent: Callable[..., Agent], where: str) -> None:
+    """Registers a function make_agent(name, x, y, classes, seed) of a file `where` as a model: it makes whole agents.
+
+    `x` are raw rows, `y` labels as the task has them, `classes` their names.
+    """
+
+    def build(order: Order) -> Agent:
+        agent = make_agent(order.name, order.x, order.y, order.class_names, order.seed)
+        missing = lacks(agent, Agent)
+        if missing:
+            raise ConsilienceError(
+                f"make_agent in {where} returned {type(agent).__name__}, which is no agent: it lacks "
+                f"{', '.join(missing)}."
+            )
+        agent.name = order.name
+        if agent.task.name != order.task.name:
+            raise ConsilienceError(f"make_agent in {where} made an agent for {agent.task.name}, not {order.task.name}.")
+        if can(agent, Widens):
+            cast(Widens, agent).widen(order.outputs)
+        if agent.outputs != order.outputs:
+            raise ConsilienceError(
+                f"make_agent in {where} made an agent with {agent.outputs} outputs; there are {order.outputs} "
+                f"{order.task.outputs_are}."
+            )
+        return agent
+
+    MODELS.add(name)(build)
 
 
 def model_named(model: str) -> Callable[[Order], Agent]:

@@ -8,7 +8,25 @@ from typing import Any
 from consilience.agents.models import Cost, estimator
 
 
-@estimator("forest", Cost(550, refits=True), soft_labels="repeated")
+def _forest_of_values() -> Any:
+    from sklearn.ensemble import RandomForestRegressor
+
+    return RandomForestRegressor(30)
+
+
+def _boosted_values() -> Any:
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    return HistGradientBoostingRegressor(max_iter=50, min_samples_leaf=5, early_stopping=False)
+
+
+def _nearest_values() -> Any:
+    from sklearn.neighbors import KNeighborsRegressor
+
+    return KNeighborsRegressor(5)
+
+
+@estimator("forest", Cost(550, refits=True), soft_labels="repeated", values=_forest_of_values)
 def forest() -> Any:
     """Thirty trees."""
     from sklearn.ensemble import RandomForestClassifier
@@ -16,7 +34,7 @@ def forest() -> Any:
     return RandomForestClassifier(30)
 
 
-@estimator("boosting", Cost(2000, refits=True), soft_labels="repeated")
+@estimator("boosting", Cost(2000, refits=True), soft_labels="repeated", values=_boosted_values)
 def boosting() -> Any:
     """Ten rounds of boosted trees, made for few samples."""
     from sklearn.ensemble import HistGradientBoostingClassifier
@@ -41,7 +59,7 @@ def logistic() -> Any:
     return LogisticRegression(max_iter=1000, tol=1e-3)
 
 
-@estimator("neighbours", Cost(10, refits=True))
+@estimator("neighbours", Cost(10, refits=True), values=_nearest_values)
 def neighbours() -> Any:
     """The five nearest samples."""
     from sklearn.neighbors import KNeighborsClassifier

@@ -94,6 +94,52 @@ def suspicious_peers(path: Path) -> list[str]:
     return proven + [f"{sign} (round {', '.join(numbers)})." for sign, numbers in rounds.items()]
 
 
+def bytes_sent(path: Path) -> int:
+    """Bytes of all frames that left this site."""
+    return sum(int(event["bytes"]) for event in read_audit(path) if event.get("event") == "sent")
+
+
+def incidents(path: Path) -> list[str]:
+    """Sentences on peers that were absent or late, on what was rejected, and on rounds that this site left out."""
+    absent: dict[str, list[int]] = {}
+    late: dict[str, list[int]] = {}
+    rejected: dict[tuple[str, str], list[int]] = {}
+    sentences = []
+    for event in read_audit(path):
+        kind, agent = event.get("event"), str(event.get("agent"))
+        if kind == "round":
+            for name in event["absent"]:
+                absent.setdefault(str(name), []).append(int(event["round"]))
+        elif kind == "late":
+            late.setdefault(agent, []).append(int(event["round"]))
+        elif kind == "rejected":
+            rejected.setdefault((agent, str(event["reason"])), []).append(int(event["round"]))
+        elif kind == "jump":
+            sentences.append(
+                f"This site went from round {event['round']} to round {event['to']}, where its peers were."
+            )
+    found = [f"{name} was absent in {_rounds(numbers)}." for name, numbers in absent.items()]
+    found += [f"What {name} said came too late in {_rounds(numbers)}." for name, numbers in late.items()]
+    found += [f"What {name} sent was rejected in {_rounds(n)}: {why}." for (name, why), n in rejected.items()]
+    return found + sentences
+
+
+def _rounds(numbers: list[int]) -> str:
+    """Rounds in words, runs of them as ranges.
+
+    >>> _rounds([4, 5, 6, 9]), _rounds([2])
+    ('rounds 4-6, 9', 'round 2')
+    """
+    parts: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if parts and number == parts[-1][-1] + 1:
+            parts[-1].append(number)
+        else:
+            parts.append([number])
+    words = ", ".join(f"{part[0]}-{part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)
+    return f"round{'s' if len(set(numbers)) > 1 else ''} {words}"
+
+
 def broken_at(path: Path, public: str = "") -> int | None:
     """The number of the first line that does not follow from the one before it; None if the log is whole.
 

@@ -1,0 +1,49 @@
+"""How numbers are written: once, for screen and page alike."""
+
+from math import isnan
+
+UNKNOWN = "-"
+
+
+def number(value: float) -> str:
+    """Three digits after the point; large numbers whole, tiny ones with their power of ten.
+
+    >>> number(0.8125), number(0.00004), number(1234.5), number(float("nan"))
+    ('0.812', '4e-05', '1,234', '-')
+    """
+    if isnan(value):
+        return UNKNOWN
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.1g}" if 0 < abs(value) < 0.0005 else f"{value:.3f}"
+
+
+def signed(value: float) -> str:
+    """With its sign.
+
+    >>> signed(0.25), signed(-0.25), signed(0.0)
+    ('+0.250', '-0.250', '0.000')
+    """
+    return f"+{number(value)}" if value > 0 else number(value)
+
+
+def bounds(low: float, high: float) -> str:
+    """An interval of differences.
+
+    >>> bounds(-0.0123, 0.456), bounds(float("nan"), float("nan"))
+    ('-0.012 … +0.456', '-')
+    """
+    return UNKNOWN if isnan(low) or isnan(high) else f"{signed(low)} … {signed(high)}"
+
+
+def size(number: float) -> str:
+    """Bytes for people.
+
+    >>> size(1_080_000)
+    '1.1 MB'
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if number < 1000 or unit == "GB":
+            return f"{number:.0f} {unit}" if unit == "B" or number >= 100 else f"{number:.1f} {unit}"
+        number /= 1000
+    raise AssertionError

@@ -1,0 +1,91 @@
+"""Gains against equal training alone, their intervals, and what the first lines of a report say."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from consilience.report.gains import gain_table, gains, mean_gain, measures, verdicts
+from consilience.report.page import page_data
+from consilience.report.tables import run_grid, scores_grid, site_grid
+from consilience.runtime.run import Run
+from tests.report.test_page import make_run, one_site
+
+SAMPLES, DRAWS = 100, 400
+
+
+def scored(run: Run, right: dict[str, float]) -> Run:
+    """The run with these scores at its end, and draws that vary as those of so many samples would."""
+    metrics, draw = run.metrics.copy(), np.random.default_rng(int(100 * sum(right.values())))
+    common = np.random.default_rng(0).normal(0, 0.04, DRAWS)
+    for name, value in right.items():
+        metrics.loc[(metrics["agent"] == name) & (metrics["round"] == 7), "accuracy_target"] = value
+    draws = np.stack([value + common + draw.normal(0, 0.01, DRAWS) for value in right.values()])
+    return replace(run, metrics=metrics, draws={"accuracy_target": draws.astype(np.float32)})
+
+
+ALONE = {"a": 0.5, "b": 0.5, "c": 0.5, "d": 0.5}
+TOGETHER = {"a": 0.7, "b": 0.6, "c": 0.5011, "d": 0.4}
+TARGET = next(one for one in measures(make_run()) if one.column == "accuracy_target")
+
+
+@pytest.fixture
+def run() -> Run:
+    alone = scored(make_run(collaborates=False), ALONE)
+    return replace(scored(make_run(), TOGETHER), references={"alone": alone})
+
+
+def test_the_interval_is_that_of_paired_differences(run):
+    found = gains(run, TARGET)
+    assert found["a"].gain == pytest.approx(0.2)
+    assert found["a"].high - found["a"].low < 0.07, "what both runs share falls out: unpaired it would be 0.2"
+    assert [gain.verdict for gain in found.values()] == ["better", "better", "unclear", "worse"]
+    mean = mean_gain(run, TARGET)
+    assert mean.gain == pytest.approx((0.2 + 0.0011 - 0.1) / 3), "agent b has shifted labels"
+    assert mean.low < mean.gain < mean.high
+
+
+def test_the_first_lines_name_those_whom_it_did_not_help(run):
+    first, harm, unclear = verdicts(run)
+    assert first.startswith("Collaborating helped 2 of 4 agents: against equal training alone")
+    assert harm == "It did harm to agent d (-0.100)."
+    assert unclear == "That it helps is not shown for agent c (+0.001)."
+    assert page_data(run)["verdicts"] == [first, harm, unclear]
+
+
+def test_a_site_reads_of_itself_alone(run):
+    alone = run.references["alone"]
+    own = alone.metrics[alone.metrics["agent"] == "d"]
+    alone = replace(alone, metrics=own, draws={"accuracy_target": alone.draws["accuracy_target"][3:]})
+    site = one_site(run, "d")
+    site = replace(site, draws={"accuracy_target": site.draws["accuracy_target"][3:]}, references={"alone": alone})
+    target, *_ = verdicts(site)
+    assert target.startswith("Collaborating did harm: accuracy on the target domain -0.100 (95 % interval -0.1")
+    grid = site_grid({"d": site})
+    assert [row[:2] for row in grid.rows] == [("d", "own data"), ("", "target")]
+    assert grid.rows[1][2:5] == ("0.500", "0.400", "-0.100")
+    assert "received" not in str(page_data(site)["title"])
+
+
+def test_screen_and_page_show_the_same_digits(run):
+    page = next(one for one in page_data(run)["measures"] if one["column"] == "accuracy_target")["texts"]
+    rows = run_grid(run).rows
+    assert [row[4:8] for row in rows] == list(
+        zip(page["alone"], page["together"], page["gain"], page["interval"], strict=True)
+    )
+    assert scores_grid(run).rows[0][:4] == ("accuracy", "0.500", "0.534", "+0.034")
+
+
+def test_no_gain_without_equal_training_alone(run):
+    without = replace(run, references={})
+    assert verdicts(without) == []
+    assert "gain" not in run_grid(without).headings
+    assert scores_grid(without) is None
+    assert gain_table(without)["gain"].isna().all()
+
+
+def test_the_table_of_gains_has_a_row_for_agent_score_and_place(run):
+    table = gain_table(run).set_index(["agent", "score", "place"])
+    assert len(table) == 4 * 2 * 3
+    assert table.loc[("d", "accuracy", "target"), "gain"] == pytest.approx(-0.1)
+    assert np.isnan(table.loc[("d", "accuracy", "own"), "low"]), "no draws, no interval"
