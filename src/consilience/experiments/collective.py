@@ -63,7 +63,7 @@ def _scores(folder: Path) -> tuple[float, float, float, float, float]:
         score.measure(collective(weights, by_agent, task).predictions, y) for weights in (even, weights_of(found.run))
     ]
     best = max(each) if score.higher_is_better else min(each)
-    return float(np.mean(each)), best, *mixed, 1.0 if score.higher_is_better else -1.0
+    return float(np.mean(each)), best, mixed[0], mixed[1], 1.0 if score.higher_is_better else -1.0
 
 
 def _line(title: str, runs: list[tuple[float, float, float, float, float]]) -> CollectiveLine:

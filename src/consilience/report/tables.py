@@ -203,7 +203,7 @@ def collective_grid(lines: Sequence["CollectiveLine"], score: str, seeds: int) -
     for line in lines:
         scores = (line.mean, line.best, line.even, line.collective)
         differences = (line.over_mean, line.over_best, line.over_even)
-        rows.append((line.title, *map(_number, scores), *map(_interval, differences)))
+        rows.append((line.title, *map(number, scores), *map(_interval, differences)))
     title = f"{score} on the target domain, means over {seeds} seed{'s' if seeds > 1 else ''}; ± 95 % interval"
     headings = ("method", "mean agent", "best agent", "all even", "collective", "over mean", "over best", "over even")
     return Grid(title, headings, rows)
