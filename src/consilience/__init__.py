@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from consilience.methods.trust.cosine import Cosine
     from consilience.methods.trust.entropy import Entropy
     from consilience.methods.trust.gaussian import Gaussian
+    from consilience.methods.trust.paper import Paper
     from consilience.methods.trust.protocol import Context, Opinion, Trust
     from consilience.methods.trust.stratified import Stratified
     from consilience.methods.trust.uniform import Uniform
@@ -83,6 +84,7 @@ _HOMES = {
     "methods.trust.entropy": ("Entropy",),
     "methods.trust.gaussian": ("Gaussian",),
     "methods.trust.protocol": ("Context", "Opinion", "Trust"),
+    "methods.trust.paper": ("Paper",),
     "methods.trust.stratified": ("Stratified",),
     "methods.trust.uniform": ("Uniform",),
     "options": ("Options", "option"),
@@ -138,6 +140,7 @@ __all__ = [
     "Method",
     "Opinion",
     "Options",
+    "Paper",
     "Received",
     "Record",
     "Result",

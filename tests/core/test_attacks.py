@@ -207,3 +207,16 @@ def test_options_in_brackets_and_back():
         attack_named("echo(p=1)")
     with pytest.raises(ConsilienceError, match=r"unknown setting 'p'\. There are none"):
         attack_named("flip(p=1)")
+
+
+@pytest.mark.parametrize("name", ["echo", "echo-each"])
+def test_liars_that_blur_their_words_are_less_alike(name):
+    honest = np.random.default_rng(0).dirichlet(np.ones(4), (5, 30)).astype(np.float32)
+    own = honest[0]
+    plain = attack_named(name)(honest, own, Moment(place=0))
+    first, second_ = (attack_named(f"{name}(noise=0.3)")(honest, own, Moment(place=place)) for place in (0, 1))
+    assert (attack_named(name)(honest, own, Moment(place=1)) == plain).all()
+    np.testing.assert_allclose(first.sum(axis=1), 1, atol=1e-5)
+    assert np.abs(first - second_).max() > 0.1
+    drawn = attack_named("random")(honest, own, Moment(place=1))
+    np.testing.assert_allclose(second_, 0.7 * plain + 0.3 * drawn, atol=1e-6)

@@ -64,17 +64,14 @@ def test_parts_follow_what_a_sample_seems_to_be() -> None:
     parts = parts_by_class(pi, by_class, f)
     mixed = collective_by_sample(parts, f)
     for x in range(20):
-        medians = []
+        middle = []
         for c in range(3):
-            values = sorted((f[j, x, c], pi[j]) for j in range(5))
-            below, median = 0.0, 0.0
-            for value, weight in values:
+            below, total = 0.0, 0.0
+            for value, weight in sorted((f[j, x, c], pi[j]) for j in range(5)):
+                total += value * max(0.0, min(below + weight, 2 / 3) - max(below, 1 / 3))
                 below += weight
-                median = value
-                if below >= 0.5:
-                    break
-            medians.append(median)
-        seems = medians.index(max(medians))
+            middle.append(total)
+        seems = middle.index(max(middle))
         np.testing.assert_array_equal(parts[x], by_class[seems])
         np.testing.assert_allclose(mixed[x], sum(by_class[seems, j] * f[j, x] for j in range(5)), rtol=1e-5)
 

@@ -8,17 +8,23 @@ from hypothesis import strategies as st
 from consilience.core import stratified
 from consilience.core.stratified import (
     LEAST,
+    agreement,
     capped,
     centred_trust,
+    correlations,
     informativeness,
     mean_weights,
+    middle_mean,
+    reached_by_a_third,
     reference,
+    samples_worth,
+    shrunk,
     strata,
     stratified_labels,
     stratified_weights,
     value_strata,
     value_weights,
-    weighted_median,
+    voices,
 )
 from consilience.core.trust import entropy_trust
 
@@ -62,22 +68,39 @@ def test_capped_with_plain_loops():
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(1, 9), st.integers(1, 40), st.integers(0, 10**6))
-def test_the_weighted_median_is_the_least_value_with_half_of_the_weight(agents, values, seed):
+@given(st.integers(1, 9), st.integers(1, 20), st.integers(0, 10**6))
+def test_the_middle_mean_with_plain_loops(agents, values, seed):
     draw = np.random.default_rng(seed)
     f = draw.integers(0, 4, (agents, values)).astype(np.float32) / 4  # with ties
     w = draw.uniform(0.1, 1, agents)
-    found = weighted_median(w, f)
-    for column, median in enumerate(found):
-        good = [v for v in f[:, column] if w[f[:, column] <= v].sum() >= w.sum() / 2 * (1 - 1e-9)]
-        assert median == min(good)
+    found = middle_mean(w, f)
+    for column in range(values):
+        below, total = 0.0, 0.0
+        for value, weight in sorted(zip(f[:, column].tolist(), (w / w.sum()).tolist(), strict=True)):
+            inside = max(0.0, min(below + weight, 2 / 3) - max(below, 1 / 3))
+            total, below = total + 3 * inside * value, below + weight
+        assert found[column] == pytest.approx(total, abs=1e-5)
 
 
-def test_chunks_do_not_change_the_median(monkeypatch):
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 12), st.integers(0, 10**6))
+def test_less_than_a_third_of_the_weight_cannot_move_the_middle_mean_beyond_the_others(agents, seed):
+    draw = np.random.default_rng(seed)
+    f, w = draw.uniform(0.3, 0.6, (agents, 8)), draw.uniform(0.1, 1, agents)
+    order = draw.permutation(agents)
+    liars = order[np.cumsum(w[order]) < w.sum() / 3 * (1 - 1e-9)]
+    honest = np.setdiff1d(np.arange(agents), liars)
+    f[liars] = draw.integers(0, 2, (len(liars), 8))
+    found = middle_mean(w, f)
+    assert (found >= f[honest].min(axis=0) - 1e-6).all()
+    assert (found <= f[honest].max(axis=0) + 1e-6).all()
+
+
+def test_chunks_do_not_change_the_middle_mean(monkeypatch):
     f, w = predictions(5, 40, 4), np.array([0.3, 0.1, 0.2, 0.2, 0.2])
-    whole = weighted_median(w, f)
+    whole = middle_mean(w, f)
     monkeypatch.setattr(stratified, "CHUNK_BYTES", 64 * 5 * 7)
-    np.testing.assert_array_equal(weighted_median(w, f), whole)
+    np.testing.assert_array_equal(middle_mean(w, f), whole)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -86,10 +109,10 @@ def test_looking_at_few_candidates_gives_the_same_reference_as_looking_at_all(se
     f[:3] = 0.6 * f[:3] + 0.4 * np.eye(20)[np.random.default_rng(seed).integers(0, 20, 60)]
     w0 = capped(entropy_trust(f))
     w = np.median(w0, axis=0)
-    medians = weighted_median(w, f)
+    middle = middle_mean(w, f)
     classes, sure = reference(w0, f)
-    np.testing.assert_array_equal(classes, medians.argmax(axis=1))
-    np.testing.assert_array_equal(sure, medians.max(axis=1))
+    np.testing.assert_array_equal(classes, middle.argmax(axis=1))
+    np.testing.assert_array_equal(sure, middle.max(axis=1))
 
 
 def test_a_minority_of_colluding_agents_does_not_move_the_class_of_the_reference():
@@ -112,18 +135,94 @@ def test_strata_with_plain_loops():
 
 @pytest.mark.parametrize("grouped", [False, True])
 def test_informativeness_with_plain_loops(grouped):
-    f = predictions(3, 24, 4)
+    agents = 7
+    f = predictions(agents, 24, 4)
     groups = np.arange(24) % 2 if grouped else None
     of = np.zeros(24, int) if groups is None else groups
     classes, sure = reference(capped(entropy_trust(f)), f)
     found = strata(classes, sure, 4, groups)
     s = informativeness(f, found, 5.0, groups)
-    for j in range(3):
-        a = [max(0, f[j, x, classes[x]] - f[j, of == of[x], classes[x]].mean()) + LEAST for x in range(24)]
+    a = [
+        [max(0, f[j, x, classes[x]] - f[j, of == of[x], classes[x]].mean()) + LEAST for x in range(24)]
+        for j in range(agents)
+    ]
+    third = [sorted((a[j][x] for j in range(agents)), reverse=True)[2] for x in range(24)]  # two of seven may lie
+    for j in range(agents):
+        bounded = [min(a[j][x], third[x]) for x in range(24)]
         for b in range(found.count):
-            members = [a[x] for x in range(24) if found.numbers[x] == b]
-            expected = (sum(members) + 5 * np.mean(a)) / (len(members) + 5)
+            members = [bounded[x] for x in range(24) if found.numbers[x] == b]
+            expected = (sum(members) + 5 * np.mean(bounded)) / (len(members) + 5)
             assert s[j, b] == pytest.approx(expected, rel=1e-5)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 20), st.integers(0, 10**6))
+def test_fewer_than_a_third_cannot_raise_the_bound_above_what_some_honest_agent_reaches(agents, seed):
+    draw = np.random.default_rng(seed)
+    liars = (agents - 1) // 3
+    assert 3 * liars < agents
+    a = draw.uniform(0, 1, (agents, 6))
+    a[:liars] = 10.0
+    assert (reached_by_a_third(a) <= a[liars:].max(axis=0)).all()
+
+
+def test_voices_with_plain_loops():
+    rho = correlations(predictions(5, 40, 3))
+    rho[0, 1] = rho[1, 0] = 0.97
+    rho[3, 4] = rho[4, 3] = 0.9
+    alone = [1 / sum(1 if k == j else max(0, rho[j, k]) ** 30 for k in range(5)) for j in range(5)]
+    np.testing.assert_allclose(voices(rho, 30.0), [min(one, sorted(alone)[2]) for one in alone])
+    np.testing.assert_allclose(voices(rho, 0.0), np.full(5, 1 / 5))
+
+
+def test_three_who_say_the_same_have_one_voice_and_agents_in_consensus_keep_theirs():
+    f = predictions(7, 60, 4)
+    f[5] = f[6] = f[4]
+    v = voices(correlations(f), 30.0)
+    assert v[4:].sum() == pytest.approx(1, abs=0.01)
+    np.testing.assert_allclose(v[:4], 1, atol=0.01)
+    agreed = np.full((6, 6), 0.98) + 0.02 * np.eye(6)
+    agreed[5, :5] = agreed[:5, 5] = 0.1
+    np.testing.assert_allclose(voices(agreed, 30.0), voices(agreed, 30.0)[0], err_msg="a stranger gains nothing")
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 5), st.integers(1, 30), st.integers(1, 8), st.integers(0, 10**6))
+def test_shrunk_means_lie_between_the_mean_of_the_stratum_and_that_of_all(agents, samples, count, seed):
+    draw = np.random.default_rng(seed)
+    a, numbers = draw.uniform(0, 1, (agents, samples)), draw.integers(0, count, samples)
+    s = shrunk(a, numbers, count)
+    for j in range(agents):
+        for b in range(count):
+            common = a[j].mean()
+            own = a[j, numbers == b].mean() if (numbers == b).any() else common
+            assert min(own, common) - 1e-9 <= s[j, b] <= max(own, common) + 1e-9
+
+
+def test_samples_worth_finds_the_ratio_of_variances_it_was_made_with():
+    """Within 4, between 1: a stratum's mean is worth as much as the common one once it has four samples."""
+    draw = np.random.default_rng(0)
+    numbers = np.repeat(np.arange(200), draw.integers(5, 40, 200))
+    effects = draw.normal(0, 1, (3, 200))
+    a = effects[:, numbers] + draw.normal(0, 2, (3, len(numbers)))
+    sizes, sums = np.bincount(numbers), np.stack([np.bincount(numbers, row) for row in a])
+    assert samples_worth(a, sizes, sums) == pytest.approx(4, rel=0.15)
+    noise = draw.normal(0, 1, a.shape)
+    sums = np.stack([np.bincount(numbers, row) for row in noise])
+    assert samples_worth(noise, sizes, sums) > 50, "strata that do not differ are not told apart"
+    assert samples_worth(a[:, :1], np.array([1]), a[:, :1]) == 5.0
+
+
+def test_agreement_of_mean_and_reference_with_plain_loops():
+    f = predictions(5, 40, 3)
+    f[4] = np.eye(3)[np.zeros(40, int)]  # pulls at the mean, not at the reference
+    w0 = capped(centred_trust(f))
+    classes, _ = reference(w0, f)
+    w = [np.median(w0[:, j]) for j in range(5)]
+    same = [np.argmax([sum(w[j] * float(f[j, x, c]) for j in range(5)) for c in range(3)]) for x in range(40)]
+    share = np.mean([one == other for one, other in zip(same, classes, strict=True)])
+    assert 0 < share < 1
+    assert agreement(w0, f, classes) == pytest.approx(max(0, 2 * share - 1))
 
 
 def test_weights_labels_and_their_mean_with_plain_loops():

@@ -5,6 +5,7 @@ import pytest
 
 from consilience import ConsilienceError, dataset
 from consilience.data import datasets
+from consilience.data.catalogue import CATALOGUE
 from consilience.data.datasets import DATASETS, SIZES, Dataset, Request, Size, load, size_of
 from consilience.data.scenario import Scenario
 
@@ -20,16 +21,7 @@ def registries(monkeypatch):
 
 
 def test_the_names_are_those_of_the_documentation():
-    assert DATASETS.names() == [
-        "breast-cancer",
-        "cifar10",
-        "cifar100",
-        "digit-properties",
-        "digits",
-        "fed-isic2019",
-        "heart-disease",
-        "polynomial",
-    ]
+    assert DATASETS.names() == sorted(CATALOGUE)
 
 
 @pytest.mark.parametrize(("name", "shape"), BUNDLED.items())
@@ -84,9 +76,9 @@ def test_the_polynomial_comes_divided_among_as_many_agents_as_asked_for():
 
 def test_an_unknown_dataset_names_the_known_ones_and_a_near_one():
     with pytest.raises(
-        ConsilienceError, match=r"unknown dataset 'mnist'\. Known: breast-cancer, cifar10, .*polynomial"
+        ConsilienceError, match=r"unknown dataset 'imagenet21k'\. .*Known: adult, ag-news, breast-cancer, .*polynomial"
     ):
-        load("mnist")
+        load("imagenet21k")
     with pytest.raises(ConsilienceError, match=r"Did you mean 'digits'\?"):
         load("digit")
 

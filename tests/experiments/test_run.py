@@ -90,7 +90,7 @@ def test_no_file_of_a_run_is_a_pickle(default):
 
 
 def test_the_screen_answers_the_questions(default):
-    for words in ("alone", "together", "gain", "trust in", "consensus (dynamic)", "naive", "shifted"):
+    for words in ("alone", "together", "gain", "trust in", "consensus", "naive", "shifted"):
         assert words in default[1]
     assert "Sent: 10.8 MB in all" in default[1]
     assert "Sharing weights is not possible here" in default[1]

@@ -9,6 +9,7 @@ from consilience import Consensus, ConsilienceError, InMemory, Memory, Received,
 from consilience.core.labels import pseudo_labels
 from consilience.core.trust import entropy_trust
 from consilience.methods.trust.default import Default
+from consilience.methods.trust.paper import Paper
 from tests.methods.parrot import (
     NAMES,
     NOISE,
@@ -43,7 +44,7 @@ def agreement(task: str, mine: np.ndarray, other: np.ndarray, noise: float) -> f
 @pytest.mark.parametrize("task", TASKS)
 def test_algorithm_1_written_with_plain_loops(task):
     """Two rounds of warm-up, then psi_i = sum_j w_ij f_j with w from the task's rule, round by round."""
-    rounds = rounds_of(Consensus(warmup=2, lam=0.5), 5, agents=parrots(task))
+    rounds = rounds_of(Consensus(warmup=2, lam=0.5, trust=Paper()), 5, agents=parrots(task))
     f = list(first_words(task).astype(float))
     assert [done.number for done in rounds] == [1, 2, 3, 4, 5]
     for done in rounds:
@@ -120,7 +121,7 @@ def test_schedules_of_trust():
     first = entropy_trust(first_words())
     for w in matrices(Consensus(schedule="static", warmup=1), 7):
         np.testing.assert_allclose(w, first, rtol=1e-6)
-    dynamic = matrices(Consensus(warmup=1), 7)
+    dynamic = matrices(Consensus(warmup=1, trust=Paper()), 7)
     assert len(dynamic) == 6
     assert all(not np.array_equal(a, b) for a, b in pairwise(dynamic[:4]))
     for w in matrices(Consensus(trust=Uniform(), warmup=1), 7):
@@ -160,7 +161,7 @@ def test_a_missing_peer_is_normal(method):
 @pytest.mark.parametrize("schedule", ["dynamic", "static"])
 def test_trust_and_labels_are_those_of_the_agents_heard(schedule):
     """With b missing: dynamic trust is made among the others, static trust in them is renormalised."""
-    rounds = rounds_of(Consensus(schedule=schedule, warmup=0), 2, Lossy({2: {"b"}}))
+    rounds = rounds_of(Consensus(schedule=schedule, warmup=0, trust=Paper()), 2, Lossy({2: {"b"}}))
     before, here = rounds[0].record.trust, [0, 2, 3]
     f = np.stack([rounds[1].record.received[NAMES[i]] for i in here])
     expected = entropy_trust(f)
@@ -270,7 +271,7 @@ def test_everyone_uses_what_was_published_and_its_bytes_are_counted(form, per_sa
     wire = Wire(form, top=2)
     agents = parrots()
     published = np.stack([wire.rounded(agent.says) for agent in agents])
-    [one] = rounds_of(Consensus(warmup=0, wire=wire), 1, InMemory(NAMES, wire), agents)
+    [one] = rounds_of(Consensus(warmup=0, wire=wire, trust=Paper()), 1, InMemory(NAMES, wire), agents)
     np.testing.assert_allclose(one.record.trust, entropy_trust(published), rtol=1e-12)
     for agent, psi in zip(agents, pseudo_labels(one.record.trust, published), strict=True):
         np.testing.assert_array_equal(agent.says, psi)
@@ -300,6 +301,6 @@ def test_a_memory_of_another_method_is_refused():
     with pytest.raises(ConsilienceError) as error:
         rounds_of(Consensus(warmup=0), 5, start=Start(5, 3, other))
     assert str(error.value) == (
-        "the checkpoint of round 3 does not hold what consensus (dynamic) keeps for these agents. "
+        "the checkpoint of round 3 does not hold what consensus keeps for these agents. "
         "Was it made by another method? Resume with the same one, or start again in another folder."
     )

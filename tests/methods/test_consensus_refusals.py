@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from consilience import Consensus, ConsilienceError, Cosine, Entropy, Uniform, Wire
+from consilience.methods import method_named
 from tests.methods.parrot import OUTPUTS, SAMPLES, parrots, rounds_of
 
 
@@ -98,7 +99,9 @@ def test_rules_for_probabilities_are_refused_for_regression_with_the_name_of_the
 
 
 def test_names_in_tables_and_in_text():
-    assert [Consensus(schedule=s).label for s in ("dynamic", "static", "every-2")] == ["dynamic", "static", "every-2"]
+    assert [Consensus(schedule=s).label for s in ("dynamic", "static", "every-2")] == ["consensus", "static", "every-2"]
+    assert method_named("dynamic").label == "dynamic"
+    assert [method_named(name).title for name in ("consensus", "dynamic")] == ["consensus", "consensus (dynamic)"]
     assert Consensus(schedule="every-2").title == "consensus (every-2)"
     naive = Consensus(trust=Uniform(), schedule="static")
     assert (naive.label, naive.title) == ("naive", "naive")

@@ -16,6 +16,7 @@ from consilience import (
     FedDyn,
     FedProx,
     Gaussian,
+    Paper,
     Scaffold,
     ServerMethod,
     Uniform,
@@ -70,7 +71,8 @@ def test_every_method_is_registered_under_its_name():
 @pytest.mark.parametrize(
     ("name", "method"),
     [
-        ("dynamic", Consensus()),
+        ("consensus", Consensus()),
+        ("dynamic", Consensus(trust=Paper())),
         ("static", Consensus(schedule="static")),
         ("every-4", Consensus(schedule="every-4")),
         ("naive", Consensus(trust=Uniform())),
@@ -81,7 +83,7 @@ def test_every_method_is_registered_under_its_name():
         ("naive(lam=1)", Consensus(trust=Uniform(), lam=1.0)),
         ("static(trust='cosine', warmup=2)", Consensus(schedule="static", trust=Cosine(), warmup=2)),
         ("dynamic(trust={name='entropy', offset=0})", Consensus(trust=Entropy(offset=0.0))),
-        ("dynamic(wire={form='float16'})", Consensus(wire=Wire("float16"))),
+        ("dynamic(wire={form='float16'})", Consensus(trust=Paper(), wire=Wire("float16"))),
         ("fedavg()", FedAvg()),
     ],
 )
@@ -110,9 +112,9 @@ def test_a_function_as_trust_is_carried_over_to_the_other_schedules():
     assert method_named("consensus", Consensus(trust=mine)).trust is mine
 
 
-def test_beside_naive_the_other_short_forms_have_the_trust_of_the_task():
+def test_beside_naive_the_other_short_forms_have_the_trust_of_the_paper():
     naive = method_named("naive", Consensus(lam=0.2))
-    assert method_named("dynamic", naive) == Consensus(lam=0.2)
+    assert method_named("dynamic", naive) == Consensus(lam=0.2, trust=Paper())
     assert method_named("static", naive) == Consensus(lam=0.2, schedule="static")
     assert method_named("every-2", naive) == Consensus(lam=0.2, schedule="every-2")
 

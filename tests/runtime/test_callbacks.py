@@ -62,7 +62,7 @@ def test_collaborate_tells_all_its_callbacks(shared):
     assert one.kinds() == ["start", *["trained", "trained", "round"] * 3, "end"]
     assert [kind for kind, _, _ in two.told] == one.kinds()
     _, run, news = one.told[0]
-    assert (run.name, run.settings["method.lam"], run.settings["run.rounds"]) == ("dynamic", 0.25, 3)
+    assert (run.name, run.settings["method.lam"], run.settings["run.rounds"]) == ("consensus", 0.25, 3)
     assert [agent.name for agent in news.summary.agents] == ["a", "b"]
     np.testing.assert_array_equal(one.told[-2][2].trust, result.trust[-1])
 
@@ -104,7 +104,7 @@ def test_runs_on_workers_are_told_of_in_the_same_way(tmp_path, workers):
     settings = read_settings("digits", changes | {"references": ["alone"], "limit": 20})
     diary = Diary()
     run_experiment(settings, tmp_path / "run", workers, [diary])
-    for name, folder in {"dynamic": tmp_path / "run", "alone": tmp_path / "run" / "alone"}.items():
+    for name, folder in {"consensus": tmp_path / "run", "alone": tmp_path / "run" / "alone"}.items():
         told = [(kind, news) for kind, run, news in diary.told if run.name == name]
         kinds = [kind for kind, _ in told]
         assert kinds.count("trained") == 4
@@ -114,8 +114,8 @@ def test_runs_on_workers_are_told_of_in_the_same_way(tmp_path, workers):
         table = run.last_round().set_index("agent")
         for agent, measures in last.agents.items():
             assert measures["accuracy_target"] == table.loc[agent, "accuracy_target"]
-        if name == "dynamic":
+        if name == "consensus":
             np.testing.assert_array_equal(last.trust, run.trust[-1])
-    about = next(run for _, run, _ in diary.told if run.name == "dynamic")
+    about = next(run for _, run, _ in diary.told if run.name == "consensus")
     assert about.folder == tmp_path / "run"
     assert about.settings["agents.models"] == ["logistic"]

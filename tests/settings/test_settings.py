@@ -91,7 +91,7 @@ def test_another_method_keeps_the_options_they_share():
         ("method=blind", "unknown method 'blind'"),
         ("method.trust=blind", "unknown trust rule 'blind'"),
         ("method=every-0", "schedule is 'every-0'"),
-        ("partition=fair", "must be one of dirichlet, iid, natural"),
+        ("partition=fair", "unknown partition 'fair'. Known: dirichlet, feature, iid"),
         ("target_fraction=1", "must be below 1"),
         ("batch=0", "at least 1"),
         ("seed=-1", "at least 0"),

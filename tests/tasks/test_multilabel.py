@@ -70,7 +70,7 @@ def test_rounding_is_tolerated_and_no_more(value, wrong):
 def test_rows_do_not_sum_to_one_and_targets_are_the_labels():
     assert not TASK.sums_to_one
     assert not TASK.noisy
-    assert TASK.trust == "entropy"
+    assert TASK.trust == "stratified"
     y = flags(4, 3).astype(np.float32)
     assert TASK.targets(y, 3) is y
 

@@ -68,7 +68,7 @@ def breakdown(
         return
     set_data_dir(data_dir)
     settings = chosen_settings(source, changes, None)
-    chosen = _every(ATTACKS.names()) if attacks == "all" else split_names(attacks)
+    chosen = [one for name in split_names(attacks) for one in (_every(ATTACKS.names()) if name == "all" else [name])]
     asked = (chosen, split_names(rules), parse_seeds(attackers, "attackers"), parse_seeds(seeds))
     jobs = len(plan(settings, *asked))
     name = f"breakdown-{Path(source or DEFAULT).stem}"

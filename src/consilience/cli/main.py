@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import typer
 
-from consilience.cli import breakdown, collective, models, reproduce, runs, sites
+from consilience.cli import breakdown, collective, data, models, reproduce, runs, sites
 from consilience.cli.screen import end_with_error
 from consilience.errors import ConsilienceError
 
@@ -24,16 +24,8 @@ app = typer.Typer(
     ),
 )
 _COMMANDS: list[Callable[..., None]] = [runs.run, runs.compare, reproduce.reproduce, runs.report, runs.presets]
-_COMMANDS += [
-    breakdown.breakdown,
-    collective.collective,
-    sites.keys,
-    sites.agent,
-    sites.doctor,
-    models.export,
-    models.predict,
-    models.answer,
-]
+_COMMANDS += [data.datasets, collective.collective]
+_COMMANDS += [breakdown.breakdown, sites.keys, sites.agent, sites.doctor, models.export, models.predict, models.answer]
 for _command in _COMMANDS:
     app.command()(_command)
 app.add_typer(sites.federation, name="federation")

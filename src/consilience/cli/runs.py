@@ -86,8 +86,11 @@ def run(
 def compare(
     source: Source = None,
     methods: Annotated[
-        str, typer.Option(help="dynamic, static, every-K, naive, alone, fedavg, fedprox(mu=0.1), scaffold, feddyn, ...")
-    ] = "dynamic,static,naive,alone",
+        str,
+        typer.Option(
+            help="consensus, dynamic, static, every-K, naive, alone, fedavg, fedprox(mu=0.1), scaffold, feddyn, ..."
+        ),
+    ] = "consensus,dynamic,static,naive,alone",
     seeds: Annotated[str, typer.Option(help="Numbers and ranges, such as 0-4 or 1,3,5.")] = "0-4",
     score: Annotated[
         str,
@@ -119,9 +122,9 @@ def compare(
 
     Example:
 
-      consilience compare digits --methods dynamic,naive,alone --seeds 0-4
+      consilience compare digits --methods consensus,dynamic,naive,alone --seeds 0-4
 
-      consilience compare digits-mlp --methods dynamic --grid lam=0.1,0.5,1 --grid alpha=0.1,1 --seeds 0-4
+      consilience compare digits-mlp --methods consensus --grid lam=0.1,0.5,1 --grid alpha=0.1,1 --seeds 0-4
     """
     with console.status("Loading ..."):
         from consilience.cli.progress import Progress

@@ -173,11 +173,15 @@ class Echo(Options):
     """
 
     share: float = option(UNSURE, "of the samples, the least sure ones, on which to lie", above=0, below=1)
+    noise: float = option(
+        0.0, "how much of its words each liar draws at random, to be unlike the others", at_least=0, below=1
+    )
 
     def __call__(self, honest: Array, own: Array, moment: Moment) -> Array:
         """(samples, classes)."""
         mean = honest.mean(axis=0)
-        return np.where(unsure(mean, self.share)[:, None], surely(second(mean), own), mean)
+        said = np.where(unsure(mean, self.share)[:, None], surely(second(mean), own), mean)
+        return blurred(said, self.noise, honest, moment)
 
 
 @ATTACKS.add("echo-each")
@@ -189,6 +193,9 @@ class EchoEach(Options):
     """
 
     share: float = option(UNSURE, "of the samples, the victim's least sure ones, on which to lie", above=0, below=1)
+    noise: float = option(
+        0.0, "how much of its words each liar draws at random, to be unlike the others", at_least=0, below=1
+    )
 
     per_victim = True
     sees_others = True
@@ -197,7 +204,8 @@ class EchoEach(Options):
         """(samples, classes)."""
         mean = honest.mean(axis=0)
         echoed = mean if moment.victim is None else honest[moment.victim]
-        return np.where(unsure(echoed, self.share)[:, None], surely(second(mean), own), echoed)
+        said = np.where(unsure(echoed, self.share)[:, None], surely(second(mean), own), echoed)
+        return blurred(said, self.noise, honest, moment)
 
 
 @ATTACKS.add("targeted")
@@ -269,6 +277,13 @@ class Stratum(Options):
             members = np.flatnonzero(numbers == number)
             lies[members] = unsure(mean[members], self.share)
         return surely(np.where(lies, second(mean), mean.argmax(axis=1)), own)
+
+
+def blurred(said: Array, noise: float, honest: Array, moment: Moment) -> Array:
+    """(1 - noise) f(x) + noise d(x), with d(x) ~ Dirichlet(1, ..., 1) drawn by each liar for itself."""
+    if not noise:
+        return said
+    return np.asarray((1 - noise) * said + noise * random(honest, said, moment), dtype=said.dtype)
 
 
 def surely(classes: Indices, like: Array) -> Array:

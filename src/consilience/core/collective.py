@@ -7,7 +7,7 @@ trust matrix, or (classes, agents, agents) where trust differs by class.
 import numpy as np
 from numpy.typing import NDArray
 
-from consilience.core.stratified import weighted_median
+from consilience.core.stratified import middle_mean
 
 Array = NDArray[np.floating]
 _FOREVER = 1 << 20
@@ -48,16 +48,17 @@ def filled(pi: Array, pi_by_class: Array) -> Array:
 
 
 def parts_by_class(pi: Array, pi_by_class: Array, f: Array) -> Array:
-    """p_j(x) = pi_j[c(x)], (samples, agents), where c(x) = argmax_c median_j f_j(x)[c] is what a sample seems to be.
+    """p_j(x) = pi_j[c(x)], (samples, agents), where c(x), what a sample seems to be, is the argmax of r(x).
 
-    The median over agents is weighted by `pi` (agents,), so that who is trusted little cannot choose the class.
+    r(x) is the middle mean over agents of f_j(x), weighted by `pi` (agents,): who is trusted little cannot choose the
+    class.
     `pi_by_class` is (classes, agents).
 
     >>> f = np.array([[[0.9, 0.1], [0.2, 0.8]], [[0.7, 0.3], [0.4, 0.6]]])
     >>> parts_by_class(np.array([0.5, 0.5]), np.array([[0.9, 0.1], [0.4, 0.6]]), f).tolist()
     [[0.9, 0.1], [0.4, 0.6]]
     """
-    return np.asarray(pi_by_class[weighted_median(pi, f).argmax(axis=1)])
+    return np.asarray(pi_by_class[middle_mean(pi, f).argmax(axis=1)])
 
 
 def collective_by_sample(parts: Array, f: Array) -> Array:

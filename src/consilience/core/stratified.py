@@ -17,21 +17,21 @@ from consilience.core.trust import CHUNK_BYTES, chunks, flat
 Array = NDArray[np.floating]
 Indices = NDArray[np.integer]
 
-FEW_CLASSES = 16
-"""Up to so many the medians of all are computed at once."""
+FEW_CLASSES = 4
+"""Up to so many the middle means of all are computed at once."""
 LEAST = 1e-3
 """Added to every score: who knows nothing still counts a little."""
 
 
-def centred_trust(f: Array) -> Array:
-    """Correlation of predictions: w_ij proportional to max(0.001, <u_i, u_j> / (|u_i| |u_j|)) with
+def correlations(f: Array) -> Array:
+    """rho_ij = <u_i, u_j> / (|u_i| |u_j|) with u_i(x) = f_i(x) - mean over x of f_i, over samples and classes.
 
-    u_i(x) = f_i(x) - mean over x of f_i, summed over samples and classes; w_ii is that of the best peer. The cosine of
-    two probability vectors is high by chance; without the mean, what is left is whether they move together.
+    0 where one of the two says always the same. The cosine of two probability vectors is high by chance; without the
+    mean, what is left is whether they move together. (agents, agents).
 
     >>> f = np.array([[[0.9, 0.1], [0.2, 0.8]], [[0.8, 0.2], [0.4, 0.6]], [[0.1, 0.9], [0.7, 0.3]]])
-    >>> centred_trust(f).round(2).tolist()
-    [[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.33, 0.33, 0.33]]
+    >>> correlations(f).round(2).tolist()
+    [[1.0, 1.0, -1.0], [1.0, 1.0, -1.0], [-1.0, -1.0, 1.0]]
     """
     agents = len(f)
     mean = f.mean(axis=1, dtype=np.float64).astype(f.dtype)
@@ -41,10 +41,41 @@ def centred_trust(f: Array) -> Array:
         products += u @ u.T
     size = np.sqrt(np.diagonal(products))
     scale = np.outer(size, size)
-    gamma = np.maximum(np.divide(products, scale, out=np.zeros_like(products), where=scale > 0), LEAST)
+    return np.asarray(np.divide(products, scale, out=np.zeros_like(products), where=scale > 0))
+
+
+def centred_trust(f: Array) -> Array:
+    """w_ij proportional to max(0.001, rho_ij), the correlation of predictions; w_ii is that of the best peer.
+
+    >>> f = np.array([[[0.9, 0.1], [0.2, 0.8]], [[0.8, 0.2], [0.4, 0.6]], [[0.1, 0.9], [0.7, 0.3]]])
+    >>> centred_trust(f).round(2).tolist()
+    [[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.33, 0.33, 0.33]]
+    """
+    return trust_by_correlation(correlations(f))
+
+
+def trust_by_correlation(rho: Array) -> Array:
+    """`centred_trust` of predictions with these correlations."""
+    agents = len(rho)
+    gamma = np.maximum(rho, LEAST)
     gamma[np.diag_indices(agents)] = 0
     gamma[np.diag_indices(agents)] = gamma.max(axis=1) if agents > 1 else 1
     return np.asarray(gamma / gamma.sum(axis=1, keepdims=True))
+
+
+def voices(rho: Array, power: float) -> Array:
+    """v_j = 1 / sum_k max(0, rho_jk)^power, at most the median over j: those who say the same share a voice, (agents,).
+
+    Three who agreed on what to say count as one. Nobody counts more than usual by being unlike the others, and among
+    agents that all agree alike nothing changes. With the power 0 all voices are the same.
+
+    >>> voices(np.array([[1, 1, 0.5, 0], [1, 1, 0.5, 0], [0.5, 0.5, 1, 0], [0, 0, 0, 1]]), 20).round(2).tolist()
+    [0.5, 0.5, 0.75, 0.75]
+    """
+    alike = np.maximum(rho, 0) ** power if power else np.ones_like(rho)
+    np.fill_diagonal(alike, 1)
+    v = 1 / alike.sum(axis=1)
+    return np.asarray(np.minimum(v, np.median(v)))
 
 
 def capped(w: Array) -> Array:
@@ -59,54 +90,61 @@ def capped(w: Array) -> Array:
     return np.asarray(low / low.sum(axis=1, keepdims=True))
 
 
-def weighted_median(w: Array, f: Array) -> Array:
-    """The w-weighted median of every coordinate: the least value v with sum_j w_j [f_j <= v] >= sum_j w_j / 2.
+def middle_mean(w: Array, f: Array) -> Array:
+    """The mean of the middle third: of every coordinate, a third of the weight is cut off below and a third above.
 
-    `w` is (agents,), `f` (agents, ...) and not negative; returned is (...).
+    `w` is (agents,), `f` (agents, ...) and not negative; returned is (...). Agents that hold less than a third of the
+    weight cannot move it beyond what the others say. Between two agents with the same weight it is their mean, where a
+    median would be the lower one.
 
-    >>> weighted_median(np.array([1.0, 1.0, 3.0]), np.array([[0.1], [0.2], [0.9]])).tolist()
-    [0.8999999761581421]
+    >>> middle_mean(np.array([1.0, 1.0, 1.0]), np.array([[0.25], [0.5], [0.75]])).round(4).tolist()
+    [0.5]
+    >>> middle_mean(np.array([1.0, 1.0]), np.array([[0.1], [0.9]])).round(4).tolist()
+    [0.5]
     """
     values = np.abs(np.asarray(f, dtype=np.float32).reshape(len(f), -1))  # of -0.0 the sign would count
-    median = np.empty(values.shape[1], dtype=np.float32)
+    result = np.empty(values.shape[1], dtype=np.float32)
     numbers = np.arange(len(f), dtype=np.uint64)[:, None]
-    half = w.sum() / 2 * (1 - 1e-12)
+    share = w / w.sum()
     step = max(1, CHUNK_BYTES // (64 * len(f)))
-    for start in range(0, len(median), step):
+    for start in range(0, len(result), step):
         part = np.ascontiguousarray(values[:, start : start + step])
         keys = (part.view(np.uint32).astype(np.uint64) << np.uint64(32)) | numbers
         keys.sort(axis=0)  # by value, which the bits of floats that are not negative follow, then by agent
         agents = (keys & np.uint64(0xFFFFFFFF)).astype(np.intp)
-        place, below = np.zeros(keys.shape[1], dtype=np.intp), np.zeros(keys.shape[1])
-        for row in agents[:-1]:
-            below += w[row]
-            place += below < half
-        chosen = keys[place, np.arange(keys.shape[1])]
-        median[start : start + step] = (chosen >> np.uint64(32)).astype(np.uint32).view(np.float32)
-    return median.reshape(f.shape[1:])
+        sorted_values = (keys >> np.uint64(32)).astype(np.uint32).view(np.float32)
+        below, total = np.zeros(keys.shape[1]), np.zeros(keys.shape[1])
+        inside = np.zeros(keys.shape[1])  # of the middle third, what lies below
+        for row, value in zip(agents, sorted_values, strict=True):
+            below += share[row]
+            reached = np.clip(below - 1 / 3, 0, 1 / 3)
+            total += (reached - inside) * value
+            inside = reached
+        result[start : start + step] = total / inside
+    return result.reshape(f.shape[1:])
 
 
 def reference(w0: Array, f: Array, candidates: int = 3) -> tuple[Indices, Array]:
-    """c(x) and how sure: the largest of the medians r_c(x) of all predictions for each class c, (samples,) each.
+    """c(x) and how sure: the largest of the middle means r_c(x) of all predictions for each class c, (samples,) each.
 
-    The median is weighted by what agents receive: an agent's weight is the median over rows of the capped trust `w0`
-    in it, which a minority cannot move far. As r_c is at most twice the weighted mean, the largest is among the
-    `candidates` with the highest means unless the next mean is at least half of it; only then all are looked at.
+    They are weighted by what agents receive: an agent's weight is the median over rows of the capped trust `w0` in it,
+    which a minority cannot move far. As r_c is at most 3/2 of the weighted mean, the largest is among the `candidates`
+    with the highest means unless 3/2 of the next mean is as large; only then all are looked at.
     """
     w = np.median(w0, axis=0)
     if f.shape[2] <= FEW_CLASSES:
-        r = weighted_median(w, f)
+        r = middle_mean(w, f)
         return r.argmax(axis=1), r.max(axis=1)
     mean = np.tensordot((w / w.sum()).astype(f.dtype), f, axes=1)
     samples = np.arange(f.shape[1])[:, None]
     order = np.argpartition(-mean, candidates, axis=1)
     chosen = np.sort(order[:, :candidates], axis=1)
-    r = weighted_median(w, f[:, samples, chosen])
+    r = middle_mean(w, f[:, samples, chosen])
     classes, sure = chosen[samples[:, 0], r.argmax(axis=1)], r.max(axis=1)
     next_mean = mean[samples[:, 0], order[:, candidates]]
-    open_ = np.flatnonzero(2.001 * next_mean >= sure)
+    open_ = np.flatnonzero(1.501 * next_mean >= sure)
     if len(open_):
-        r = weighted_median(w, f[:, open_])
+        r = middle_mean(w, f[:, open_])
         classes[open_], sure[open_] = r.argmax(axis=1), r.max(axis=1)
     return classes, sure
 
@@ -137,21 +175,72 @@ def strata(classes: Indices, sure: Array, outputs: int, groups: Indices | None =
     return Strata(classes, groups * kinds + 2 * classes + unsure, kinds * (int(groups.max(initial=0)) + 1))
 
 
-def informativeness(f: Array, found: Strata, k0: float, groups: Indices | None = None) -> Array:
+def informativeness(f: Array, found: Strata, k0: float = 0.0, groups: Indices | None = None) -> Array:
     """s_j[b]: how much more than usual agent j says the reference's class in stratum b, (agents, strata).
 
-    a_j(x) = max(0, f_j(x)[c(x)] - mean over x' of f_j(x')[c(x)]) + 0.001; s_j[b] is its mean over the stratum, shrunk
-    to its mean over all samples with the weight of `k0` samples. Somebody who always says the most frequent class says
-    it nowhere more than usual.
+    a_j(x) = max(0, f_j(x)[c(x)] - mean over x' of f_j(x')[c(x)]) + 0.001, at most what more than a third of the agents
+    reach: if fewer lie, nobody counts more by being sure than some honest agent does. s_j[b] is its mean over the
+    stratum, shrunk to its mean over all samples as `shrunk` says. Somebody who always says the most frequent class
+    says it nowhere more than usual.
     """
     samples = np.arange(f.shape[1])
     said = f[:, samples, found.classes].astype(np.float64)
     groups = np.zeros(len(samples), dtype=np.intp) if groups is None else groups
     usual = np.stack([f[:, groups == g].mean(axis=1, dtype=np.float64) for g in range(int(groups.max(initial=0)) + 1)])
     a = np.maximum(0, said - usual[groups, :, found.classes].T) + LEAST
-    sizes = np.bincount(found.numbers, minlength=found.count)
-    sums = np.stack([np.bincount(found.numbers, row, minlength=found.count) for row in a])
+    return shrunk(np.minimum(a, reached_by_a_third(a)), found.numbers, found.count, k0)
+
+
+def reached_by_a_third(a: Array) -> Array:
+    """The (floor((N - 1) / 3) + 1)-th largest over agents: more than a third of them are there or above, (samples,).
+
+    >>> reached_by_a_third(np.array([[0.9], [0.5], [0.4], [0.1]])).tolist()
+    [0.5]
+    """
+    place = len(a) - 1 - (len(a) - 1) // 3
+    return np.asarray(np.partition(a, place, axis=0)[place])
+
+
+def shrunk(a: Array, numbers: Indices, count: int, k0: float = 0.0) -> Array:
+    """Means of `a` (agents, samples) over strata, shrunk to each agent's mean over all samples, (agents, strata):
+
+    (sum of a over the stratum + k0 mean of a) / (samples of the stratum + k0). With `k0` 0 the weight of the common
+    mean comes from the data: `samples_worth`.
+    """
+    sizes = np.bincount(numbers, minlength=count)
+    sums: Array = np.stack([np.bincount(numbers, weights=row, minlength=count) for row in a]).astype(np.float64)
+    k0 = k0 or samples_worth(a, sizes, sums)
     return np.asarray((sums + k0 * a.mean(axis=1, keepdims=True)) / (sizes + k0))
+
+
+def samples_worth(a: Array, sizes: Indices, sums: Array) -> float:
+    """How many samples of a stratum are worth as much as the mean over all: variance within / variance between strata.
+
+    The empirical Bayes weight of a one-way random-effects model, estimated by moments and pooled over agents; from
+    0.1 to 10,000, and 5 where there are too few strata or samples to tell.
+    """
+    used = sizes > 0
+    strata_used, samples = int(used.sum()), int(sizes.sum())
+    if strata_used < 2 or samples <= strata_used:
+        return 5.0
+    means = sums[:, used] / sizes[used]
+    within = (np.square(a).sum() - (sizes[used] * np.square(means)).sum()) / (len(a) * (samples - strata_used))
+    spread = np.square(means - a.mean(axis=1, keepdims=True))
+    mean_size = (samples - np.square(sizes).sum() / samples) / (strata_used - 1)
+    between = ((sizes[used] * spread).sum() / (len(a) * (strata_used - 1)) - within) / mean_size
+    return float(np.clip(within / max(between, 1e-12), 0.1, 1e4))
+
+
+def agreement(w0: Array, f: Array, classes: Indices) -> float:
+    """max(0, 2 A - 1), with A the share of samples on which mean and middle mean name the same class.
+
+    The weights of both are those of `reference`, whose classes are `classes`. Where the two differ much, somebody pulls
+    at the mean, or agents know different things: then informativeness, which is measured against the reference, says
+    less.
+    """
+    w = np.median(w0, axis=0)
+    mean = np.tensordot((w / w.sum()).astype(f.dtype), f, axes=1)
+    return max(0.0, 2 * float((mean.argmax(axis=1) == classes).mean()) - 1)
 
 
 def stratified_weights(w0: Array, s: Array, p: float) -> Array:
@@ -218,8 +307,6 @@ def value_weights(w0: Array, f: Array, r: Array, numbers: Indices, scale: float,
     classes; `f` is (agents, samples, outputs) and `r` the reference (samples, outputs).
     """
     a = np.exp(-np.square(f - r).mean(axis=2, dtype=np.float64) / (2 * scale * scale)) + LEAST
-    count = int(numbers.max()) + 1
-    sums = np.stack([np.bincount(numbers, row, minlength=count) for row in a])
-    s = (sums + k0 * a.mean(axis=1, keepdims=True)) / (np.bincount(numbers, minlength=count) + k0)
+    s = shrunk(a, numbers, int(numbers.max()) + 1, k0)
     w = w0[:, None] * (s / s.max(axis=0)) ** p
     return np.asarray((w / w.sum(axis=0)).T)

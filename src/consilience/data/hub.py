@@ -13,43 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from consilience.data.catalogue import SOURCES, Source
 from consilience.data.partition import first_of_each
 from consilience.errors import ConsilienceError
 
 Array = NDArray[Any]
 
-
-@dataclass(frozen=True)
-class Source:
-    """Where a dataset of images is found, and what its columns are called there."""
-
-    hub: str
-    folders: tuple[str, ...]
-    """Names of a local copy; the first one that is there is taken."""
-    image: str
-    label: str
-    side: int
-    """Height and width that images are brought to, unless asked for others."""
-    classes: tuple[str, ...] = ()
-    """Where the files do not name them."""
-    group: str = ""
-    group_names: tuple[str, ...] = ()
-
-
-SOURCES = {
-    "cifar10": Source("uoft-cs/cifar10", ("cifar10",), "img", "label", 32),
-    "cifar100": Source("uoft-cs/cifar100", ("cifar100", "cifar100-fifth"), "img", "fine_label", 32),
-    "fed-isic2019": Source(
-        "flwrlabs/fed-isic2019",
-        ("fed-isic2019", "fed-isic2019-84px"),
-        "image",
-        "label",
-        64,
-        classes=("MEL", "NV", "BCC", "AK", "BKL", "DF", "VASC", "SCC"),
-        group="center",
-        group_names=("bcn", "vidir_molemax", "vidir_modern", "rosendahl", "msk4", "vienna_dias"),
-    ),
-}
 
 HEART = "heart-disease"
 HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")
@@ -58,9 +27,13 @@ _DROPPED = ["slope", "ca", "thal"]
 _COLUMNS = [*_FEATURES, *_DROPPED, "num"]
 
 
+_STORED = ("x", "y", "classes", "groups", "group_names")
+"""Arrays that are kept of a decoded dataset."""
+
+
 @dataclass(frozen=True)
 class Images:
-    """Decoded images (samples, 3, side, side) as bytes, mapped from the cache; labels; hospitals where there are."""
+    """Decoded images (samples, channels, side, side) as bytes, mapped from the cache; labels; hospitals, if any."""
 
     x: Array
     y: Array
@@ -69,35 +42,43 @@ class Images:
     group_names: tuple[str, ...]
 
 
-def images(name: str, data_dir: str | Path | None = None, limit: int | None = None, side: int | None = None) -> Images:
+def images(
+    name: str,
+    data_dir: str | Path | None = None,
+    limit: int | None = None,
+    side: int | None = None,
+    groups: int = 0,
+) -> Images:
     """The images of `name`, train and test part merged, in the order of the files.
 
     With `data_dir` from a folder in it, with no network; else from the hub. `limit` keeps the first so many of each
-    class (and hospital) before anything is decoded. Decoded images are kept in the folder CONSILIENCE_CACHE (default
-    ~/.cache/consilience) until the files change; a copy from the hub is taken not to change.
+    class (and hospital) before anything is decoded, and `groups` those groups, such as writers, that have the most
+    samples, where the files name no hospitals of their own. Decoded images are kept in the folder CONSILIENCE_CACHE
+    (default ~/.cache/consilience) until the files change; a copy from the hub is taken not to change.
     """
     source = SOURCES[name]
     side = side or source.side
-    folder = _local_folder(name, source, data_dir) if data_dir else None
-    cached = cache_folder() / f"{name}-{side}px-{_fingerprint(folder, source.hub, side, limit)}"
+    folder = local_folder(name, source, data_dir) if data_dir else None
+    facts = (side, limit, groups) if groups else (side, limit)
+    cached = cache_folder() / f"{name}-{side}px-{_fingerprint(folder, source.hub, *facts)}"
     if not _is_whole(cached):
         try:
             cached.parent.mkdir(parents=True, exist_ok=True)
             with TemporaryDirectory(dir=cached.parent, prefix=".part-") as scratch:
-                arrays = _decode(source, folder, limit, side, Path(scratch) / "tables")
+                arrays = _decode(source, folder, limit, side, groups, Path(scratch) / "tables")
                 _put(arrays, Path(scratch) / "arrays", cached)
         except OSError as error:
             raise ConsilienceError(
                 f"cannot keep decoded images in {cached.parent}: {error.strerror or error}. "
                 "Name a folder you may write to, with room, in the environment variable CONSILIENCE_CACHE."
             ) from error
-    stored = {key: np.load(cached / f"{key}.npy", allow_pickle=False) for key in ("y", "classes", "groups")}
+    stored = {key: np.load(cached / f"{key}.npy", allow_pickle=False) for key in _STORED[1:]}
     return Images(
         x=np.load(cached / "x.npy", mmap_mode="r", allow_pickle=False),
         y=stored["y"],
         classes=tuple(stored["classes"].tolist()),
         groups=stored["groups"] if source.group else None,
-        group_names=source.group_names,
+        group_names=tuple(stored["group_names"].tolist()),
     )
 
 
@@ -140,7 +121,7 @@ def heart_disease(data_dir: str | Path | None = None) -> tuple[Array, Array, Arr
     return x, y, groups.to_numpy(dtype=np.int64)
 
 
-def _local_folder(name: str, source: Source, data_dir: str | Path) -> Path:
+def local_folder(name: str, source: Source, data_dir: str | Path) -> Path:
     candidates = [Path(data_dir) / folder for folder in source.folders]
     for candidate in candidates:
         if candidate.is_dir():
@@ -164,7 +145,7 @@ def _is_whole(cached: Path) -> bool:
     if not cached.is_dir():
         return False
     try:
-        for key in ("x", "y", "classes", "groups"):
+        for key in _STORED:
             np.load(cached / f"{key}.npy", mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError):
         shutil.rmtree(cached)
@@ -172,28 +153,43 @@ def _is_whole(cached: Path) -> bool:
     return True
 
 
-def _decode(source: Source, folder: Path | None, limit: int | None, side: int, scratch: Path) -> dict[str, Array]:
-    """Images as bytes, labels, hospitals (zeros where there are none) and the names of the classes."""
+def _decode(
+    source: Source, folder: Path | None, limit: int | None, side: int, most_groups: int, scratch: Path
+) -> dict[str, Array]:
+    """Images as bytes, labels, hospitals (zeros where there are none) and the names of classes and hospitals."""
     with hugging_face(offline=folder is not None) as library:
-        rows = _rows(library, source, folder, scratch)
-        y = _column(rows, source.label)
-        groups = _column(rows, source.group) if source.group else np.zeros_like(y)
+        rows = rows_of(library, source, folder, scratch)
+        y, groups, group_names = _column(rows, source.label), np.zeros(len(rows), dtype=np.int64), source.group_names
+        if source.group and group_names:
+            groups = _column(rows, source.group)
+        elif source.group:
+            rows, y, groups, group_names = _largest_groups(rows, y, source.group, most_groups)
         if limit:
             chosen = first_of_each(np.stack([y, groups]), limit)
             rows, y, groups = rows.select(chosen), y[chosen], groups[chosen]
-        x = np.empty((len(y), 3, side, side), dtype=np.uint8)
+        x = np.empty((len(y), source.channels, side, side), dtype=np.uint8)
         try:
             for number, row in enumerate(rows.select_columns([source.image])):
-                picture = row[source.image].convert("RGB")
+                picture = row[source.image].convert("RGB" if source.channels == 3 else "L")
                 if picture.size != (side, side):
                     picture = picture.resize((side, side), resample=2)  # bilinear, over all pixels covered
-                x[number] = np.asarray(picture).transpose(2, 0, 1)
+                x[number] = np.atleast_3d(np.asarray(picture)).transpose(2, 0, 1)
         except OSError as error:
             raise ConsilienceError(
                 f"an image of {folder or source.hub} cannot be decoded: {error}. Copy the dataset again."
             ) from error
         names = getattr(rows.features[source.label], "names", None) or source.classes
-    return {"x": x, "y": y, "groups": groups, "classes": np.array(names, dtype=np.str_)}
+    arrays = {"x": x, "y": y, "groups": groups, "classes": np.array(names, dtype=np.str_)}
+    return arrays | {"group_names": np.array(group_names, dtype=np.str_)}
+
+
+def _largest_groups(rows: Any, y: Array, column: str, most: int) -> tuple[Any, Array, Array, tuple[str, ...]]:
+    """The rows of those groups that have the most, in the order of the groups' names."""
+    found = np.asarray(rows.with_format("numpy")[column][:]).astype(np.str_)
+    names, counts = np.unique(found, return_counts=True)
+    largest = np.sort(names[np.argsort(-counts, kind="stable")[: most or len(names)]])
+    chosen = np.flatnonzero(np.isin(found, largest))
+    return rows.select(chosen), y[chosen], np.searchsorted(largest, found[chosen]), tuple(largest.tolist())
 
 
 def _put(arrays: dict[str, Array], temporary: Path, cached: Path) -> None:
@@ -208,13 +204,16 @@ def _put(arrays: dict[str, Array], temporary: Path, cached: Path) -> None:
             raise
 
 
-def _rows(library: Any, source: Source, folder: Path | None, scratch: Path) -> Any:
-    """Train and test part, one after the other."""
+def rows_of(library: Any, source: Source, folder: Path | None, scratch: Path) -> Any:
+    """Train and test part, or whatever the parts are called, one after the other."""
     place = str(folder or source.hub)
+    inside = str(folder / source.config) if folder and source.config else place
     address = f"https://huggingface.co/datasets/{source.hub}"
     try:
-        found = library.load_dataset(place, cache_dir=str(scratch))
-        rows = library.concatenate_datasets([found["train"], found["test"]])
+        config = {"name": source.config} if source.config and not folder else {}
+        found = library.load_dataset(inside, cache_dir=str(scratch), **config)
+        parts = {"valid": "validation"}  # how the library calls the files of a local copy
+        rows = library.concatenate_datasets([found[p] if p in found else found[parts[p]] for p in source.parts])
     except Exception as error:  # the library raises some twenty kinds, its own and others'
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         advice = (

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from consilience.core.attacks import Attack, attack_named, none
+from consilience.data.partitions import PARTITIONS
 from consilience.options import Options, option
 
 
@@ -18,9 +19,10 @@ class Data(Options):
     limit: int = option(0, "samples of each class to use, within each hospital; 0 for all", at_least=0)
     side: int = option(0, "height and width that images are brought to; 0 for the dataset's own", at_least=0)
     partition: str = option(
-        "dirichlet", "dirichlet | iid | natural (one agent per hospital)", one_of=("dirichlet", "iid", "natural")
+        "dirichlet", "dirichlet (by class) | quantity | shards | feature | iid | natural (one agent per hospital) | ..."
     )
-    alpha: float = option(1.0, "of the Dirichlet split: small, few classes per agent", above=0)
+    alpha: float = option(1.0, "of Dirichlet proportions: small, very different agents", above=0)
+    shards: int = option(2, "for each agent, where partition=shards deals the data sorted by class", at_least=1)
     low_quality: tuple[int, ...] = option((), "agents whose training labels are all shifted")
     target_fraction: float = option(0.25, "held out to measure on the target domain", above=0, below=1)
     test_fraction: float = option(0.2, "of each agent's data, held out to measure on its own domain", above=0, below=1)
@@ -37,3 +39,7 @@ class Data(Options):
         "", "your own data: the column that says whose a row is; it sets partition and number of agents"
     )
     task: str = option("classification", "your own data: classification | regression | multilabel")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        PARTITIONS.find(self.partition)

@@ -7,7 +7,8 @@ import numpy as np
 from consilience.core.streams import stream
 from consilience.data.datasets import Array, Dataset
 from consilience.data.options import Data
-from consilience.data.partition import Indices, balanced_quotas, dirichlet, iid, natural, place_in_class
+from consilience.data.partition import Indices, balanced_quotas, place_in_class
+from consilience.data.partitions import PARTITIONS, Deal
 from consilience.errors import ConsilienceError
 from consilience.rows import Rows, fingerprint, take
 from consilience.tasks import task_named
@@ -48,8 +49,8 @@ class Scenario:
 def split(data: Dataset, options: Data, agents: int, seed: int) -> Scenario:
     """Splits `data` among agents.
 
-    A fraction is held out as a sample of the target domain. The rest falls among the agents by the partition (iid,
-    dirichlet, or natural: one agent per hospital, with its name); each contributes `shared_per_agent` random samples
+    A fraction is held out as a sample of the target domain. The rest falls among the agents by the partition (with
+    natural there is one agent per hospital, with its name); each contributes `shared_per_agent` random samples
     to X* and keeps a fraction of what is left to test on. With `shared_balanced`, the contributions are chosen so
     that the classes of X* are as even as the agents' data allow. Agents in `low_quality` have all training labels
     shifted by one random non-zero number modulo the number of classes.
@@ -88,7 +89,7 @@ def _check_task(data: Dataset, options: Data) -> None:
     if task_named(data.task).sums_to_one:
         return
     by_class = {
-        "partition=dirichlet": options.partition == "dirichlet",
+        f"partition={options.partition}": getattr(PARTITIONS.find(options.partition), "by_class", False),
         "shared_balanced": options.shared_balanced,
         "low_quality": bool(options.low_quality),
     }
@@ -103,14 +104,21 @@ def _check_task(data: Dataset, options: Data) -> None:
 def _shuffled_parts(data: Dataset, rest: Indices, options: Data, agents: int, seed: int) -> dict[str, Indices]:
     """The samples `rest` by agent, each agent's in random order."""
     smallest = options.shared_per_agent + 5
-    draw = stream(seed, "partition")
     names = tuple(str(number) for number in range(agents))
     if options.partition == "natural":
-        parts, names = _by_group(data, rest, agents)
-    elif options.partition == "iid":
-        parts = iid(data.y[rest], agents, draw)
-    else:
-        parts = dirichlet(data.y[rest], agents, options.alpha, draw, smallest)
+        names = _group_names(data, agents)
+    partition = PARTITIONS.find(options.partition)
+    deal = Deal(
+        data.x[rest] if getattr(partition, "by_input", False) else data.x[:0],
+        data.y[rest],
+        agents,
+        stream(seed, "partition"),
+        options.alpha,
+        options.shards,
+        smallest,
+        None if data.groups is None else data.groups[rest],
+    )
+    parts = partition(deal)
     for name, part in zip(names, parts, strict=True):
         if len(part) < smallest:
             raise ConsilienceError(
@@ -131,8 +139,8 @@ def _balanced_first(data: Dataset, held: dict[str, Indices], each: int) -> dict[
     return sorted_parts
 
 
-def _by_group(data: Dataset, rest: Indices, agents: int) -> tuple[list[Indices], tuple[str, ...]]:
-    """The samples `rest` by hospital, and the hospitals' names."""
+def _group_names(data: Dataset, agents: int) -> tuple[str, ...]:
+    """The hospitals' names, one for each agent."""
     if data.groups is None:
         raise ConsilienceError("this dataset does not say where its samples come from. Use partition=dirichlet or iid.")
     if len(data.group_names) != agents:
@@ -140,7 +148,7 @@ def _by_group(data: Dataset, rest: Indices, agents: int) -> tuple[list[Indices],
             f"agents is {agents}, but the dataset comes from {len(data.group_names)}: {', '.join(data.group_names)}. "
             f"Set agents={len(data.group_names)}."
         )
-    return natural(data.groups[rest], len(data.group_names)), data.group_names
+    return data.group_names
 
 
 def shift_labels(y: Array, classes: int, draw: np.random.Generator) -> Array:

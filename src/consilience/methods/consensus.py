@@ -16,6 +16,7 @@ from consilience.methods import METHODS
 from consilience.methods.protocol import Exchange, Memory, Record, Round, Start
 from consilience.methods.trust import trust_named
 from consilience.methods.trust.default import Default
+from consilience.methods.trust.paper import Paper
 from consilience.methods.trust.protocol import ByClass, Context, Trust, check_rule, opinion
 from consilience.methods.trust.uniform import Uniform
 from consilience.options import Options, option
@@ -34,7 +35,9 @@ class Consensus(Options):
     """Collaborative learning via prediction consensus.
 
     Rounds include the warm-up, in which agents train alone (lambda 0). Everyone uses what was published, the agent
-    itself included. `trust` is a rule, or any function (predictions) -> matrix; by default that of the task.
+    itself included. `trust` is a rule, or any function (predictions) -> matrix; by default that of the task, which for
+    classes is `stratified`, or `paper` where trust is kept over rounds. `Consensus(trust=Paper())`, for short
+    "dynamic", is the method as the paper has it.
     """
 
     warmup: int = option(5, "rounds of training alone before the first exchange", at_least=0)
@@ -46,7 +49,7 @@ class Consensus(Options):
     warmup_shared: bool = option(False, "show batch norm the shared data in the warm-up as well; three times slower")
     trust: Trust | Callable[..., Any] = option(
         Default(),
-        "whom to believe, from predictions: default | entropy | gaussian | cosine | uniform",
+        "whom to believe, from predictions: default | stratified | paper | centred | uniform | ...",
         named=trust_named,
     )
     wire: Wire = option(Wire(), "predictions as they are published")
@@ -57,24 +60,28 @@ class Consensus(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_rule(self.trust)
+        if isinstance(self.trust, Default) and self.schedule != "dynamic":  # what is kept over rounds is one matrix
+            object.__setattr__(self, "trust", Paper())
 
     @property
     def label(self) -> str:
-        """naive where trust is uniform, otherwise the schedule."""
-        return "naive" if isinstance(self.trust, Uniform) else self.schedule
+        """consensus with the trust rule of the task, naive where trust is uniform, otherwise the schedule."""
+        if isinstance(self.trust, Uniform):
+            return "naive"
+        return "consensus" if self.trust == Default() and self.schedule == "dynamic" else self.schedule
 
     @property
     def title(self) -> str:
         """As in tables."""
-        rule = "" if isinstance(self.trust, Default) else f", {getattr(self.trust, 'name', 'own rule')}"
-        return self.label if self.label == "naive" else f"consensus ({self.label}{rule})"
+        rule = "" if isinstance(self.trust, Paper) else f", {getattr(self.trust, 'name', 'own rule')}"
+        return self.label if self.label in ("naive", "consensus") else f"consensus ({self.label}{rule})"
 
     def short_form(self, name: str) -> "Consensus | None":
-        """dynamic, static, every-K and naive are this method with another schedule or with uniform trust."""
+        """dynamic, static and every-K have the paper's trust, unless a rule is chosen, and naive uniform trust."""
         if name == "naive":
             return replace(self, trust=Uniform(), schedule="dynamic")
         if name in ("dynamic", "static") or name.startswith("every-"):
-            return replace(self, schedule=name, trust=Default() if isinstance(self.trust, Uniform) else self.trust)
+            return replace(self, schedule=name, trust=Paper() if type(self.trust) in (Default, Uniform) else self.trust)
         return None
 
     def rounds(self, agents: Team, shared: Array, exchange: Exchange, start: Start) -> Iterator[Round]:
@@ -160,7 +167,7 @@ class Consensus(Options):
             if labels is not None and period != 1:
                 raise ConsilienceError(
                     f"this trust rule weighs peers anew for every sample, so that trust cannot be kept. Use the "
-                    f"schedule dynamic instead of {self.schedule}."
+                    f"schedule dynamic instead of {self.schedule}, or a rule that makes one matrix, such as paper."
                 )
             rows_of = zip(agents.names, last_trust[here], strict=True)
             memory = Memory(said.memory, {name: {"trust": row} for name, row in rows_of})

@@ -18,7 +18,7 @@ class Classification:
     """dist(f, psi) = - sum_c psi_c log f_c, the cross-entropy. Other tasks may be this one with other scores."""
 
     name = "classification"
-    trust = "entropy"
+    trust = "stratified"
     sums_to_one = True
     noisy = False
     outputs_are = "classes"

@@ -40,7 +40,7 @@ class MultiLabel:
     """dist(f, psi) = mean over labels of the binary cross-entropy; every label is a question of its own."""
 
     name = "multilabel"
-    trust = "entropy"
+    trust = "stratified"
     sums_to_one = False
     noisy = False
     outputs_are = "labels"

@@ -9,6 +9,7 @@ import consilience as cs
 from consilience.core.stratified import capped, centred_trust
 from consilience.core.trust import entropy_trust
 from consilience.methods.trust.centred import Centred
+from consilience.methods.trust.expguard import ExpGuard
 from consilience.methods.trust.protocol import Context, opinion
 from consilience.methods.trust.stratified import Stratified
 from consilience.tasks import task_named
@@ -50,12 +51,33 @@ def test_renaming_agents_or_classes_renames_the_answer(agents, samples, seed):
 @pytest.mark.parametrize(("base", "function"), [(cs.Entropy(), entropy_trust), (Centred(), centred_trust)])
 def test_without_sharpness_it_is_its_base(base, function):
     f = predictions(5, 40, 3, 0)
-    capped_base = Stratified(base=base, p=0.0)(f, context(5))
+    capped_base = Stratified(base=base, p=0.0, unison=0)(f, context(5))
     np.testing.assert_allclose(capped_base.trust, capped(function(f)), rtol=1e-6)
-    plain = Stratified(base=base, p=0.0, cap=False)(f, context(5))
+    plain = Stratified(base=base, p=0.0, cap=False, unison=0)(f, context(5))
     np.testing.assert_allclose(plain.trust, function(f), rtol=1e-6)
     mixed = np.tensordot(function(f).astype(np.float32), f, axes=1)
     np.testing.assert_allclose(plain.labels, mixed, atol=1e-5)
+
+
+@pytest.mark.parametrize("base", [cs.Entropy(), Centred()])
+def test_three_liars_in_unison_weigh_as_much_as_one(base):
+    f = predictions(8, 200, 4, 1)
+    f[6] = f[7] = f[5]
+    alone = Stratified(base=base, p=0.0, cap=False)(f[:6], context(6)).trust
+    three = Stratified(base=base, p=0.0, cap=False)(f, context(8)).trust
+    ratio = alone[0, 5] / alone[0, 1]
+    assert three[0, 5:].sum() / three[0, 1] == pytest.approx(ratio, rel=0.02)
+
+
+def test_among_three_the_base_decides():
+    f = predictions(3, 40, 3, 0)
+    np.testing.assert_allclose(Stratified()(f, context(3)).trust, Stratified(p=0.0)(f, context(3)).trust)
+
+
+def test_what_the_base_keeps_is_kept():
+    f = predictions(4, 30, 3, 0)
+    first = opinion(Stratified(base=ExpGuard()), f, context(4))
+    assert set(first.memory) == {"0", "1", "2", "3"}
 
 
 def test_many_classes_and_few_samples_work():
@@ -115,12 +137,12 @@ def test_the_report_shows_whom_agents_believe_on_each_class(shared, tmp_path):
     from consilience.report.page import page_data
 
     def agents() -> list[cs.SklearnAgent]:
-        return [cs.SklearnAgent(GaussianNB(), *blobs(40, n, classes=2 if n == 2 else 3), "abc"[n]) for n in range(3)]
+        return [cs.SklearnAgent(GaussianNB(), *blobs(40, n, classes=2 if n == 2 else 3), "abcd"[n]) for n in range(4)]
 
     method = cs.Consensus(warmup=1, trust=Stratified())
     result = cs.collaborate(agents(), shared, rounds=2, method=method, out=tmp_path / "run")
     found = cs.load_run(tmp_path / "run").by_class
-    assert found["trust"].shape == (3, 3, 3)
+    assert found["trust"].shape == (4, 4, 3)
     np.testing.assert_array_equal(found["trust"], result.run.by_class["trust"])
     np.testing.assert_allclose(found["trust"].sum(axis=1), 1)
     assert found["samples"].sum() == len(shared)

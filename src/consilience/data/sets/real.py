@@ -10,7 +10,8 @@ def _register(name: str, size: Size) -> None:
     @dataset(name, size, sizes=True)
     def images(request: Request) -> Dataset:
         """Images scaled from bytes to [-1, 1]."""
-        found = hub.images(name, request.data_dir, request.limit, request.side)
+        writers = request.agents or 10 if name == "femnist" else 0
+        found = hub.images(name, request.data_dir, request.limit, request.side, writers)
         x = np.multiply(found.x, np.float32(2 / 255), dtype=np.float32)
         x -= 1
         return Dataset(x, found.y, found.classes, found.groups, found.group_names)
@@ -20,6 +21,11 @@ for _name, _size in {
     "cifar10": Size(60000, 10, 3072),
     "cifar100": Size(60000, 100, 3072),
     "fed-isic2019": Size(23247, 48, 12288),
+    "mnist": Size(70000, 10, 784),
+    "fashion-mnist": Size(70000, 10, 784),
+    "femnist": Size(5000, 62, 784),
+    "svhn": Size(99289, 10, 3072),
+    "tiny-imagenet": Size(110000, 200, 12288),
 }.items():
     _register(_name, _size)
 

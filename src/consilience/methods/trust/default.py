@@ -1,4 +1,4 @@
-"""The rule of the task: entropy for probabilities, gaussian for values."""
+"""The rule of the task: stratified for probabilities, gaussian for values."""
 
 from dataclasses import dataclass
 from typing import final

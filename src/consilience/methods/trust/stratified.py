@@ -7,25 +7,33 @@ from typing import Any, final
 import numpy as np
 
 from consilience.core.stratified import (
+    agreement,
     capped,
     class_sizes,
     class_weights,
+    correlations,
     informativeness,
     mean_weights,
+    middle_mean,
     reference,
     strata,
     stratified_labels,
     stratified_weights,
+    trust_by_correlation,
     value_strata,
     value_weights,
-    weighted_median,
+    voices,
 )
 from consilience.errors import ConsilienceError
 from consilience.methods.trust import TRUST, trust_named
 from consilience.methods.trust.centred import Centred
+from consilience.methods.trust.paper import Paper
 from consilience.methods.trust.protocol import ByClass, Context, Opinion, Trust, opinion
 from consilience.options import Options, option
 from consilience.tasks.protocol import Array
+
+FEWEST = 4
+"""Agents from which on strata count: among three, whoever is surer than one other would be the reference."""
 
 
 @TRUST.add("stratified")
@@ -35,15 +43,21 @@ class Stratified(Options):
     """Strata are class x sure/unsure of a robust reference; a peer's weight there follows how informative it is.
 
     For values instead of probabilities, strata are ranges of the reference, and a peer is informative where it is
-    within the noise of the reference.
+    within the noise of the reference. With fewer than four agents there is nothing to measure a peer against, and the
+    base decides.
     """
 
     base: Trust | Callable[..., Any] = option(
         Centred(), "the rule that strata refine: centred | entropy | cosine | uniform | gaussian", named=trust_named
     )
-    p: float = option(3.0, "how sharply informativeness counts; 0 leaves the base as it is, capped", at_least=0)
-    k0: float = option(5.0, "samples' worth of shrinking to what a peer is worth everywhere", at_least=0)
+    p: float = option(
+        3.0, "how sharply informativeness counts where reference and mean agree; 0 not at all", at_least=0
+    )
+    k0: float = option(
+        0.0, "samples' worth of shrinking to what a peer is worth everywhere; 0 from the data", at_least=0
+    )
     cap: bool = option(True, "hold every peer at most at the median of its row before strata refine it")
+    unison: float = option(30.0, "how alike agents are that share one voice: a power; 0 counts every agent", at_least=0)
     ranges: int = option(4, "strata for values: ranges of the reference with equally many samples", at_least=1)
 
     def __call__(self, f: Array, context: Context) -> Opinion:
@@ -51,44 +65,58 @@ class Stratified(Options):
         probabilities = context.task.probabilities(f)
         if probabilities is None:
             return self._values(f, context)
-        w0 = self._base(f, context)
+        w0, memory = self._base(f, probabilities, context)
         groups = None
         if not context.task.sums_to_one:  # a question for every sample and label
             groups = np.tile(np.arange(f.shape[2]), f.shape[1])
-        found = strata(*reference(w0, probabilities), probabilities.shape[2], groups)
-        w = stratified_weights(w0, informativeness(probabilities, found, self.k0, groups), self.p)
+        classes, sure = reference(w0, probabilities)
+        found = strata(classes, sure, probabilities.shape[2], groups)
+        sharpness = self.p * agreement(w0, probabilities, classes) if self.p and len(f) >= FEWEST else 0.0
+        w = stratified_weights(w0, informativeness(probabilities, found, self.k0, groups), sharpness)
         psi = stratified_labels(w, probabilities, found.numbers, context.rows)
         if groups is not None:
             psi = psi[..., 1].reshape(len(context.rows), *f.shape[1:])
-        classes = probabilities.shape[2] if groups is None else f.shape[2]
-        by_class = ByClass(class_weights(w, found.numbers, classes), *class_sizes(found.numbers, found.count, classes))
-        return Opinion(mean_weights(w, found.numbers), psi, by_class=by_class)
+        count = probabilities.shape[2] if groups is None else f.shape[2]
+        by_class = ByClass(class_weights(w, found.numbers, count), *class_sizes(found.numbers, found.count, count))
+        return Opinion(mean_weights(w, found.numbers), psi, memory, by_class)
 
-    def _base(self, f: Array, context: Context) -> Array:
-        w = opinion(self.base, f, context)
-        if w.labels is not None:
-            raise ConsilienceError("the base of stratified trust must give one matrix, not weights for every sample.")
-        return capped(w.trust) if self.cap else w.trust
+    def _base(self, f: Array, probabilities: Array, context: Context) -> tuple[Array, dict[str, Array]]:
+        """The base rule's matrix, capped and with one voice for those who say the same; and what the base keeps."""
+        memory: dict[str, Array] = {}
+        if isinstance(self.base, Centred):
+            rho = correlations(probabilities)
+            w = trust_by_correlation(rho)
+        else:
+            said = opinion(self.base, f, context)
+            if said.labels is not None:
+                raise ConsilienceError(
+                    "the base of stratified trust must give one matrix, not weights for every sample."
+                )
+            w, memory = said.trust, said.memory
+            rho = correlations(probabilities)
+        w = (capped(w) if self.cap else w) * voices(rho, self.unison)
+        return w / w.sum(axis=1, keepdims=True), memory
 
     def _values(self, f: Array, context: Context) -> Opinion:
         """As above for values: every agent has a reference of its own, as it knows only the noise of its own labels."""
-        base = trust_named(context.task.trust) if isinstance(self.base, Centred) else self.base
-        matrix = opinion(base, f, context).trust
+        base = Paper() if isinstance(self.base, Centred) else self.base
+        said = opinion(base, f, context)
+        matrix = said.trust
         trust, psi = np.eye(len(f)), np.empty((len(context.rows), *f.shape[1:]), dtype=f.dtype)
         for place, i in enumerate(context.rows):
             w0 = _capped_row(matrix[i], int(i)) if self.cap else matrix[i]
-            r = weighted_median_of_values(w0, f)
+            r = middle_mean_of_values(w0, f)
             numbers = value_strata(r, self.ranges)
             w = value_weights(w0, f, r, numbers, float(context.noise[i]), self.p, self.k0)
             psi[place] = np.einsum("js,jsc->sc", w[numbers].T, f)
             trust[i] = w[numbers].mean(axis=0)
-        return Opinion(trust, psi)
+        return Opinion(trust, psi, said.memory)
 
 
-def weighted_median_of_values(w: Array, f: Array) -> Array:
-    """The weighted median of values of any sign, (samples, outputs)."""
+def middle_mean_of_values(w: Array, f: Array) -> Array:
+    """`middle_mean` of values of any sign, (samples, outputs)."""
     least = f.min()
-    return np.asarray(weighted_median(w, f - least) + least)
+    return np.asarray(middle_mean(w, f - least) + least)
 
 
 def _capped_row(row: Array, own: int) -> Array:

@@ -1,0 +1,12 @@
+"""What data there are."""
+
+from consilience.cli.screen import console
+
+
+def datasets() -> None:
+    """List the datasets: what they are, their licence, and where they come from."""
+    from consilience.data.catalogue import CATALOGUE, how_to_get
+    from consilience.report.tables import Grid
+
+    rows = [(name, one.what, one.licence, how_to_get(one)) for name, one in CATALOGUE.items()]
+    console.print(Grid("Datasets", ("name", "what", "licence", "where"), rows, words=4).for_screen())

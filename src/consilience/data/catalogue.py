@@ -1,0 +1,117 @@
+"""The catalogue: what is known of every dataset that comes with the package, and where real ones are found."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a dataset is found on the Hugging Face hub, and what its columns are called there."""
+
+    hub: str
+    folders: tuple[str, ...]
+    """Names of a local copy; the first one that is there is taken."""
+    image: str
+    """The column of the inputs: images, or text."""
+    label: str
+    side: int
+    """Height and width that images are brought to, unless asked for others; or the number of features of text."""
+    classes: tuple[str, ...] = ()
+    """Where the files do not name them."""
+    group: str = ""
+    group_names: tuple[str, ...] = ()
+    config: str = ""
+    """The part of the dataset, where it has several: a folder of that name in a local copy."""
+    parts: tuple[str, ...] = ("train", "test")
+    channels: int = 3
+    """Of images: 3 for colour, 1 for grey."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A dataset in the catalogue."""
+
+    what: str
+    licence: str
+    source: Source | None = None
+    where: str = "comes with scikit-learn"
+    """How to get it, where that is not the hub."""
+
+
+SOURCES = {
+    "cifar10": Source("uoft-cs/cifar10", ("cifar10",), "img", "label", 32),
+    "cifar100": Source("uoft-cs/cifar100", ("cifar100", "cifar100-fifth"), "img", "fine_label", 32),
+    "fed-isic2019": Source(
+        "flwrlabs/fed-isic2019",
+        ("fed-isic2019", "fed-isic2019-84px"),
+        "image",
+        "label",
+        64,
+        classes=("MEL", "NV", "BCC", "AK", "BKL", "DF", "VASC", "SCC"),
+        group="center",
+        group_names=("bcn", "vidir_molemax", "vidir_modern", "rosendahl", "msk4", "vienna_dias"),
+    ),
+    "mnist": Source("ylecun/mnist", ("mnist",), "image", "label", 28, channels=1),
+    "fashion-mnist": Source(
+        "zalando-datasets/fashion_mnist", ("fashion-mnist", "fashion_mnist"), "image", "label", 28, channels=1
+    ),
+    "femnist": Source(
+        "flwrlabs/femnist",
+        ("femnist",),
+        "image",
+        "character",
+        28,
+        group="writer_id",
+        parts=("train",),
+        channels=1,
+    ),
+    "svhn": Source("ufldl-stanford/svhn", ("svhn",), "image", "label", 32, config="cropped_digits"),
+    "tiny-imagenet": Source(
+        "zh-plus/tiny-imagenet", ("tiny-imagenet",), "image", "label", 64, parts=("train", "valid")
+    ),
+    "ag-news": Source("fancyzhang/ag_news", ("ag-news", "ag_news"), "text", "label", 1024),
+    "adult": Source(
+        "scikit-learn/adult-census-income", ("adult", "adult-census-income"), "", "income", 0, parts=("train",)
+    ),
+}
+
+CATALOGUE = {
+    "digits": Entry("1,797 handwritten digits, 8x8, grey", "CC BY 4.0 (UCI)"),
+    "digit-properties": Entry("the same with four yes-or-no labels: even, prime, above four, loop", "CC BY 4.0 (UCI)"),
+    "breast-cancer": Entry("569 patients, 30 features, two classes", "CC BY 4.0 (UCI)"),
+    "heart-disease": Entry(
+        "740 patients of four hospitals, ten features, two classes",
+        "CC BY 4.0 (UCI)",
+        where="the four processed files of UCI's heart disease dataset in a folder heart-disease",
+    ),
+    "polynomial": Entry("the paper's regression example", "made here", where="made when asked for"),
+    "mnist": Entry("70,000 handwritten digits, 28x28, grey", "MIT (as the hub has it)", SOURCES["mnist"]),
+    "fashion-mnist": Entry("70,000 clothes in ten classes, 28x28, grey", "MIT", SOURCES["fashion-mnist"]),
+    "femnist": Entry(
+        "handwritten characters in 62 classes, 28x28, grey: of 814,277 those of the busiest writers, "
+        "one for each agent",
+        "BSD-2-Clause",
+        SOURCES["femnist"],
+    ),
+    "svhn": Entry("99,289 house numbers, 32x32", "non-commercial use", SOURCES["svhn"]),
+    "cifar10": Entry("60,000 pictures in ten classes, 32x32", "none stated", SOURCES["cifar10"]),
+    "cifar100": Entry("60,000 pictures in a hundred classes, 32x32", "none stated", SOURCES["cifar100"]),
+    "tiny-imagenet": Entry(
+        "110,000 pictures in 200 classes, 64x64", "ImageNet's terms: research only", SOURCES["tiny-imagenet"]
+    ),
+    "fed-isic2019": Entry(
+        "23,247 skin lesions of six hospitals, eight classes, 64x64", "CC BY-NC 4.0", SOURCES["fed-isic2019"]
+    ),
+    "ag-news": Entry(
+        "127,600 news items in four classes, as 1,024 counts of hashed words", "none stated", SOURCES["ag-news"]
+    ),
+    "adult": Entry(
+        "32,561 people of the US census of 1994: more than 50,000 dollars a year?",
+        "CC0 (as the hub has it)",
+        SOURCES["adult"],
+    ),
+}
+
+
+def how_to_get(entry: Entry) -> str:
+    """Where a dataset comes from, in a few words."""
+    return f"hub: {entry.source.hub}" if entry.source else entry.where

@@ -1,0 +1,19 @@
+"""Agents have few classes each (McMahan et al., Communication-efficient learning, 2017)."""
+
+import numpy as np
+
+from consilience.data.partition import Indices
+from consilience.data.partitions import Deal, partition
+from consilience.errors import ConsilienceError
+
+
+@partition("shards", by_class=True)
+def by_shards(deal: Deal) -> list[Indices]:
+    """Sorted by class, cut into agents x `shards` equal shards, of which every agent is dealt `shards` at random."""
+    count = deal.agents * deal.shards
+    if count > len(deal.y):
+        raise ConsilienceError(f"{len(deal.y)} samples cannot be cut into {count} shards. Use fewer shards or agents.")
+    order = deal.draw.permutation(len(deal.y))
+    pieces = np.array_split(order[np.argsort(deal.y[order], kind="stable")], count)
+    hands = deal.draw.permutation(count).reshape(deal.agents, deal.shards)
+    return [np.sort(np.concatenate([pieces[number] for number in hand])) for hand in hands]
