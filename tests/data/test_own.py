@@ -180,3 +180,9 @@ def test_an_agent_that_does_not_fit_is_refused(patients, tmp_path):
     settings = read_settings("digits", changes)
     with pytest.raises(ConsilienceError, match=r"make_agent in .*none.py returned int, which is no agent"):
         build_agents(settings, build_scenario(settings))
+
+
+def test_a_folder_with_the_name_of_a_known_dataset_does_not_take_its_place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "digits").mkdir()
+    assert len(load("digits").y) == 1797

@@ -94,6 +94,6 @@ class Lines(Callback):
 
     def round(self, run: About, news: Finished) -> None:
         """Says how good the agents are now, where that is known."""
-        columns = ("accuracy_own", "accuracy_target")
-        known = [f"{key} {news.means[key]:.3f}" for key in columns if news.means[key] >= 0]
+        columns = ("accuracy_own", "accuracy_target", "rmse_own", "rmse_target")
+        known = [f"{key} {news.means[key]:.3f}" for key in columns if news.means.get(key, -1) >= 0]
         self._say(f"round {news.number} of {self._rounds} done{': ' if known else ''}{', '.join(known)}")

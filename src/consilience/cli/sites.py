@@ -46,8 +46,9 @@ def keys(
 def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The federation's name.")],
     members: Annotated[list[Path], typer.Argument(metavar="MEMBER...", help="The member.toml of every site.")],
-    shared: Annotated[Path, typer.Option(metavar="FILE", help="The shared data: npz (x), npy, csv or parquet.")],
-    classes: Annotated[str, typer.Option(help="Class names in order, separated by commas.")],
+    shared: Annotated[Path, typer.Option(metavar="FILE", help="Shared data: npz (x), npy, csv, parquet, or images.")],
+    classes: Annotated[str, typer.Option(help="Names of classes, labels or values in order, separated by commas.")],
+    task: Annotated[str, typer.Option(help="classification, regression or multilabel.")] = "classification",
     deadline: Annotated[float, typer.Option(help="Seconds after which a round closes without the missing.")] = 600.0,
     quorum: Annotated[
         int | None, typer.Option(help="Agents needed in a round. Default: as few as are safe, about two thirds.")
@@ -77,7 +78,7 @@ def new(
         raise ConsilienceError(f"{out} exists and is not overwritten. Choose another --out.")
     names = [part.strip() for part in classes.split(",")]
     changed = dict(parse_change(text) for text in changes or [])
-    agreed = new_federation(name, shared, names, members, changed, deadline, quorum, on_suspicion, start_wait)
+    agreed = new_federation(name, shared, names, members, changed, deadline, quorum, on_suspicion, start_wait, task)
     write_atomically(out, agreed.to_toml().encode())
     console.print(
         f"Written: {out}, for {len(agreed.roster)} sites, quorum {agreed.quorum}. Give every site this file and the "

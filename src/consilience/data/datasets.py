@@ -95,7 +95,7 @@ def load(name: str, request: Request | None = None) -> "Dataset | Scenario":
     """A dataset by name, or a scenario where the data come divided; or one's own, by the path of a file or folder."""
     from consilience.data.own import is_own, read_own
 
-    if is_own(name):
+    if name not in DATASETS.names() and is_own(name):  # a folder of a known name is meant by ./NAME
         return _first(read_own(Path(name), request or Request()), (request or Request()).limit)
     found: Dataset | Scenario = DATASETS.find(name)(request or Request())
     return found

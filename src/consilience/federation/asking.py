@@ -58,7 +58,7 @@ def ask_peers(prepared: Prepared, path: Path, say: Say, patience: float = PATIEN
             f"{len(heard) + 1} agents of the {federation.quorum} needed were heard "
             f"({round_.why_not()}). Peers answer while they run `consilience answer`."
         )
-    return collective(weights, {me: model.predict(x)} | heard, TASKS.find("classification"))
+    return collective(weights, {me: model.predict(x)} | heard, TASKS.find(federation.task))
 
 
 @dataclass

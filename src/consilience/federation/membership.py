@@ -21,6 +21,7 @@ from consilience.federation.peers.federation import (
 from consilience.federation.peers.outside import read_member
 from consilience.federation.site import Site
 from consilience.options import differences, flat, meanings, to_table
+from consilience.rows import count
 from consilience.runtime.checkpoint import write_atomically
 from consilience.settings.settings import Settings, agreed, changed
 
@@ -64,6 +65,7 @@ def new_federation(
     quorum: int | None = None,
     on_suspicion: str = "warn",
     start_wait: float = 3600.0,
+    task: str = "classification",
 ) -> Federation:
     """A federation of the members whose public files are given. `changes` are settings that differ from the default."""
     settings = changed(Settings(), changes, "settings")
@@ -72,7 +74,7 @@ def new_federation(
     others = [one.key for one in differing if one.key not in known]
     if others:
         raise ConsilienceError(f"{others[0]!r} is not for a federation to agree on. Settings are: {', '.join(known)}.")
-    return federation_of(name, shared, classes, members, settings, deadline, quorum, on_suspicion, start_wait)
+    return federation_of(name, shared, classes, members, settings, deadline, quorum, on_suspicion, start_wait, task)
 
 
 def federation_of(
@@ -85,6 +87,7 @@ def federation_of(
     quorum: int | None = None,
     on_suspicion: str = "warn",
     start_wait: float = 3600.0,
+    task: str = "classification",
 ) -> Federation:
     """A federation with these settings, as far as they are for a federation to agree on."""
     check_method(settings.method)
@@ -94,7 +97,7 @@ def federation_of(
         name=name,
         id=secrets.token_hex(8),
         classes=tuple(classes),
-        shared_samples=len(x),
+        shared_samples=count(x),
         shared=fingerprint(x),
         deadline=deadline,
         quorum=default_quorum(len(roster)) if quorum is None else quorum,
@@ -102,4 +105,5 @@ def federation_of(
         roster=roster,
         on_suspicion=on_suspicion,
         start_wait=start_wait,
+        task=task,
     )

@@ -24,11 +24,13 @@ def predict_site(site: Path, samples: Path) -> tuple[Array, tuple[str, ...]]:
     stored = site.parent / read_site(site).out / MODEL
     if (stored / FILE).is_file():
         model = load_model(stored)
-        x, _ = read_features(samples, model.manifest.inputs.columns)
+        inputs = model.manifest.inputs
+        x, _ = read_features(samples, inputs.columns, table=inputs.kind in ("table", "texts") or None)
         return model.predict(x), model.manifest.names
     prepared = prepare(site)
     agent = restored_agent(prepared)
-    x, _ = read_features(samples, prepared.columns)
+    table = hasattr(prepared.shared, "iloc")
+    x, _ = read_features(samples, prepared.columns, table=table, side=prepared.site.side)
     return agent.predict(prepared.features(x)), prepared.federation.classes
 
 
@@ -54,6 +56,8 @@ def export_site(place: Path, agent: str, to: Path) -> Path:
     if not place.is_file():
         raise ConsilienceError(f"{place} holds no stored model. Give the site.toml instead, to make it anew.")
     prepared = prepare(place)
+    if prepared.read is not None:
+        raise ConsilienceError("a model behind a site's preprocessing cannot be exported. Use `consilience predict`.")
     _check_name(agent, prepared.site.agent, out)
     made, run = restored_agent(prepared), load_run(prepared.out)
     steps = [scale_of(prepared.shared)] if prepared.site.standardise else []

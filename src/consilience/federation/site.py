@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from consilience import toml
 from consilience.agents.protocol import Agent, lacks
@@ -31,6 +32,7 @@ from consilience.federation.peers.mesh import Mesh
 from consilience.federation.peers.outside import read_federation
 from consilience.options import Options, flat, from_table, option, to_table
 from consilience.plugins import load_plugin
+from consilience.rows import Rows, count
 from consilience.runtime import checkpoint
 from consilience.runtime.callbacks import About, Callback, Callbacks
 from consilience.runtime.driver import run_rounds
@@ -39,7 +41,7 @@ from consilience.runtime.run import Run
 from consilience.runtime.summary import Summary, known_elsewhere, summarised
 from consilience.settings.presets import write_config
 from consilience.settings.settings import Settings
-from consilience.settings.wiring import agent_for
+from consilience.settings.wiring import agent_for, reading
 from consilience.tasks.protocol import Array, Task, checked_predictions
 
 MODEL = "model"
@@ -52,7 +54,7 @@ class Site(Options):
 
     agent: str = option(meaning="the name in the roster")
     federation: str = option("federation.toml", "the federation file; paths are relative to the folder of this file")
-    shared: str = option("shared.npz", "the shared data: npz (x), npy, csv or parquet")
+    shared: str = option("shared.npz", "the shared data: npz (x), npy, csv, parquet, or a folder of images")
     out: str = option("run", "the run folder")
     signing_key: str = option("keys/signing.key", "signs what is published")
     tls_key: str = option("keys/tls.key", "the private key of the TLS certificate")
@@ -61,12 +63,16 @@ class Site(Options):
     listen: str = option("", "host:port to listen at, where that is not the address in the roster")
     python: str = option("", "a Python file with a function make_agent(name, classes, seed) that returns the agent")
     model: str = option("", "or a built-in model, with `data`: logistic, forest, boosting, mlp, cnn, ...")
-    data: str = option("", "private training data: npz (x, y), csv or parquet")
-    label: str = option("label", "the column of `data` that holds the class")
+    data: str = option("", "private training data: npz (x, y), csv, parquet, or a folder of images for each class")
+    label: str = option("label", "the column of `data` that holds the label; several, with commas between, for more")
     test: str = option("", "private test data in the same form; without it a fifth of `data`")
     target: str = option("", "labelled data of the target domain, if the site has some, to measure on")
     standardise: bool = option(False, "scale features by mean and deviation of the shared data")
     baseline: bool = option(True, "train a copy alone beside the agent, so that the gain is known; it stays here")
+    preprocess: str = option(
+        "", "table: words and gaps as numbers, as in the shared data (by itself if these have such) | a Python file"
+    )
+    side: int = option(0, "height and width that images are brought to; 0 for their own", at_least=0)
     device: str = option("cpu", "where a built-in torch model trains: cpu | cuda", one_of=("cpu", "cuda"))
     answer_to: tuple[str, ...] = option(("*",), "peers whom `consilience answer` answers; * is all of them, [] nobody")
     answer_rows: int = option(1000, "samples of which each peer may ask in a day", at_least=0)
@@ -80,13 +86,17 @@ class Prepared:
     folder: Path
     federation: Federation
     settings: Settings
-    shared: Array
+    shared: Rows
     columns: list[str]
     """Names of the shared data's columns, if they have any."""
     tls: Tls
+    read: Callable[[Rows], Any] | None = None
+    """Makes numbers of rows, where that is asked for or needed."""
 
-    def features(self, x: Array) -> Array:
+    def features(self, x: Rows) -> Any:
         """Samples as the site's model takes them."""
+        if self.read is not None:
+            return self.read(x)
         return scaled(x, self.shared) if self.site.standardise else x
 
     def path(self, name: str) -> Path:
@@ -144,11 +154,14 @@ def prepare(path: Path) -> Prepared:
     if fingerprint(shared) != federation.shared:
         raise ConsilienceError(
             f"the shared data in {folder / site.shared} are not those of the federation file "
-            f"({fingerprint(shared)[:12]} instead of {federation.shared[:12]}, shape {shared.shape}). "
+            f"({fingerprint(shared)[:12]} instead of {federation.shared[:12]}, {count(shared)} samples). "
             "All sites need the same samples in the same order; get the file again."
         )
     settings = replace(federation.agreed, run=replace(federation.agreed.run, device=site.device))
-    return Prepared(site, folder, federation, settings, shared, columns, tls)
+    if site.preprocess or site.side:
+        shared, _ = read_features(folder / site.shared, table=bool(site.preprocess) or None, side=site.side)
+    read = preprocessing(site.preprocess, folder, shared, built_in=bool(site.model))
+    return Prepared(site, folder, federation, settings, shared, columns, tls, read)
 
 
 def read_site(path: Path) -> Site:
@@ -220,6 +233,10 @@ def _with_log(run: Run, out: Path) -> Run:
 
 def keep_model(prepared: Prepared, agent: Agent, run: Run, say: Say) -> None:
     """Writes the trained model into the run folder, where `predict` finds it: the data may change afterwards."""
+    if prepared.read is not None:
+        return say(
+            "with preprocessing of tables the model is not stored by itself; `predict` takes it up from the run."
+        )
     prepare = [scale_of(prepared.shared)] if prepared.site.standardise else []
     facts = facts_of(run, agent.name, tuple(prepared.columns))
     try:
@@ -246,7 +263,7 @@ def check_agent_of(prepared: Prepared) -> None:
     """Builds the site's agent and lets it predict the shared data once; an error says what is wrong."""
     agent, _ = build_site_agent(prepared)
     f = agent.predict(prepared.features(prepared.shared))
-    checked_predictions(agent.name, f, len(prepared.shared), len(prepared.federation.classes), agent.task)
+    checked_predictions(agent.name, f, count(prepared.shared), len(prepared.federation.classes), agent.task)
 
 
 def build_site_agent(prepared: Prepared) -> tuple[Agent, Evaluation]:
@@ -267,12 +284,13 @@ def build_site_agent(prepared: Prepared) -> tuple[Agent, Evaluation]:
         order = stream(prepared.settings.run.seed, "own test", site.agent).permutation(len(y))
         held_out, rest = np.split(order, [len(y) // 5])
         test, (x, y) = (x[held_out], y[held_out]), (x[rest], y[rest])
-    if x.shape[1:] != prepared.shared.shape[1:]:
+    shape = prepared.features(prepared.shared).shape[1:]
+    if x.shape[1:] != shape:
         raise ConsilienceError(
-            f"a sample of {site.data} has the shape {x.shape[1:]}, one of the shared data {prepared.shared.shape[1:]}. "
+            f"a sample of {site.data} has the shape {x.shape[1:]}, one of the shared data {shape}. "
             "Both need the same features in the same order."
         )
-    agent = agent_for(prepared.settings, site.agent, site.model, x, y, len(classes), "classification")
+    agent = agent_for(prepared.settings, site.agent, site.model, x, y, len(classes), prepared.federation.task)
     return agent, Evaluation(target=target, own={site.agent: test})
 
 
@@ -294,14 +312,53 @@ def _own_agent(prepared: Prepared) -> Agent:
         raise ConsilienceError(
             f"the agent of {path} has the task {agent.task!r}. Use consilience.TASKS.find('classification')."
         )
-    if agent.task.name != "classification" or agent.outputs != len(classes):
-        raise ConsilienceError(f"the agent of {path} must predict the {len(classes)} classes {', '.join(classes)}.")
+    if agent.task.name != prepared.federation.task or agent.outputs != len(classes):
+        raise ConsilienceError(
+            f"the agent of {path} does {agent.task.name}; for {prepared.federation.task} it must predict the "
+            f"{len(classes)} {agent.task.outputs_are} {', '.join(classes)}."
+        )
     return agent
 
 
 def _labelled(prepared: Prepared, name: str) -> tuple[Array, Array]:
-    x, y = read_labelled(prepared.path(name), prepared.site.label, prepared.federation.classes, prepared.columns)
+    x, y = read_labelled(
+        prepared.path(name),
+        prepared.site.label,
+        prepared.federation.classes,
+        prepared.columns,
+        task=prepared.federation.task,
+        table=hasattr(prepared.shared, "iloc"),
+        side=prepared.site.side,
+    )
     return prepared.features(x), y
+
+
+def preprocessing(asked: str, folder: Path, shared: Rows, built_in: bool) -> Callable[[Rows], Any] | None:
+    """How a site makes numbers of rows: as its file says, or for built-in models as tables need it.
+
+    A file has a function transform(rows), or a scikit-learn transformer `preprocessing`, which is fitted to the shared
+    data: so it is the same whatever a site's own data are.
+    """
+    if asked in ("", "table"):
+        table = hasattr(shared, "iloc")
+        if asked and not table:
+            raise ConsilienceError("preprocess is 'table', but the shared data are no table. Leave it out.")
+        return reading(shared) if table and (asked or built_in) else None
+    path = (folder / asked).resolve()
+    module = load_plugin(path)
+    if hasattr(module, "transform"):
+        made: Callable[[Rows], Any] = module.transform
+        return made
+    steps = getattr(module, "preprocessing", None)
+    if not hasattr(steps, "fit"):
+        raise ConsilienceError(f"{path} has neither a function transform(rows) nor a transformer `preprocessing`.")
+    fitted = clone(steps).fit(shared)
+
+    def read(rows: Rows) -> Any:
+        found = fitted.transform(rows)
+        return np.asarray(found.toarray() if hasattr(found, "toarray") else found, dtype=np.float32)
+
+    return read
 
 
 def scaled(x: Array, shared: Array) -> Array:
@@ -325,7 +382,7 @@ def _summary(prepared: Prepared, agent: Agent) -> Summary:
         warmup=settings.method.warmup,
         shared_samples=federation.shared_samples,
         agents=known_elsewhere(summarised([agent]), federation.names, len(federation.classes)),
-        classes=list(federation.classes),
+        classes=[] if agent.task.noisy else list(federation.classes),
         dataset=federation.name,
         seed=settings.run.seed,
         data=federation.shared,

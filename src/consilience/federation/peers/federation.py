@@ -7,15 +7,13 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from consilience import toml
 from consilience.errors import ConsilienceError
 from consilience.federation.peers.keys import is_public_key
 from consilience.methods.protocol import Method
 from consilience.options import Options, flat, option, to_table
+from consilience.rows import fingerprint as fingerprint
 from consilience.settings.settings import Settings, settings_agreed
-from consilience.tasks.protocol import Array
 
 LARGEST_PREDICTIONS = 2**29
 """Bytes of one agent's predictions in a round, at most."""
@@ -75,6 +73,11 @@ class Federation(Options):
         "a peer that repeats itself, another or us: warn | exclude (from that round)",
         one_of=("warn", "exclude"),
     )
+    task: str = option(
+        "classification",
+        "what is learned: classification | regression | multilabel; `classes` are then names of values or labels",
+        one_of=("classification", "regression", "multilabel"),
+    )
     epoch: int = option(
         1,
         "which run with this file it is; a new run needs a new number, so that nothing old is valid in it",
@@ -117,7 +120,7 @@ class Federation(Options):
             )
         if not re.fullmatch(r"[0-9A-Za-z]{1,64}", self.id) or not re.fullmatch(r"[0-9a-f]{64}", self.shared):
             return "`id` must be 1 to 64 letters and digits, and `shared` a fingerprint of 64 hexadecimal digits"
-        if not 2 <= len(self.classes) <= MOST_CLASSES:
+        if not (2 if self.task == "classification" else 1) <= len(self.classes) <= MOST_CLASSES:
             return f"there must be at least two classes, and at most {MOST_CLASSES}"
         if not all(0 < len(name) <= 200 and name.isprintable() for name in self.classes):
             return "a class must be named by 1 to 200 printable characters"
@@ -197,13 +200,6 @@ def default_quorum(members: int) -> int:
     [2, 2, 3, 4, 4, 5, 6, 7]
     """
     return (members + (members - 1) // 3) // 2 + 1
-
-
-def fingerprint(array: Array) -> str:
-    """SHA-256 of an array's type, shape and content, order included."""
-    digest = hashlib.sha256(f"{array.dtype.str}{array.shape}".encode())
-    digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
 
 
 def check_name(name: str) -> None:

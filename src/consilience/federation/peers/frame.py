@@ -71,7 +71,7 @@ class Format:
         self.run = federation.identity()
         self.shared = bytes.fromhex(federation.shared)
         self.samples, self.classes = federation.shared_samples, len(federation.classes)
-        self.names = federation.names
+        self.names, self.task = federation.names, federation.task
         self.keys = [member.key for member in federation.roster]
         self.rounds = federation.agreed.run.rounds
         self.receipts = RECEIPT.size * len(self.names)

@@ -63,7 +63,8 @@ class Questions:
     """The questions and answers of one federation, for samples of the shape and type of its shared data."""
 
     def __init__(self, federation: Federation, shared: Array) -> None:
-        if shared.dtype.kind not in "fiub":
+        self.task = federation.task
+        if not isinstance(shared, np.ndarray) or shared.dtype.kind not in "fiub":
             raise ConsilienceError(
                 "a collective prediction is for samples of numbers; these sites share something else."
             )
@@ -131,7 +132,7 @@ class Questions:
             raise QuestionError("wrong shape")
         f = np.frombuffer(body, dtype="<f4").reshape(samples, self.classes).astype(np.float32)
         try:
-            return checked_predictions(self.names[peer], f, samples, self.classes, TASKS.find("classification"))
+            return checked_predictions(self.names[peer], f, samples, self.classes, TASKS.find(self.task))
         except ConsilienceError:
             raise QuestionError("not probabilities") from None
 
