@@ -21,13 +21,43 @@ DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
 
 
 def test_the_python_of_the_readme_runs_and_is_short(tmp_path, monkeypatch, capsys):
-    [code] = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    code, _ = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     assert len(code.splitlines()) <= 15
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(code)
     runpy.run_path("mine.py")
     assert "network" in capsys.readouterr().out
     assert Path("report.html").exists()
+
+
+def test_the_table_and_the_texts_of_the_readme_are_read():
+    import pandas as pd
+    import torch
+    from sklearn.compose import make_column_transformer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder
+    from transformers import BertConfig, BertForSequenceClassification
+
+    _, code = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    config = BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8)
+    names = {
+        "cs": consilience,
+        "make_column_transformer": make_column_transformer,
+        "OneHotEncoder": OneHotEncoder,
+        "make_pipeline": make_pipeline,
+        "LogisticRegression": LogisticRegression,
+        "patients": pd.DataFrame({"age": [50, 61], "pain": ["none", None], "diagnosis": ["ill", "well"]}),
+        "bert": BertForSequenceClassification(config),
+        "tokenizer": lambda rows, return_tensors: {"input_ids": torch.ones(len(rows), 3, dtype=torch.long)},
+        "texts": ["one text", "another"],
+        "topics": ["garden", "kitchen"],
+    }
+    made = [eval(line, exec(code.splitlines()[0], names) or names) for line in code.splitlines()[1:]]
+    assert [agent.class_names for agent in made] == [("ill", "well"), ("garden", "kitchen")]
+    assert all(
+        agent.predict(names[rows]).shape == (2, 2) for agent, rows in zip(made, ("patients", "texts"), strict=True)
+    )
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
