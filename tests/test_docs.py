@@ -67,9 +67,11 @@ def test_examples_run(path, tmp_path, monkeypatch):
     if real:
         monkeypatch.setenv("CONSILIENCE_DATA", str(real[0]))
     names = runpy.run_path(str(path))
-    scores = names["scores"]
+    scores = names.get("scores")
+    if scores is None:  # it checks itself
+        return
     if path.name == "mixed_table.py" and not real:
-        return  # made-up patients, of whom agents learn nothing more together
+        return  # made-up patients: not every one of them gains
     if "alone" not in names:
         assert (scores.loc[20] > scores.loc[5]).all(), "every agent ends better than after the warm-up"
         return
