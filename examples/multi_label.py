@@ -21,5 +21,5 @@ agents = [
 target = (x[300:900], y[300:900])
 result = cs.collaborate(agents, shared=x[:300], rounds=20, target=target, class_names=["even", "prime", "loop"])
 
-scores = result.history.pivot(index="round", columns="agent", values="accuracy_target")
-print(scores.loc[[5, 20]].round(3))  # after the warm-up, and at the end
+gains = result.gains.query("score == 'accuracy'")  # against a copy of each agent that trained alone, as long
+print(gains.set_index("agent")[["alone", "together", "gain", "low", "high"]].round(3))

@@ -66,7 +66,7 @@ def test_every_method_by_its_name_or_as_an_object(shared):
         return [cs.TorchAgent(nn.Linear(FEATURES, CLASSES), *blobs(30, seed), f"net {seed}") for seed in range(3)]
 
     def scores(method) -> pd.DataFrame:
-        return cs.collaborate(networks(), shared, rounds=3, method=method, target=target).history
+        return cs.collaborate(networks(), shared, rounds=6, method=method, target=target).history
 
     for name, method in {
         "alone": cs.Alone(),

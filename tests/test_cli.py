@@ -160,3 +160,47 @@ def test_help_imports_nothing_heavy():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "[]"
     assert "Examples" in process("run", "--help").stdout
+
+
+def consilience(*words: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([sys.executable, "-m", "consilience", *words], capture_output=True, text=True)
+
+
+def test_version():
+    from importlib.metadata import version
+
+    assert call("--version").strip() == f"consilience {version('consilience')}"
+
+
+def test_the_help_of_compare_names_every_method():
+    from consilience.methods import METHODS
+
+    text = call("compare", "--help")
+    names = METHODS.names()
+    names += [short for name in names for short in getattr(METHODS.find(name), "short_forms", ())]
+    assert [name for name in names if name not in text] == []
+
+
+def test_an_error_in_a_file_of_the_users_shows_its_line(tmp_path):
+    (tmp_path / "mine.py").write_text("import consilience\n\nvalue = 1 / 0\n")
+    done = consilience("run", "--set", f"plugins={tmp_path / 'mine.py'}", "--out", str(tmp_path / "run"))
+    assert done.returncode == 2
+    assert "mine.py, line 3" in done.stderr and "ZeroDivisionError" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("lam", ["nan", "1e308"])
+def test_a_weight_beyond_reason_is_refused(lam):
+    with pytest.raises(ConsilienceError, match="lam is"):
+        call("run", "--set", f"lam={lam}")
+
+
+def test_a_comparison_can_be_overwritten_extended_and_has_a_page(tmp_path):
+    words = ["compare", *QUICK, "--methods", "dynamic,alone", "--seeds", "0", "--out", "mine"]
+    call(*words)
+    page = Path("mine/compare.html").read_text()
+    assert "<svg" in page and "gain over alone" in page
+    with pytest.raises(ConsilienceError, match="made with other settings"):
+        call(*words, "--set", "lam=2", "--resume")
+    call(*words, "--set", "lam=2", "--overwrite")
+    assert "lam = 2" in Path("mine/seed-0/dynamic/config.toml").read_text()

@@ -1,6 +1,7 @@
 """The Python interface: bring your own agents."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -12,23 +13,26 @@ from consilience.core.consensus import influence
 from consilience.errors import ConsilienceError
 from consilience.export.facts import facts_of
 from consilience.export.folder import export_agent
-from consilience.methods import method_named
+from consilience.methods import check_rounds, method_named
 from consilience.methods.collective import Collective, collective
 from consilience.methods.protocol import Method
-from consilience.options import flat, to_table
-from consilience.rows import Rows, as_rows, count
+from consilience.options import flat, hint, to_table
+from consilience.rows import Rows, as_rows, count, fingerprint
 from consilience.runtime.callbacks import About, Callback, Callbacks
 from consilience.runtime.collective import weights_of
 from consilience.runtime.driver import run_rounds
 from consilience.runtime.exchange import InMemory
 from consilience.runtime.folders import claim_folder
 from consilience.runtime.history import Evaluation
+from consilience.runtime.identity import shown_option
 from consilience.runtime.run import Run
 from consilience.runtime.summary import Summary, summarised
 from consilience.tasks.protocol import Array
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from consilience.cli.progress import Progress
 
 
 @dataclass(frozen=True)
@@ -117,6 +121,7 @@ def collaborate(
     out: str | Path | None = None,
     resume: bool = False,
     baseline: bool = True,
+    progress: bool = True,
     threads: int = 1,
     callbacks: Sequence[Callback] = (),
 ) -> Result:
@@ -129,7 +134,7 @@ def collaborate(
     it for as many rounds: gains are against that copy. `baseline=False` saves that time, and then no gain is known.
     With `out` every round is saved there, and `resume` goes on from the last one. Raise `threads` for large models of
     torch on the CPU; small ones are fastest with one. `callbacks` are told of every round: loggers such as
-    `cs.TensorBoard("logs")`, or your own `cs.Callback`.
+    `cs.TensorBoard("logs")`, or your own `cs.Callback`; `progress` shows how far it is, on the standard error.
     """
     method = method_named(method) if isinstance(method, str) else method
     agents, shared = list(agents), as_rows(shared)
@@ -154,10 +159,15 @@ def collaborate(
         shared_samples=count(shared),
         agents=summarised(agents),
         classes=[] if agents[0].task.noisy else classes,
+        data=fingerprint(shared),
     )
-    folder = claim_folder(Path(out), resume) if out is not None else None
+    check_rounds(method, rounds)
+    _check_labels(evaluation, agents, outputs)
+    folder = claim_folder(Path(out), resume and Path(out).is_dir()) if out is not None else None
     options = flat({"method": {"name": method.label} | to_table(method), "run": {"rounds": rounds}})
-    with Callbacks(callbacks) as all_of_them:
+    with ExitStack() as around:
+        shown = [around.enter_context(_progress(rounds))] if progress else []
+        all_of_them = around.enter_context(Callbacks([*shown, *callbacks]))
         run = run_rounds(
             agents,
             shared,
@@ -169,8 +179,34 @@ def collaborate(
             threads=threads,
             tell=partial(all_of_them.tell, About(method.label, folder, options)),
             baseline=baseline,
+            options={key: shown_option(value) for key, value in options.items() if key != "run.rounds"},
         )
     return Result(agents, run, shared)
+
+
+def _progress(rounds: int) -> "Progress":
+    from rich.console import Console
+
+    from consilience.cli.progress import Progress
+
+    return Progress(Console(stderr=True), rounds, 1)
+
+
+def _check_labels(evaluation: Evaluation, agents: list[Agent], outputs: int) -> None:
+    """Refuses labels of classes that no agent knows, and test data of agents that do not exist."""
+    names = [agent.name for agent in agents]
+    for name in evaluation.own:
+        if name not in names:
+            raise ConsilienceError(f"own has data of {name!r}. {hint(name, names)}The agents are {', '.join(names)}.")
+    if not agents[0].task.sums_to_one:
+        return
+    places = {"the shared data": evaluation.shared_y} | {f"own of {n!r}": y for n, (_, y) in evaluation.own.items()}
+    places["the target data"] = None if evaluation.target is None else evaluation.target[1]
+    for place, y in places.items():
+        if y is not None and len(y) and (y.max() >= outputs or y.min() < 0):
+            raise ConsilienceError(
+                f"{place} have labels from {y.min()} to {y.max()}, but the agents know the classes 0 to {outputs - 1}."
+            )
 
 
 def _agree(agents: list[Agent], shared: Rows, class_names: Sequence[str]) -> tuple[tuple[str, ...], int]:

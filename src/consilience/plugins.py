@@ -2,10 +2,25 @@
 
 import importlib.util
 import sys
+import traceback
 from pathlib import Path
 from types import ModuleType
 
 from consilience.errors import ConsilienceError
+
+_FILES: set[str] = set()
+"""Files of the user's that were run."""
+
+
+def blame(error: BaseException) -> str:
+    """If an error came from a file of the user's: its line, and what went wrong there; otherwise empty."""
+    if isinstance(error, SyntaxError) and error.filename in _FILES:
+        return f"{error.filename}, line {error.lineno}: {error.msg}: {(error.text or '').strip()}"
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename in _FILES]
+    if not frames:
+        return ""
+    last = frames[-1]
+    return f"{last.filename}, line {last.lineno}, in {last.name}: {last.line}\n{type(error).__name__}: {error}"
 
 
 def load_plugin(path: str | Path) -> ModuleType:
@@ -18,6 +33,7 @@ def load_plugin(path: str | Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None or not file.is_file():
         raise ConsilienceError(f"{file} is no Python file.")
+    _FILES.add(str(file))
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:

@@ -84,4 +84,5 @@ def test_an_agent_that_cannot_be_copied_is_named(shared):
             raise TypeError("cannot copy a file")
 
     with pytest.raises(cs.ConsilienceError, match=r"agent 'net' cannot be copied.*\(cannot copy a file\)"):
-        cs.collaborate([Handle(agents()[0]), agents()[1]], shared, rounds=2, target=TARGET)
+        method = cs.Consensus(warmup=1)
+        cs.collaborate([Handle(agents()[0]), agents()[1]], shared, method=method, rounds=2, target=TARGET)

@@ -24,7 +24,7 @@ def run_in(path: Path) -> Path:
 
 def test_a_new_or_an_empty_folder_is_claimed_and_left_empty(tmp_path):
     assert claim_folder(tmp_path / "new" / "deep", resume=False) == tmp_path / "new" / "deep"
-    assert list((tmp_path / "new" / "deep").iterdir()) == []
+    assert [one.name for one in (tmp_path / "new" / "deep").iterdir()] == [".lock"]
     assert claim_folder(tmp_path / "new" / "deep", resume=False).is_dir()
 
 
@@ -34,9 +34,9 @@ def test_what_is_there_is_kept_unless_one_resumes_or_overwrites(tmp_path):
         f"{path} already holds something and is not overwritten. Resume it, overwrite it, or choose another folder."
     )
     assert claim_folder(path, resume=True) == path
-    assert [file.name for file in path.iterdir()] == ["config.toml"]
+    assert sorted(file.name for file in path.iterdir()) == [".lock", "config.toml"]
     assert claim_folder(path, resume=False, overwrite=True) == path
-    assert list(path.iterdir()) == []
+    assert [one.name for one in path.iterdir()] == [".lock"]
 
 
 def test_only_runs_are_replaced(tmp_path):

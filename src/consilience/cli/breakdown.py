@@ -61,7 +61,7 @@ def breakdown(
         from consilience.experiments.compare import parse_seeds
         from consilience.report.breakdown import class_grid, score_grid, write_breakdown
         from consilience.runtime.folders import claim_folder, last_folder, next_folder
-        from consilience.settings.presets import DEFAULT
+        from consilience.settings.presets import DEFAULT, write_config
 
     if known:
         print_list({name: (ATTACKS.find(name).__doc__ or "").splitlines()[0] for name in _every(ATTACKS.names())})
@@ -74,6 +74,7 @@ def breakdown(
     name = f"breakdown-{Path(source or DEFAULT).stem}"
     folder = out or (last_folder(RUNS, name) if resume else next_folder(RUNS, name))
     claim_folder(folder, resume, overwrite)
+    write_config(settings, folder)
     try:
         with Progress(console, settings.run.rounds, jobs) as progress:
             found = run_all(settings, *asked, folder, workers, [progress])

@@ -4,15 +4,18 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from typing import Annotated
 
 import typer
 
 from consilience.cli import breakdown, collective, data, models, privacy, reproduce, runs, sites, watch
 from consilience.cli.screen import end_with_error
-from consilience.errors import ConsilienceError
+from consilience.errors import ConsilienceError, sentence_of
+from consilience.plugins import blame
 
 app = typer.Typer(
     no_args_is_help=True,
+    invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -27,6 +30,19 @@ _COMMANDS: list[Callable[..., None]] = [runs.run, runs.compare, reproduce.reprod
 _COMMANDS += [data.datasets, collective.collective, watch.watch]
 _COMMANDS += [breakdown.breakdown, sites.keys, sites.agent, sites.doctor, models.export, models.predict, models.answer]
 _COMMANDS += [privacy.trade, privacy.audit]
+
+
+@app.callback()
+def _program(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and end.", is_eager=True)] = False,
+) -> None:
+    if version:
+        from importlib.metadata import version as version_of
+
+        typer.echo(f"consilience {version_of('consilience')}")
+        raise typer.Exit
+
+
 for _command in _COMMANDS:
     app.command()(_command)
 app.add_typer(sites.federation, name="federation")
@@ -40,11 +56,15 @@ def main() -> None:
         _under_torchrun() if "RANK" in os.environ else app()
     except ConsilienceError as error:
         end_with_error(str(error))
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        end_with_error(f"{where}{error.strerror or error}. Finished rounds are saved; mend this and resume.")
     except KeyboardInterrupt:
         sys.exit(130)
+    except Exception as error:
+        blamed = blame(error)
+        if blamed:
+            end_with_error(blamed)
+        if isinstance(error, OSError):
+            end_with_error(sentence_of(error))
+        raise
 
 
 def _under_torchrun() -> None:

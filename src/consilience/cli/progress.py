@@ -2,12 +2,15 @@
 
 import time
 from collections.abc import Callable
+from math import isnan
 
 from rich import progress
 from rich.console import Console
 
 from consilience.runtime.callbacks import About, Callback, Finished, Started, Trained
 
+QUIET = 10.0
+"""Seconds between two lines of a run where there is no terminal."""
 SLOW = 2.0
 """Seconds after which a round that is under way is looked into."""
 
@@ -28,6 +31,7 @@ class Progress(Callback):
             progress.TextColumn("{task.fields[state]}"),
             console=console,
             transient=True,
+            disable=not console.is_terminal,
         )
         self._all = self._bar.add_task(
             "all rounds" if runs > 1 else "rounds", total=rounds * runs, state="starting ..."
@@ -35,6 +39,7 @@ class Progress(Callback):
         self._runs: dict[str, progress.TaskID] = {}
         self._workers: dict[str, list[progress.TaskID]] = {}
         """Lines of the workers of a run, which stay hidden until a round is slow."""
+        self._told = time.monotonic()
         self._began: dict[str, float] = {}
         """When the round of a run that is under way began."""
 
@@ -76,10 +81,14 @@ class Progress(Callback):
         what, event = run.name, news
         key = next(name for name in event.means if name.endswith("_target"))
         label = key.removesuffix("_target").replace("_", " ")
-        state = f"{label} {event.means[key]:.3f}  disagreement {event.means['disagreement_all']:.3f}"
-        state += f"  epsilon {event.means['epsilon']:.2f}" if "epsilon" in event.means else ""
+        known = {label: event.means[key], "disagreement": event.means["disagreement_all"]}
+        known |= {"epsilon": event.means["epsilon"]} if "epsilon" in event.means else {}
+        state = "  ".join(f"{name} {value:.3f}" for name, value in known.items() if not isnan(value))
         last = event.number >= self._rounds
-        self._began[what] = time.monotonic()
+        now = self._began[what] = time.monotonic()
+        if not self._bar.console.is_terminal and now - self._told > QUIET:
+            self._told = now
+            self._bar.console.print(f"{what}: round {event.number} of {self._rounds}  {state}", highlight=False)
         before = self._bar.tasks[self._runs[what]].completed
         self._bar.update(self._all, advance=event.number - before, state="left")
         self._bar.update(self._runs[what], completed=event.number, state=state, visible=not last)

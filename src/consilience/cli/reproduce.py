@@ -51,15 +51,17 @@ def reproduce(
     set_data_dir(data_dir)
     with console.status("Loading ..."):
         from consilience.experiments.compare import parse_seeds
+        from consilience.runtime.folders import hold_folder
 
     folder, numbers = out / scale, parse_seeds(seeds)
+    hold_folder(folder)
     console.print(f"[bold]{chosen.title}[/bold], scale {scale}", highlight=False)
     if chosen.expectation:
         console.print(f"Expected: {chosen.expectation}", highlight=False)
     runs = _run(chosen.jobs(scale, numbers, folder), workers)
     with console.status("Table and figure ..."):
         outcome = chosen.finish(runs, scale, numbers, folder)
-    _print(outcome, chosen.title)
+    _print(outcome, chosen.title, scale)
 
 
 def _run(jobs: "list[Job]", workers: int) -> "Runs":
@@ -79,7 +81,7 @@ def _run(jobs: "list[Job]", workers: int) -> "Runs":
         end_stopped("the same command")
 
 
-def _print(outcome: "Outcome", title: str) -> None:
+def _print(outcome: "Outcome", title: str, scale: str) -> None:
     """The table, what holds, and the files."""
     from rich.text import Text
 
@@ -89,6 +91,8 @@ def _print(outcome: "Outcome", title: str) -> None:
         console.print(frame_grid(outcome.table, title).for_screen())
     if outcome.caveat:
         console.print(Text(outcome.caveat, style="bold"))
+    if scale == "smoke":
+        console.print(Text("Scale smoke only shows that everything runs: what follows says nothing.", style="bold"))
     for sentence in outcome.sentences:
         line = Text(f"- {sentence}")
         line.highlight_words(["does not hold"], style="bold")

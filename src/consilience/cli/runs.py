@@ -58,6 +58,7 @@ def run(
     with console.status("Loading ..."):
         from consilience.cli.progress import Progress
         from consilience.experiments.run import run_experiment
+        from consilience.methods import check_rounds
         from consilience.runtime.folders import claim_folder, last_folder, next_folder
         from consilience.settings.presets import DEFAULT, settings_of
         from consilience.settings.settings import changed, load_plugins
@@ -72,6 +73,7 @@ def run(
         settings = changed(settings_of(folder), asked)
     else:
         settings = chosen_settings(source, changes, seed)
+    check_rounds(settings.method, settings.run.rounds)
     claim_folder(folder, resume, overwrite)
     served: Any = nullcontext()
     if watch:
@@ -96,7 +98,7 @@ def compare(
     methods: Annotated[
         str,
         typer.Option(
-            help="consensus, dynamic, static, every-K, naive, alone, fedavg, fedprox(mu=0.1), scaffold, feddyn, ..."
+            help="consensus, dynamic, static, every-K, naive, alone, fedavg, fedprox(mu=0.1), scaffold, feddyn"
         ),
     ] = "consensus,dynamic,static,naive,alone",
     seeds: Annotated[str, typer.Option(help="Numbers and ranges, such as 0-4 or 1,3,5.")] = "0-4",
@@ -125,8 +127,8 @@ def compare(
     """Compare methods over seeds, on identical splits and initial models.
 
     Prints the mean over agents with good labels, the worst agent, the gain over training alone and the difference
-    to the first method, with paired 95 % confidence intervals. Writes the same as compare.md, compare.tex and
-    compare.csv.
+    to the first method, with paired 95 % confidence intervals. Writes the same as compare.html, with
+    plots, compare.md, compare.tex and compare.csv.
 
     Example:
 
@@ -138,10 +140,11 @@ def compare(
         from consilience.cli.progress import Progress
         from consilience.experiments.compare import compare as run_all
         from consilience.experiments.compare import parse_seeds, summarise
-        from consilience.methods import method_named
+        from consilience.methods import check_rounds, method_named
+        from consilience.report.compare import write_compare
         from consilience.report.tables import compare_grid
         from consilience.runtime.folders import claim_folder, last_folder, next_folder
-        from consilience.settings.presets import DEFAULT
+        from consilience.settings.presets import DEFAULT, write_config
 
     set_data_dir(data_dir)
     settings, loggers = chosen_settings(source, changes, None), chosen_loggers(log)
@@ -152,7 +155,9 @@ def compare(
         method_named(method, settings.method)
     if trials and not grid:
         raise ConsilienceError("--trials needs at least one --grid, such as --grid lam=0.01,10.")
+    check_rounds(settings.method, settings.run.rounds)
     claim_folder(folder, resume, overwrite)
+    write_config(settings, folder)
     if grid:
         from consilience.cli.sweep import run_study, run_sweep
 
@@ -171,8 +176,10 @@ def compare(
     (folder / "compare.md").write_text(f"{table.title}\n\n{table.markdown()}")
     (folder / "compare.tex").write_text(table.latex())
     compared.table.to_csv(folder / "compare.csv", index=False)
+    page = write_compare(compared, score, folder, f"{Path(source or DEFAULT).stem}: methods over {len(numbers)} seeds")
     console.print(table.for_screen())
     console.print(f"Written: {folder}/compare.md, compare.tex, compare.csv", soft_wrap=True, highlight=False)
+    console.print(f"Report: {page}", soft_wrap=True, highlight=False)
 
 
 def report(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from consilience.cli.screen import DataDir, console, set_data_dir
+from consilience.cli.screen import RUNS, DataDir, console, set_data_dir
 from consilience.errors import ConsilienceError
 
 if TYPE_CHECKING:
@@ -188,15 +188,19 @@ def _write_signed(proposed: "Change", file: Path, site: Path, out: Path) -> None
 @federation.command("try")
 def trial(
     data_dir: DataDir = None,
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write.")] = Path("runs/federation"),
+    out: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where to write. Default: runs/federation-1, ...")
+    ] = None,
 ) -> None:
     """Four sites as four processes on this machine, from keys to report.
 
     With the heart-disease data four hospitals, otherwise four agents reading digits; each with its own kind of model.
     """
     from consilience.federation.trial import try_federation
+    from consilience.runtime.folders import next_folder
 
     set_data_dir(data_dir)
+    out = out or next_folder(RUNS, "federation")
     with console.status("Making keys and data ...") as status:
         runs = try_federation(
             out,

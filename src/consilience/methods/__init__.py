@@ -26,6 +26,15 @@ def method_named(name: str, like: "Method | None" = None) -> "Method":
     return changed(found, options, name) if options else found
 
 
+def check_rounds(method: "Method", rounds: int) -> None:
+    """Refuses fewer rounds than the warm-up has: nobody would collaborate."""
+    if rounds < method.warmup:
+        raise ConsilienceError(
+            f"there are {rounds} rounds, and the warm-up of {method.title} alone has {method.warmup}. Use more rounds, "
+            "or a shorter warm-up (the option warmup)."
+        )
+
+
 def _known(name: str) -> str:
     """The name itself; if there is no such method, an error that names them all, short forms included."""
     names = METHODS.names()

@@ -41,7 +41,7 @@ class Consensus(Options):
     """
 
     warmup: int = option(5, "rounds of training alone before the first exchange", at_least=0)
-    lam: float = option(0.5, "weight of the disagreement with the pseudo-labels", at_least=0)
+    lam: float = option(0.5, "weight of the disagreement with the pseudo-labels", at_least=0, below=1e6)
     schedule: str = option(
         "dynamic", "trust is made dynamic (every round) | every-K (rounds) | static (once)", like=SCHEDULES
     )

@@ -3,7 +3,7 @@
 import json
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -22,6 +22,7 @@ from consilience.runtime.baseline import Baseline
 from consilience.runtime.callbacks import Ended, Finished, Started, Tell, Trained
 from consilience.runtime.group import Group, OneProcess
 from consilience.runtime.history import Evaluation, History
+from consilience.runtime.identity import Identity, check_identity, identity, packed
 from consilience.runtime.run import Run
 from consilience.runtime.summary import AgentSummary, Summary, versions
 from consilience.runtime.witness import witness
@@ -45,6 +46,7 @@ def run_rounds(
     group: Group | None = None,
     recorded: Sequence[str] = (),
     baseline: bool = False,
+    options: Mapping[str, str] | None = None,
 ) -> Run:
     """Runs the method up to `summary.rounds`; with a `folder` saves every round there, and resumes from the last.
 
@@ -52,7 +54,8 @@ def run_rounds(
     how many cores a machine has. `agents` are those of this process, in any order. With a `group` of processes all of
     them record the whole run, whose agents are then `recorded`, and the first one writes and tells of its rounds. With
     `baseline` a copy of every agent trains alone beside it, and becomes the reference "alone" of the run; a group has
-    none, because a run of the method alone can be spread over processes as well.
+    none, because a run of the method alone can be spread over processes as well. A checkpoint of another run is
+    refused: of another method, seed, data or agents, or with other `options`.
     """
     began = time.perf_counter()
     group, evaluation = group or OneProcess(), evaluation or Evaluation()
@@ -64,7 +67,8 @@ def run_rounds(
     with _limited(threads):
         start, before = Start(summary.rounds), 0.0
         if folder is not None:
-            start, before = _resumed(folder, method, start, team, shared, history, group, exchange, beside)
+            facts = identity(summary, method, team, options or {}, group)
+            start, before = _resumed(folder, method, start, team, shared, history, group, exchange, beside, facts)
         if folder is not None and group.first:
             folder.mkdir(parents=True, exist_ok=True)
             checkpoint.write_atomically(folder / STARTED, summary.to_json().encode())
@@ -83,7 +87,7 @@ def run_rounds(
                 beside.train(done.number, shared, evaluation, last)
             if folder is not None:
                 seconds = before + time.perf_counter() - began
-                _save(folder, method, done, team, shared, history, group, exchange, beside, seconds)
+                _save(folder, method, done, team, shared, history, group, exchange, beside, seconds, facts)
             if group.first:
                 tell(Finished(done.number, means, history.latest(), done.record.trust))
             if private.all_stopped(scores, exchange.roster):
@@ -148,6 +152,7 @@ def _save(
     exchange: Exchange,
     beside: Baseline | None,
     seconds: float,
+    facts: Identity,
 ) -> None:
     """A checkpoint of the agents of all processes, the method's memory and the history; the first process writes it."""
     states = {f"agent/{agent.name}/{key}": value for agent in team for key, value in agent.state().items()}
@@ -155,7 +160,7 @@ def _save(
     arrays = group.to_first(states)
     if not group.first:
         return
-    arrays |= {"seconds": np.array(seconds), "method": np.frombuffer(_kind(method).encode(), np.uint8)}
+    arrays |= {"seconds": np.array(seconds), "run": packed(facts)}
     arrays |= {f"history/{key}": value for key, value in history.arrays().items()}
     arrays |= {f"common/{key}": value for key, value in done.memory.common.items()}
     for name, parts in done.memory.own.items():
@@ -177,6 +182,7 @@ def _resumed(
     group: Group,
     exchange: Exchange,
     beside: Baseline | None,
+    facts: Identity,
 ) -> tuple[Start, float]:
     """Restores agents and history from the newest checkpoint, if there is one. The first process reads it for all."""
     done, arrays, damaged = checkpoint.read(folder / "checkpoint") if group.first else (0, {}, [])
@@ -188,12 +194,8 @@ def _resumed(
         )
     if not done:
         return start, 0.0
-    made_by = arrays["method"].tobytes().decode() if "method" in arrays else "another version"
-    if made_by != _kind(method):
-        raise ConsilienceError(
-            f"the checkpoint in {folder} was made by {made_by}, not by {_kind(method)}. "
-            "Resume with the same method, or start again in another folder."
-        )
+    if group.first:
+        check_identity(arrays.get("run"), facts, folder)
     history.restore(checkpoint.part(arrays, "history/"))
     for agent in team:
         state = checkpoint.part(arrays, f"agent/{agent.name}/")
@@ -211,7 +213,3 @@ def _resumed(
         name, _, key = path.partition("/")
         own.setdefault(name, {})[key] = value
     return replace(start, done=done, memory=Memory(checkpoint.part(arrays, "common/"), own)), float(arrays["seconds"])
-
-
-def _kind(method: Method) -> str:
-    return type(method).__name__

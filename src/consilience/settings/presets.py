@@ -1,6 +1,6 @@
 """Ready-made experiments that come with the package, and settings read from files."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -56,16 +56,22 @@ def settings_of(folder: Path) -> Settings:
 
 
 def write_config(settings: Settings, folder: Path) -> None:
-    """Writes config.toml, or checks that the one that is there says the same."""
+    """Writes config.toml, or checks that the one that is there says the same. More rounds make a run longer."""
     path, text = folder / "config.toml", settings.to_toml()
     if path.is_file():
         if path.read_text() == text:
             return
-        differing = differences(to_table(settings_of(folder)), to_table(settings))
+        before = settings_of(folder)
+        differing = differences(to_table(before), to_table(settings))
+        longer = replace(before, run=replace(before.run, rounds=settings.run.rounds))
+        if longer == settings and settings.run.rounds > before.run.rounds:
+            (folder / "summary.json").unlink(missing_ok=True)  # it goes on
+            write_atomically(path, text.encode())
+            return
         if differing:
             raise ConsilienceError(
                 f"{folder} was made with other settings: {'; '.join(map(str, differing))}. "
-                "Resume it with the same settings, or choose another folder."
+                "Resume it with the same settings (there may be more rounds), or choose another folder."
             )
         return
     folder.mkdir(parents=True, exist_ok=True)

@@ -27,6 +27,8 @@ from consilience.tasks.protocol import Array
 from consilience.workers import heartbeat
 
 if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
     from torch import Tensor
 
 PATIENCE = timedelta(days=2)
@@ -262,6 +264,20 @@ def end_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, args=(os.getppid(),), daemon=True).start()
+
+
+def end_with(lifeline: "Connection") -> None:
+    """From now on this process ends when nobody holds the other end of `lifeline` any more: when the program is gone.
+
+    The parent of a worker is no sign of that: it is the server that forked it, which lives as long as any worker does.
+    """
+
+    def watch() -> None:
+        with suppress(EOFError, OSError):
+            lifeline.recv_bytes()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _packed(arrays: dict[str, Array]) -> bytes:

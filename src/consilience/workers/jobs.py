@@ -7,6 +7,7 @@ from functools import partial
 
 from consilience.runtime.callbacks import Callback, Callbacks
 from consilience.runtime.run import Run, is_finished, load_run
+from consilience.settings.presets import write_config
 from consilience.workers.balance import team_sizes
 from consilience.workers.job import Job
 
@@ -17,6 +18,9 @@ def run_jobs(jobs: Sequence[Job], workers: int = 0, callbacks: Sequence[Callback
     `workers` 0 means as many as pay off, at most one for each core, or for each GPU if there are runs that use them.
     Under torchrun its processes are the workers.
     """
+    for job in jobs:
+        if (job.folder / "config.toml").is_file():
+            write_config(job.settings, job.folder)  # refuses what was made with other settings
     todo = [job for job in jobs if not is_finished(job.folder)]
     at_once = workers or _most_workers(todo)
     sizes = [1] * len(todo)

@@ -11,10 +11,11 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from consilience import toml
-from consilience.errors import ConsilienceError
+from consilience.errors import ConsilienceError, sentence_of
+from consilience.plugins import blame
 from consilience.runtime.callbacks import Callback, Event, Started
 from consilience.settings.settings import load_plugins, settings_from
-from consilience.workers.group import WorkerLost, end_with_parent, join
+from consilience.workers.group import WorkerLost, end_with, join
 from consilience.workers.job import Job
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def run_side_by_side(todo: Sequence[Job], at_once: int, callback: Callback) -> N
     context.set_forkserver_preload(_PRELOAD)
     waiting = list(todo)
     running: dict[Connection, _Worker] = {}
+    lifeline, _kept = context.Pipe(duplex=False)  # its other end is nowhere but here, and closes when this process ends
     with TemporaryDirectory(prefix="consilience-") as folder:
         try:
             while waiting or running:
@@ -57,7 +59,7 @@ def run_side_by_side(todo: Sequence[Job], at_once: int, callback: Callback) -> N
                     job = waiting.pop(0)
                     for number in range(job.workers):
                         place = min(set(range(at_once)) - {worker.place for worker in running.values()})
-                        pipe, worker = _start(job, number, place, f"file://{folder}/{len(waiting)}")
+                        pipe, worker = _start(job, number, place, f"file://{folder}/{len(waiting)}", lifeline)
                         running[pipe] = worker
                 for ready in connection.wait(list(running)):
                     _hear(ready, running, callback)  # type: ignore[arg-type]
@@ -67,7 +69,7 @@ def run_side_by_side(todo: Sequence[Job], at_once: int, callback: Callback) -> N
                 worker.process.join()
 
 
-def _start(job: Job, number: int, place: int, meeting: str) -> "tuple[Connection, _Worker]":
+def _start(job: Job, number: int, place: int, meeting: str, lifeline: "Connection") -> "tuple[Connection, _Worker]":
     """Starts worker `number` of a job, and returns where it is heard.
 
     Settings travel as TOML, so that the worker loads their plugins before anything that these bring is needed.
@@ -75,7 +77,7 @@ def _start(job: Job, number: int, place: int, meeting: str) -> "tuple[Connection
     context = get_context("forkserver")
     here, there = context.Pipe(duplex=False)
     environment = {**os.environ, "LOCAL_RANK": str(place)}
-    given = (job.settings.to_toml(), job.folder, job.workers, number, meeting, environment, there)
+    given = (job.settings.to_toml(), job.folder, job.workers, number, meeting, environment, there, lifeline)
     process = context.Process(target=_work, args=given, daemon=True)
     process.start()
     there.close()
@@ -115,16 +117,17 @@ def _work(
     meeting: str,
     environment: dict[str, str],
     pipe: "Connection",
+    lifeline: "Connection",
 ) -> None:
     """A worker process: its part of one job, and word of its rounds. Its server may have another environment.
 
     A worker that has lost another says so and ends: the other's end has the reason.
     """
+    end_with(lifeline)
     from consilience.workers.work import work
 
     os.environ.update(environment)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    end_with_parent()
 
     def send(kind: str, content: object = None) -> None:
         try:
@@ -149,5 +152,8 @@ def _work(
         send("lost", str(error))
     except ConsilienceError as error:
         send("refused", str(error))
-    except Exception:
-        send("failed", traceback.format_exc())
+    except OSError as error:
+        send("refused", sentence_of(error))
+    except Exception as error:
+        blamed = blame(error)
+        send("refused" if blamed else "failed", blamed or traceback.format_exc())

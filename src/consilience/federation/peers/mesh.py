@@ -29,6 +29,8 @@ from consilience.federation.peers.session import Session
 from consilience.methods.protocol import Received
 from consilience.tasks.protocol import Array
 
+NOTICE = 10.0
+"""Seconds after which, again and again, a site says for whom it waits."""
 GRACE = 5.0
 """Seconds that a site which comes back waits for its peers, at most."""
 MISSES = 3
@@ -76,6 +78,9 @@ class Mesh:
         self._session = Session(federation, me, tls, listen, self._outbox)
         self._inbox = Inbox(federation, self._session, audit, say)
 
+    _waits: tuple[str, float] = ("", 0.0)
+    """What is waited for, and since when, or when this was said last."""
+
     def meet(self) -> None:
         """Waits until all peers are there and ready to publish; after as long as the federation file says, a quorum.
 
@@ -94,6 +99,7 @@ class Mesh:
             if late:
                 self._say_waiting("before the first round", 0, here)
                 end = time.monotonic() + self._federation.deadline
+            self._say_left("before the first round", members - here, end)
             for peer in sorted((members & self._session.alive) - here):
                 self._session.ask(peer, "status", 0)
             self._inbox.next_event(0.2)
@@ -225,6 +231,7 @@ class Mesh:
             if now > next_notice:
                 next_notice = now + patience
                 self._say_waiting(f"round {number}", number, set(open_round.frames))
+            self._say_left(f"round {number}", waiting, next_notice)
             for peer in sorted(waiting):
                 self._session.ask(peer, f"round/{number}" if peer in self._inbox.checked else "status", number)
             if not heeded:  # in which rounds are those who have answered?
@@ -313,6 +320,16 @@ class Mesh:
         self._say(
             f"{found.agent} signed two different predictions for round {found.round}: excluded; evidence in {path}"
         )
+
+    def _say_left(self, when: str, missing: set[str], end: float) -> None:
+        """Every few seconds of waiting, for whom and for how long at most."""
+        now = time.monotonic()
+        if when != self._waits[0]:
+            self._waits = (when, now)
+        elif missing and now - self._waits[1] > NOTICE and end > now:
+            self._waits = (when, now)
+            minutes, seconds = divmod(int(end - now), 60)
+            self._say(f"{when}: waiting for {', '.join(sorted(missing))}, deadline in {minutes}:{seconds:02}")
 
     def _heed_change(self) -> None:
         """Members that a quorum has revoked meanwhile are not heard any more, and their certificates not accepted."""
