@@ -8,7 +8,7 @@ from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
-PARTS = ("training", "trust", "overhead", "startup", "growth", "wire", "exchange")
+PARTS = ("training", "privacy", "trust", "overhead", "startup", "growth", "wire", "exchange")
 PAGE = Path("docs") / "benchmarks.md"
 
 

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from consilience.methods.trust.stratified import Stratified
     from consilience.methods.trust.uniform import Uniform
     from consilience.options import Options, option
+    from consilience.privacy.options import Privacy
     from consilience.runtime.callbacks import Callback
     from consilience.runtime.exchange import InMemory
     from consilience.runtime.loggers.mlflow import MLflow
@@ -88,6 +89,7 @@ _HOMES = {
     "methods.trust.stratified": ("Stratified",),
     "methods.trust.uniform": ("Uniform",),
     "options": ("Options", "option"),
+    "privacy.options": ("Privacy",),
     "tasks": ("TASKS",),
     "tasks.protocol": ("Score", "Task"),
     "core.consensus": (
@@ -141,6 +143,7 @@ __all__ = [
     "Opinion",
     "Options",
     "Paper",
+    "Privacy",
     "Received",
     "Record",
     "Result",

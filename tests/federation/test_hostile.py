@@ -312,7 +312,7 @@ def test_a_member_that_a_quorum_revokes_is_refused_at_once_and_gone_in_the_next_
             for site in others:
                 trial.until_event(site, "refused", agent="")
     for name in others:
-        trial.until_event(name, "revoked", agent=revoked, signed=others)
+        trial.until_event(name, "revoked", agent=revoked, by=others)
     trial.finish(*others)
     trial.check(*others, rounds=12)
     for name in others:

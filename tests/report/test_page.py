@@ -224,7 +224,7 @@ def test_a_browser_draws_every_section(tmp_path: Path) -> None:
     dom = drawn(run, tmp_path, "#round=3")
     assert_ready(dom)
     ends = [heading.split()[-1] for heading in re.findall(r"<h2>([^<]*)", dom)]
-    assert ends == ["gain?", "trust?", "help?", "agree?", "consensus?", "run?", "hold?", "sent?"]
+    assert ends == ["gain?", "trust?", "help?", "agree?", "consensus?", "run?", "hold?", "rows?", "sent?"]
     assert re.search(r'<input type="range" min="0" max="4"', dom)
     assert ">round 3</output>" in dom
     np.testing.assert_allclose(cell_values(dom), run.trust[0].ravel(), rtol=1e-3)

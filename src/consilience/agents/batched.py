@@ -74,13 +74,14 @@ def units(agents: Sequence[Agent]) -> list[list[str]]:
 def _stackable(agent: Agent) -> TorchAgent | None:
     """The network that trains when `agent` does, if it can be stacked with others of its architecture.
 
-    A wrapper that leaves training to what it wraps is looked through; one that trains in its own way is not.
+    A wrapper that leaves training to what it wraps is looked through; one that trains in its own way is not. A private
+    agent trains on its own: a batch has no gradient of a single row.
     """
     trains = getattr(agent, "train", None)
     network = getattr(trains, "__self__", None)
     if not isinstance(network, TorchAgent) or not network.batched or network.name != agent.name:
         return None
-    if not isinstance(network.optimizer, Adam) or network.device.type != "cpu":
+    if not isinstance(network.optimizer, Adam) or network.device.type != "cpu" or network.mechanism is not None:
         return None
     if not isinstance(network.x, Tensor) or network.transform is not None or network.augment is not None:
         return None

@@ -76,6 +76,37 @@ def resnet20(shape: tuple[int, ...], classes: int) -> nn.Module:
     return network
 
 
+def convnet_gn(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """`convnet` with group norm, which treats every sample on its own: for private agents."""
+    return with_group_norm(convnet(shape, classes))
+
+
+def resnet20_gn(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """`resnet20` with group norm: for private agents."""
+    return with_group_norm(resnet20(shape, classes))
+
+
+def efficientnet_gn(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """`efficientnet` with group norm and random weights: for private agents."""
+    return with_group_norm(efficientnet(shape, classes))
+
+
+def with_group_norm(network: nn.Module, channels: int = 8) -> nn.Module:
+    """The network with a group norm over about so many channels in place of every batch norm, and nothing in place."""
+    for parent in list(network.modules()):
+        if isinstance(parent, ResidualBlock):
+            parent.in_place = False
+        for name, layer in list(parent.named_children()):
+            if isinstance(layer, nn.BatchNorm2d):
+                groups = max(1, layer.num_features // channels)
+                while layer.num_features % groups:
+                    groups -= 1
+                setattr(parent, name, nn.GroupNorm(groups, layer.num_features))
+            elif getattr(layer, "inplace", False):
+                layer.inplace = False  # type: ignore[assignment]
+    return network
+
+
 class ImageMean(nn.Module):
     """The mean of each channel over the image. Its gradient is in memory as colour images are, channels last."""
 
@@ -89,7 +120,7 @@ class ResidualBlock(nn.Module):
 
     def __init__(self, channels: int, width: int, stride: int) -> None:
         super().__init__()
-        self.stride, self.added = stride, width - channels
+        self.stride, self.added, self.in_place = stride, width - channels, True
         self.residual = nn.Sequential(
             nn.Conv2d(channels, width, 3, stride=stride, padding=1, bias=False),
             nn.BatchNorm2d(width),
@@ -111,6 +142,8 @@ class ResidualBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """relu(F(x) + shortcut(x))."""
+        if not self.in_place:
+            return functional.relu(self.residual(x) + self.shortcut(x))
         total: Tensor = self.residual(x).add_(self.shortcut(x))
         return total.relu_()
 

@@ -20,6 +20,9 @@ from consilience.agents.tensors import Inputs, called, described, for_network, l
 from consilience.agents.training import DEFAULT
 from consilience.core.streams import stream
 from consilience.errors import ConsilienceError
+from consilience.privacy.draws import Draws
+from consilience.privacy.mechanism import Mechanism
+from consilience.privacy.options import Privacy
 from consilience.rows import Rows, count, fingerprint
 from consilience.tasks import task_named
 from consilience.tasks.protocol import Array, Task, labelled
@@ -57,7 +60,8 @@ class TorchAgent:
     kind (`rows.py`), once for every set of rows; `augment` changes every batch that it trains on. `y` may be the name
     of a column, and labels may be words, whose order `classes` gives. `optimizer` makes one from the parameters
     (default: Adam with rate `lr`); its state lives on across rounds. Small plain networks of one architecture train as
-    one computation, unless `batched` is False.
+    one computation, unless `batched` is False. With `privacy` everything that leaves the agent is differentially
+    private for each of its private rows (docs/privacy.md).
 
     >>> x, y = np.eye(4, dtype=np.float32), np.array([0, 1, 0, 1])
     >>> agent = TorchAgent(nn.Linear(4, 2), x, y, name="a")
@@ -89,6 +93,7 @@ class TorchAgent:
         seed: int = 0,
         device: str = "cpu",
         batched: bool = DEFAULT.batched,
+        privacy: Privacy | None = None,
     ) -> None:
         self.name, self.seed, self.batched = name, seed, batched
         self.transform, self.augment = transform, augment
@@ -118,6 +123,8 @@ class TorchAgent:
             )
         self._make_optimizer = optimizer or (lambda parameters: Adam(parameters, lr))
         self.reset_optimizer()
+        self.mechanism = self._private(privacy) if privacy is not None and privacy.on else None
+        """How private rows are protected, and what it has cost; None for an agent that promises nothing."""
         tensors = [*self.model.parameters(), *self.model.buffers()]
         self.parameters: int | None = sum(t.numel() for t in tensors)
 
@@ -196,18 +203,18 @@ class TorchAgent:
         return self._train(None, None, 0.0, correct)
 
     def _train(self, shared: Rows, labels: Array | None, lam: float, correct: Correction | None) -> Losses:
-        schedule = self.next_round(count(shared) if labels is not None else 0)
+        draws = self._draws()
+        if self.mechanism is not None and draws is None:
+            return Losses(float("nan"))  # another round would exceed the budget: the model stays as it is
+        schedule = self.next_round(count(shared) if labels is not None else 0, draws)
         shared_x = self._shared_inputs(shared) if labels is not None else self.x
         target = self._target(labels) if labels is not None else self.y
         local_sum, shared_sum = torch.zeros(()), torch.zeros(())
         self.model.train()
-        with self._torch_stream():
+        with self._torch_stream(), self._hooks():
             for own, pick in schedule:
                 self.optimizer.zero_grad(set_to_none=True)
-                mine = torch.from_numpy(own)
-                local = self.task.loss(self._trained_out(self.x, mine), self.y[mine])
-                local.backward()  # type: ignore[no-untyped-call]
-                local_sum += local.detach().cpu()
+                local_sum += self._own_pass(torch.from_numpy(own), draws).cpu()
                 if pick is not None:
                     seen = torch.from_numpy(pick)
                     with torch.set_grad_enabled(lam > 0):
@@ -231,19 +238,69 @@ class TorchAgent:
             out: Tensor = called(self.model, batch)
         return out
 
-    def next_round(self, shared: int) -> Iterator[tuple[Array, Array | None]]:
-        """Begins a round. The samples of each step: of the private and, if any are used, of the `shared` many."""
+    def _own_pass(self, mine: Tensor, draws: Draws | None) -> Tensor:
+        """Puts the gradient of the loss on these private rows into the parameters; returns the loss."""
+
+        def loss() -> Tensor:
+            return self.task.loss(self._trained_out(self.x, mine), self.y[mine])
+
+        if self.mechanism is None or draws is None:
+            local = loss()
+            local.backward()  # type: ignore[no-untyped-call]
+            return local.detach()
+        privacy, expected = self.mechanism.privacy, self.mechanism.rate * self.samples
+        return self._per_sample.gradient(
+            loss if len(mine) else None, privacy.clip, self.mechanism.noise, expected, draws
+        )
+
+    def next_round(self, shared: int, draws: Draws | None = None) -> Iterator[tuple[Array, Array | None]]:
+        """Begins a round. The samples of each step: of the private and, if any are used, of the `shared` many.
+
+        A private agent's steps take Poisson samples, from `draws`, of the same expected size.
+        """
         self._round += 1
         draw = stream(self.seed, "batches", self.name, self._round)
         picks = _endless_batches(draw, shared, self.shared_batch) if shared else None
+        if draws is not None and self.mechanism is not None:
+            rate = self.mechanism.rate
+            return (
+                (draws.chosen(self.samples, rate), next(picks) if picks is not None else None)
+                for _ in range(self.steps)
+            )
         return (
             (own, next(picks) if picks is not None else None)
             for _ in range(self.epochs)
             for own in _batches(draw, self.samples, self.batch)
         )
 
+    def _private(self, privacy: Privacy) -> Mechanism:
+        from consilience.privacy.gradients import PerSample
+
+        self._per_sample = PerSample(self.name, self.model)
+        self._noise = 1.0  # what private rows say of their noise would leak through trust
+        rate = 1 / _number_of_batches(self.samples, self.batch)
+        return Mechanism(privacy, self.name, self.seed, self.samples, rate, self.steps)
+
+    @contextmanager
+    def _hooks(self) -> Iterator[None]:
+        """What sees the gradients of single rows, in a round of private training."""
+        if self.mechanism is None:
+            yield
+        else:
+            with self._per_sample.on():
+                yield
+
+    def _draws(self) -> Draws | None:
+        """Begins a private round: what it draws from; None where nothing is private, or nothing may be spent."""
+        if self.mechanism is None:
+            return None
+        self.mechanism.agent = self.name
+        return self.mechanism.begin(self._round + 1)
+
     def end_round(self, local: float, disagreement: float) -> Losses:
         """Ends a round whose losses had these sums over its steps; returns their means."""
+        if self.mechanism is not None:
+            self.mechanism.end(self._round)
         if not isfinite(local):
             raise ConsilienceError(
                 f"agent {self.name!r}: training diverged in round {self._round} (the loss is not finite). "
@@ -300,12 +357,22 @@ class TorchAgent:
             for slot, value in slots.items():
                 if value is not None:
                     saved[f"optimizer.{index}.{slot}"] = _numpy(torch.as_tensor(value))
+        if self.mechanism is not None:
+            saved |= {f"privacy.{key}": value for key, value in self.mechanism.state().items()}
         noise = {} if self._noise is None else {"noise": np.array(self._noise)}
         return saved | {"round": np.array(self._round)} | noise
 
     def restore(self, state: dict[str, Array], shared: Rows) -> None:
         """Takes up weights, buffers, optimizer state and the number of rounds trained."""
         self._round, self._noise = int(state["round"]), float(state["noise"]) if "noise" in state else None
+        if self.mechanism is not None:
+            found = {k.removeprefix("privacy."): v for k, v in state.items() if k.startswith("privacy.")}
+            if not found:
+                raise ConsilienceError(
+                    f"agent {self.name!r} is private, but the checkpoint is of an agent that was not: it is not known "
+                    "what its predictions have given away. Start again in another folder."
+                )
+            self.mechanism.restore(found)
         own = {k.removeprefix("model."): torch.from_numpy(v) for k, v in state.items() if k.startswith("model.")}
         self.model.load_state_dict(own)
         slots: dict[int, dict[str, Tensor]] = {}

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from consilience.cli import breakdown, data, models, reproduce, runs, sites, watch
+from consilience.cli import breakdown, collective, data, models, privacy, reproduce, runs, sites, watch
 from consilience.cli.screen import end_with_error
 from consilience.errors import ConsilienceError, sentence_of
 from consilience.plugins import blame
@@ -27,8 +27,9 @@ app = typer.Typer(
     ),
 )
 _COMMANDS: list[Callable[..., None]] = [runs.run, runs.compare, reproduce.reproduce, runs.report, runs.presets]
-_COMMANDS += [data.datasets, watch.watch]
+_COMMANDS += [data.datasets, collective.collective, watch.watch]
 _COMMANDS += [breakdown.breakdown, sites.keys, sites.agent, sites.doctor, models.export, models.predict, models.answer]
+_COMMANDS += [privacy.trade, privacy.audit]
 
 
 @app.callback()

@@ -86,7 +86,8 @@ def predict(
             if collective:
                 raise ConsilienceError("a collective prediction needs a site and its peers: use --site, not --model.")
             loaded = load_model(model)
-            x, _ = read_features(samples, loaded.manifest.inputs.columns)
+            inputs = loaded.manifest.inputs
+            x, _ = read_features(samples, inputs.columns, table=inputs.kind in ("table", "texts") or None)
             _write(loaded.predict(x), loaded.manifest.names, out)
         elif collective:
             from consilience.federation.asking import ask_peers

@@ -82,6 +82,7 @@ class Progress(Callback):
         key = next(name for name in event.means if name.endswith("_target"))
         label = key.removesuffix("_target").replace("_", " ")
         known = {label: event.means[key], "disagreement": event.means["disagreement_all"]}
+        known |= {"epsilon": event.means["epsilon"]} if "epsilon" in event.means else {}
         state = "  ".join(f"{name} {value:.3f}" for name, value in known.items() if not isnan(value))
         last = event.number >= self._rounds
         now = self._began[what] = time.monotonic()
@@ -103,6 +104,6 @@ class Lines(Callback):
 
     def round(self, run: About, news: Finished) -> None:
         """Says how good the agents are now, where that is known."""
-        columns = ("accuracy_own", "accuracy_target", "rmse_own", "rmse_target")
+        columns = ("accuracy_own", "accuracy_target", "rmse_own", "rmse_target", "epsilon")
         known = [f"{key} {news.means[key]:.3f}" for key in columns if news.means.get(key, -1) >= 0]
         self._say(f"round {news.number} of {self._rounds} done{': ' if known else ''}{', '.join(known)}")

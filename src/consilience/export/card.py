@@ -16,6 +16,7 @@ _FACTS = {
     "lam": "weight of the pseudo-labels",
     "samples": "private training samples",
     "class_counts": "private samples of each class",
+    "privacy": "differential privacy",
     "private_data": "fingerprint of the private training data",
     "data": "fingerprint of all data of the run",
     "shared_data": "fingerprint of the shared data",

@@ -21,6 +21,7 @@ def facts_of(run: Run, agent: str, columns: tuple[str, ...] = (), about: str = "
         "seed": summary.seed,
         "shared_data" if summary.federation else "data": summary.data,
         "federation": summary.federation,
+        "privacy": _privacy(next((one.privacy for one in summary.agents if one.name == agent), {})),
     }
     row = table[table["agent"] == agent].iloc[0]
     names = [f"{one.name}_{place}" for place in PLACES for one in summary.scores]
@@ -32,3 +33,10 @@ def facts_of(run: Run, agent: str, columns: tuple[str, ...] = (), about: str = "
         columns,
         about,
     )
+
+
+def _privacy(spent: dict[str, Any]) -> str:
+    """What a private agent promises of each of its private rows; empty if nothing."""
+    if not spent or spent["epsilon"] is None:
+        return ""
+    return f"epsilon {spent['epsilon']:.3f} at delta {spent['delta']:g} for each private row"

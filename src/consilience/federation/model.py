@@ -24,7 +24,8 @@ def predict_site(site: Path, samples: Path) -> tuple[Array, tuple[str, ...]]:
     stored = site.parent / read_site(site).out / MODEL
     if (stored / FILE).is_file():
         model = load_model(stored)
-        x, _ = read_features(samples, model.manifest.inputs.columns)
+        inputs = model.manifest.inputs
+        x, _ = read_features(samples, inputs.columns, table=inputs.kind in ("table", "texts") or None)
         return model.predict(x), model.manifest.names
     prepared = prepare(site)
     agent = restored_agent(prepared)

@@ -30,8 +30,10 @@ from consilience.federation.peers.inbox import Say
 from consilience.federation.peers.link import Tls
 from consilience.federation.peers.mesh import Mesh
 from consilience.federation.peers.outside import read_federation
+from consilience.federation.private import Spending, keep_ledger
 from consilience.options import Options, flat, from_table, option, to_table
 from consilience.plugins import load_plugin
+from consilience.privacy.options import Privacy
 from consilience.rows import Rows, count
 from consilience.runtime import checkpoint
 from consilience.runtime.callbacks import About, Callback, Callbacks
@@ -76,6 +78,8 @@ class Site(Options):
     device: str = option("cpu", "where a built-in torch model trains: cpu | cuda", one_of=("cpu", "cuda"))
     answer_to: tuple[str, ...] = option(("*",), "peers whom `consilience answer` answers; * is all of them, [] nobody")
     answer_rows: int = option(1000, "samples of which each peer may ask in a day", at_least=0)
+    ledger: str = option("", "folder of the privacy ledgers, kept as long as the data; default: ~/.local/state/...")
+    privacy: Privacy = option(Privacy(), "what the site promises its private rows")
 
 
 @dataclass(frozen=True)
@@ -169,6 +173,7 @@ def prepare(path: Path) -> Prepared:
             "All sites need the same samples in the same order; get the file again."
         )
     settings = replace(federation.agreed, run=replace(federation.agreed.run, device=site.device))
+    settings = replace(settings, agents=replace(settings.agents, privacy=site.privacy))
     if site.preprocess or site.side:
         shared, _ = read_features(folder / site.shared, table=bool(site.preprocess) or None, side=site.side)
     read = preprocessing(site.preprocess, folder, shared, built_in=bool(site.model))
@@ -197,8 +202,9 @@ def run_site(prepared: Prepared, say: Say, callbacks: Sequence[Callback] = (), s
     settings = prepared.settings
     write_config(settings, out)
     audit.add("start", agent=agent.name, federation=federation.identity().hex(), epoch=federation.epoch)
+    ledger = keep_ledger(prepared, agent, audit, say)
     mesh = prepared.mesh(out, audit, say)
-    told, about = Callbacks(callbacks), About(agent.name, out, flat(to_table(settings)))
+    told, about = Callbacks([*callbacks, Spending(agent, audit, say)]), About(agent.name, out, flat(to_table(settings)))
     try:
         if checkpoint.last_round(out / "checkpoint") < settings.run.rounds:
             mesh.meet()
@@ -229,6 +235,8 @@ def run_site(prepared: Prepared, say: Say, callbacks: Sequence[Callback] = (), s
     finally:
         mesh.close()
         audit.close()
+        if ledger is not None:
+            ledger.close()
         told.close()
     return run
 

@@ -15,6 +15,7 @@ from consilience.core import consensus
 from consilience.errors import ConsilienceError
 from consilience.report.gains import PLACES, Gain, Measure, gains, mean_gain, measures, verdicts
 from consilience.report.numbers import bounds, number, signed, size
+from consilience.report.privacy import privacy_card
 from consilience.report.tables import good_agents
 from consilience.report.theory import findings, low_quality
 from consilience.runtime.checkpoint import write_atomically
@@ -30,11 +31,21 @@ def write_page(run: Run, path: Path) -> Path:
     """Writes the report of `run` to `path` and returns it."""
     template = (files("consilience.report") / "page.html").read_text(encoding="utf-8")
     before, after = template.split("__DATA__")
-    text = json.dumps(page_data(run), allow_nan=False, separators=(",", ":"))
+    text = json.dumps(page_data(run) | {"audit": _audit(path.parent)}, allow_nan=False, separators=(",", ":"))
     safe = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, (before + safe + after).encode())
     return path
+
+
+def _audit(folder: Path) -> Any:
+    """What an audit of the run in this folder found, if there was one."""
+    path = folder / "audit.json"
+    try:
+        found = json.loads(path.read_text()) if path.is_file() else None
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) and {"attacks", "bound", "claimed", "canaries"} <= found.keys() else None
 
 
 def page_data(run: Run) -> dict[str, Any]:
@@ -62,6 +73,7 @@ def page_data(run: Run) -> dict[str, Any]:
         "influence": _influence(run) if square else None,
         "incidents": known.incidents,
         "suspicions": known.suspicions,
+        "privacy": privacy_card(run),
         "theory": findings(run),
         "classes": _classes(run),
         "sent": _sent(run),

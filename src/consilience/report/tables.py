@@ -20,6 +20,7 @@ from consilience.tasks.protocol import Array
 if TYPE_CHECKING:
     import pandas as pd
 
+    from consilience.experiments.collective import CollectiveLine
     from consilience.experiments.compare import Estimate, Line
 
 INTERVAL = "95 % interval"
@@ -194,6 +195,18 @@ def compare_grid(lines: Sequence["Line"], score: str, seeds: int) -> Grid:
     title = f"{score}, mean over agents with good labels and {seeds} seed{'s' if seeds > 1 else ''}; ± 95 % interval"
     against = f"against {lines[0].method}"
     return Grid(title, ("method", "mean", "worst agent", "gain over alone", against), rows)
+
+
+def collective_grid(lines: Sequence["CollectiveLine"], score: str, seeds: int) -> Grid:
+    """Collective prediction beside the mean agent, the best one and a mixture in which all count the same."""
+    rows = []
+    for line in lines:
+        scores = (line.mean, line.best, line.even, line.collective)
+        differences = (line.over_mean, line.over_best, line.over_even)
+        rows.append((line.title, *map(number, scores), *map(_interval, differences)))
+    title = f"{score} on the target domain, means over {seeds} seed{'s' if seeds > 1 else ''}; ± 95 % interval"
+    headings = ("method", "mean agent", "best agent", "all even", "collective", "over mean", "over best", "over even")
+    return Grid(title, headings, rows)
 
 
 def method_title(name: str) -> str:

@@ -16,7 +16,7 @@ from consilience.agents.team import Team
 from consilience.errors import ConsilienceError
 from consilience.methods.alone import Alone
 from consilience.methods.protocol import Exchange, Memory, Method, Remembers, Round, Start
-from consilience.runtime import checkpoint
+from consilience.runtime import checkpoint, private
 from consilience.runtime.baseline import NAME as ALONE
 from consilience.runtime.baseline import Baseline
 from consilience.runtime.callbacks import Ended, Finished, Started, Tell, Trained
@@ -73,9 +73,11 @@ def run_rounds(
             folder.mkdir(parents=True, exist_ok=True)
             checkpoint.write_atomically(folder / STARTED, summary.to_json().encode())
         tell(Started(summary, group.agents_by_worker or (team.names,), start.done))
+        private.plan(team, summary.rounds)
         for done in method.rounds(team, shared, exchange, start):
             spoken = done.record.predictions
             scores = {a.name: evaluation.scores(a, spoken[a.name]) for a in team}
+            private.measure(team, scores)
             done, scores = group.whole(done, scores)
             means = history.add(done, scores)
             last = done.number >= summary.rounds
@@ -88,8 +90,11 @@ def run_rounds(
                 _save(folder, method, done, team, shared, history, group, exchange, beside, seconds, facts)
             if group.first:
                 tell(Finished(done.number, means, history.latest(), done.record.trust))
+            if private.all_stopped(scores, exchange.roster):
+                break
     trust, rounds = history.trust()
     seconds = round(before + time.perf_counter() - began, 3)
+    summary = private.with_costs(summary, team, group)
     summary = replace(summary, seconds=seconds, versions=versions())
     references = {} if beside is None else {ALONE: beside.run(summary)}
     run = Run(history.frame(), trust, rounds, summary, references, history.by_class, history.draws)

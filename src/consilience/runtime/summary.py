@@ -26,6 +26,8 @@ class AgentSummary:
     class_counts: list[int] = field(default_factory=list)
     attacker: bool = False
     """Whether it is known to lie to its peers."""
+    privacy: dict[str, Any] = field(default_factory=dict)
+    """What a private agent has spent (`privacy.mechanism.Spent`); empty for one that promises nothing."""
 
 
 @dataclass(frozen=True)

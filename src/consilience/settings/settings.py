@@ -14,6 +14,7 @@ from consilience.methods.consensus import Consensus
 from consilience.methods.protocol import Method
 from consilience.options import Options, flat, from_table, hint, meanings, option, to_table
 from consilience.plugins import load_plugin
+from consilience.privacy.options import Privacy
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class Agents(Options):
 
     count: int = option(10, "how many", at_least=2)
     models: tuple[str, ...] = option(("forest", "boosting", "cnn", "logistic", "mlp"), "dealt out in turn", at_least=1)
+    privacy: Privacy = option(Privacy(), "what every agent promises its private rows")
 
 
 @dataclass(frozen=True)
@@ -196,10 +198,17 @@ def _put(tables: dict[str, Any], key: str, value: Any, where: str) -> None:
         table[last] = value
 
 
+def _inner(tables: dict[str, Any], key: str) -> str:
+    """`key` itself, or where its table lacks it, the only longer one with the same ends: agents.privacy.epsilon."""
+    first, _, last = key.rpartition(".")
+    found = [path for path in flat(tables) if path.startswith(f"{first}.") and path.endswith(f".{last}")]
+    return found[0] if len(found) == 1 and key not in where_it_is(key, tables) else key
+
+
 def _path(tables: dict[str, Any], key: str, where: str) -> str:
     """The whole dotted key of which `key` is the whole or a unique last part."""
     if key.split(".")[0] in tables and key not in _MOVED:
-        return key
+        return _inner(tables, key)
     found = where_it_is(key, tables)
     if not found and "." in key:  # an option that another thing of the same kind has
         table, _, last = key.rpartition(".")

@@ -11,6 +11,7 @@ from consilience.agents.models import Order, build_agent, model_named
 from consilience.agents.protocol import Agent
 from consilience.core.attacks import Targeted, attack_name, none
 from consilience.core.metrics import accuracy_on
+from consilience.data.canaries import with_canaries
 from consilience.data.datasets import Dataset, Request, load
 from consilience.data.scenario import Scenario, split
 from consilience.errors import ConsilienceError
@@ -40,7 +41,8 @@ def build_scenario(settings: Settings) -> Scenario:
     found = load(data.dataset, asked)
     if isinstance(found, Dataset) and data.agent and found.group_names:
         data, agents = replace(data, partition="natural"), len(found.group_names)
-    return split(found, data, agents, seed) if isinstance(found, Dataset) else found
+    scenario = split(found, data, agents, seed) if isinstance(found, Dataset) else found
+    return with_canaries(scenario, data.canaries, seed)
 
 
 def build_agents(settings: Settings, scenario: Scenario, names: Collection[str] | None = None) -> list[Agent]:
@@ -58,6 +60,7 @@ def build_agents(settings: Settings, scenario: Scenario, names: Collection[str] 
         device=device,
         transform=reading(scenario.shared),
         class_names=scenario.classes,
+        privacy=settings.agents.privacy,
     )
     return [
         builders[model](made(name, model, share.x, share.y))
@@ -78,9 +81,8 @@ def agent_for(
 ) -> Agent:
     """One agent with a built-in model and private data (x, y), which it reads through `transform`."""
     device, seed = _device(settings), settings.run.seed
-    return build_agent(
-        Order(name, model, x, y, outputs, task_named(task), settings.training, seed, device, transform=transform)
-    )
+    order = Order(name, model, x, y, outputs, task_named(task), settings.training, seed, device, transform=transform)
+    return build_agent(replace(order, privacy=settings.agents.privacy))
 
 
 def reading(shared: Rows) -> Callable[[Rows], Any] | None:

@@ -33,7 +33,9 @@ def test_the_names_are_those_of_the_documentation():
         "boosting",
         "cnn",
         "convnet",
+        "convnet-gn",
         "efficientnet",
+        "efficientnet-gn",
         "efficientnet-pretrained",
         "forest",
         "linear",
@@ -42,6 +44,7 @@ def test_the_names_are_those_of_the_documentation():
         "neighbours",
         "polynomial",
         "resnet20",
+        "resnet20-gn",
     ]
 
 
@@ -92,7 +95,7 @@ def test_a_number_behind_the_name_is_the_degree_of_the_polynomial(degree):
 @pytest.mark.parametrize(
     ("model", "says"),
     [
-        ("perceptron", r"unknown model 'perceptron'\. Known: boosting, cnn, .*resnet20\."),
+        ("perceptron", r"unknown model 'perceptron'\. Known: boosting, cnn, .*resnet20-gn\."),
         ("logistics", r"unknown model 'logistics'\. Did you mean 'logistic'\? Known"),
         ("forest-5", r"the model 'forest' takes no number; 'forest-5' is not known"),
         ("mlp-64", r"the model 'mlp' takes no number; 'mlp-64' is not known"),

@@ -6,7 +6,7 @@ from an `Order`, for agents of another kind.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from inspect import signature
@@ -17,6 +17,7 @@ from consilience.agents.reading import Transform
 from consilience.agents.training import Training
 from consilience.core.streams import stream
 from consilience.errors import ConsilienceError
+from consilience.privacy.options import Privacy
 from consilience.registry import Registry
 from consilience.rows import Rows
 from consilience.tasks.protocol import Array, Task
@@ -44,6 +45,9 @@ class Order:
     transform: Transform | None = None
     """How built-in models read `x`, where it is no array."""
     class_names: tuple[str, ...] = ()
+    privacy: Privacy = field(default_factory=Privacy)
+    title: str = ""
+    """How tables call the model, if not by its name."""
 
 
 @dataclass(frozen=True)
@@ -86,16 +90,29 @@ def network_in(module: str, costs: dict[str, Cost]) -> None:
 
 
 def estimator(
-    name: str, cost: Cost = UNKNOWN_COST, soft_labels: str = "auto", values: Callable[[], Any] | None = None
+    name: str,
+    cost: Cost = UNKNOWN_COST,
+    soft_labels: str = "auto",
+    values: Callable[[], Any] | None = None,
+    private: str = "",
 ) -> Callable[[F], F]:
     """Registers a function () -> scikit-learn style estimator; for names such as NAME-4 a function (number).
 
     `soft_labels` is how it learns from pseudo-labels; by default that is found out (`agents/soft_labels.py`). `values`
-    makes the estimator that takes its place where values are learned instead of classes.
+    makes the estimator that takes its place where values are learned instead of classes. `private` is a network that
+    stands for it where agents are private.
     """
 
     def register(make: F) -> F:
         def build(order: Order) -> Agent:
+            if order.privacy.on:
+                if not private:
+                    raise ConsilienceError(
+                        f"agent {order.name!r}: {order.model} cannot be trained privately; only torch models can, and "
+                        "noise on what other models predict would have to drown it. Use logistic, linear, mlp, cnn or "
+                        "convnet-gn."
+                    )
+                return model_named(private)(replace(order, model=private, title=order.title or order.model))
             from consilience.agents.sklearn_agent import SklearnAgent
 
             wanted = signature(make).parameters.values()
@@ -140,7 +157,7 @@ def _network_agent(name: str, make: "Callable[..., nn.Module] | tuple[str, str]"
         order.y,
         order.name,
         task=order.task,
-        kind=order.model,
+        kind=order.title or order.model,
         epochs=training.epochs,
         batch=training.batch,
         shared_batch=training.shared_batch,
@@ -149,6 +166,7 @@ def _network_agent(name: str, make: "Callable[..., nn.Module] | tuple[str, str]"
         seed=order.seed,
         device=order.device,
         transform=order.transform,
+        privacy=order.privacy,
     )
     if name in BUILT_IN:
         agent.architecture = (name, tuple(order.x.shape[1:]), order.outputs)

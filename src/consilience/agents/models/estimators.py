@@ -51,9 +51,9 @@ def boosting() -> Any:
     )
 
 
-@estimator("logistic", Cost(30, refits=True), soft_labels="repeated")
+@estimator("logistic", Cost(30, refits=True), soft_labels="repeated", private="linear")
 def logistic() -> Any:
-    """Logistic regression."""
+    """Logistic regression; a private one is a torch model of one layer."""
     from sklearn.linear_model import LogisticRegression
 
     return LogisticRegression(max_iter=1000, tol=1e-3)

@@ -9,8 +9,11 @@ network_in(
         "mlp": Cost(8, 0.006),
         "cnn": Cost(14, 0.07),
         "convnet": Cost(28, 0.03),
+        "convnet-gn": Cost(28, 0.03),
         "resnet20": Cost(500, 1.0),
+        "resnet20-gn": Cost(500, 1.0),
         "efficientnet": Cost(2000, 1.0),
+        "efficientnet-gn": Cost(2000, 1.0),
         "efficientnet-pretrained": Cost(2000, 1.0),
     },
 )

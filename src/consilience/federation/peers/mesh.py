@@ -357,7 +357,7 @@ class Mesh:
         if revoked:
             self._excluded |= revoked
             for peer in sorted(revoked):
-                self._audit.add("revoked", agent=peer, signed=change.signers(self._federation))
+                self._audit.add("revoked", agent=peer, by=change.signers(self._federation))
                 self._say(f"{peer} was revoked by a quorum: it is not heard any more")
             self._session.bar(revoked)
 

@@ -1,0 +1,172 @@
+"""The audit of a run: membership, class distributions and canaries, from its folder."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from consilience.agents.protocol import Agent
+from consilience.audit.attacks import guessed_classes, log_likelihood, margin, student
+from consilience.audit.scores import Measured, auc, canary_bound, true_positives
+from consilience.data.canaries import canaries
+from consilience.data.scenario import Scenario
+from consilience.errors import ConsilienceError
+from consilience.runtime import checkpoint
+from consilience.runtime.private import mechanism_of
+from consilience.runtime.run import load_run
+from consilience.settings.presets import settings_of
+from consilience.settings.settings import Settings, changed
+from consilience.settings.wiring import build_agents, build_scenario
+from consilience.tasks import task_named
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Attack:
+    """How well one attack tells private training rows from others of the same agents."""
+
+    name: str
+    knows: str
+    """What the adversary has."""
+    auc: Measured
+    at_1_percent: Measured
+    """True positives at 1 % false positives."""
+    at_01_percent: Measured
+    members: int
+    others: int
+
+
+@dataclass(frozen=True)
+class ClassGuess:
+    """How near the guessed class distribution of an agent's private rows is: half the sum of absolute differences."""
+
+    agent: str
+    distance: float
+    blind: float
+    """Of a guess without the agent's own predictions: the mean of its peers."""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What was found."""
+
+    attacks: list[Attack]
+    classes: list[ClassGuess]
+    canaries: int
+    """In all; 0 if the run had none."""
+    bound: float | None
+    """Epsilon is at least this, with 95 % confidence; None without canaries."""
+    claimed: float | None
+    """The largest epsilon of record of the agents; None if some promise nothing."""
+    delta: float | None
+
+    @property
+    def broken(self) -> bool:
+        """Whether the canaries show that more leaks than is claimed."""
+        return self.bound is not None and self.claimed is not None and self.bound > self.claimed
+
+    def to_json(self) -> str:
+        """The text of audit.json."""
+        return json.dumps(asdict(self) | {"broken": self.broken}, indent=2, allow_nan=False)
+
+
+def audit_run(folder: Path) -> Audit:
+    """Attacks what the agents of a finished run would release next, and writes audit.json into its folder."""
+    settings, run = settings_of(folder), load_run(folder)
+    if run.summary.federation:
+        raise ConsilienceError(
+            f"{folder} is the run of a site. An audit needs the private rows of all agents: run the same settings "
+            "as an experiment on data of your own, and audit that."
+        )
+    if not task_named(run.summary.task).sums_to_one:
+        raise ConsilienceError(f"the audit is for classification; the run in {folder} is {run.summary.task}.")
+    whole = build_scenario(settings)
+    if run.summary.data and whole.fingerprint() != run.summary.data:
+        raise ConsilienceError(
+            f"the data of {folder} are not those found now: they have another fingerprint. Set --data-dir to the same."
+        )
+    agents = _restored(folder, settings, whole)
+    plain = build_scenario(changed(settings, {"data.canaries": 0}))
+    released = {a.name: settings.method.wire.rounded(a.predict(whole.shared)) for a in agents}
+    claims = [mechanism_of(agent) for agent in agents]
+    claimed = max(one.record() for one in claims if one) if all(claims) else None
+    delta = max(one.privacy.delta for one in claims if one) if all(claims) else None
+    count = settings.data.canaries
+    found = Audit(
+        attacks=_membership(agents, plain, released, settings.run.seed),
+        classes=_classes(plain, released),
+        canaries=count * len(agents),
+        bound=_bound(agents, plain, count, settings.run.seed, delta or 0.0) if count else None,
+        claimed=claimed if claimed is None or np.isfinite(claimed) else None,
+        delta=delta,
+    )
+    checkpoint.write_atomically(folder / "audit.json", found.to_json().encode())
+    return found
+
+
+def _restored(folder: Path, settings: Settings, scenario: Scenario) -> list[Agent]:
+    done, arrays, _ = checkpoint.read(folder / "checkpoint")
+    if not done:
+        raise ConsilienceError(f"{folder} has no checkpoint, from which the agents could come back. Run it again.")
+    agents = build_agents(settings, scenario)
+    for agent in agents:
+        agent.restore(checkpoint.part(arrays, f"agent/{agent.name}/"), scenario.shared)
+    return agents
+
+
+def _membership(agents: list[Agent], scenario: Scenario, released: dict[str, Array], seed: int) -> list[Attack]:
+    """Private training rows against each agent's own test rows, pooled over agents, each centred for its agent."""
+    students = {name: student(scenario.shared, f, seed, name) for name, f in released.items()}
+    found: dict[str, tuple[list[Array], list[Array]]] = {name: ([], []) for name in _KNOWS}
+    for agent in agents:
+        share = scenario.shares[agent.name]
+        if len(share.test_y) < 2:
+            continue
+        x, y = np.concatenate([share.x, share.test_x]), np.concatenate([share.y, share.test_y])
+        by = {name: log_likelihood(one(x), y) for name, one in students.items()}
+        peers = np.mean([scores for name, scores in by.items() if name != agent.name], axis=0)
+        direct = {one.name: margin(one.predict(x), y) for one in agents}
+        shadows = np.mean([scores for name, scores in direct.items() if name != agent.name], axis=0)
+        scores = (by[agent.name], by[agent.name] - peers, direct[agent.name], direct[agent.name] - shadows)
+        for name, values in zip(found, scores, strict=True):
+            found[name][0].append(values[: len(share.y)])
+            found[name][1].append(values[len(share.y) :])
+    attacks = []
+    for name, (members, others) in found.items():
+        inside, outside = np.concatenate(members), np.concatenate(others)
+        one, tenth = (true_positives(inside, outside, rate) for rate in (0.01, 0.001))
+        attacks.append(Attack(name, _KNOWS[name], auc(inside, outside), one, tenth, len(inside), len(outside)))
+    return attacks
+
+
+_KNOWS = {
+    "student": "the released predictions",
+    "student, calibrated": "the released predictions of all agents",
+    "model": "the model itself, were it handed out",
+    "model, calibrated": "all models, were they handed out",
+}
+
+
+def _classes(scenario: Scenario, released: dict[str, Array]) -> list[ClassGuess]:
+    guesses = []
+    for name, share in scenario.shares.items():
+        truth = np.bincount(share.y, minlength=len(scenario.classes)) / len(share.y)
+        blind = np.mean([f.mean(axis=0) for other, f in released.items() if other != name], axis=0)
+        found = [float(np.abs(truth - guess).sum() / 2) for guess in (guessed_classes(released, name), blind)]
+        guesses.append(ClassGuess(name, *found))
+    return guesses
+
+
+def _bound(agents: list[Agent], scenario: Scenario, count: int, seed: int, delta: float) -> float:
+    """From the canaries of all agents: the promise holds for every row of every agent."""
+    scores, inside = [], []
+    for name, own in canaries(scenario, count, seed).items():
+        by = {agent.name: margin(agent.predict(own.x), own.y) for agent in agents}
+        peers = np.mean([values for other, values in by.items() if other != name], axis=0)
+        scores.append(by[name] - peers)
+        inside.append(own.inside)
+    return canary_bound(np.concatenate(scores), np.concatenate(inside), delta)

@@ -1,0 +1,65 @@
+"""The command that measures collective prediction."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from consilience.cli.screen import (
+    RUNS,
+    Changes,
+    DataDir,
+    Out,
+    Overwrite,
+    Resume,
+    Source,
+    Workers,
+    chosen_settings,
+    console,
+    end_stopped,
+    set_data_dir,
+)
+
+
+def collective(
+    source: Source = None,
+    methods: Annotated[str, typer.Option(help="Methods, as for compare; fedavg is there to compare with.")] = "dynamic",
+    seeds: Annotated[str, typer.Option(help="Numbers and ranges, such as 0-4 or 1,3,5.")] = "0-4",
+    changes: Changes = None,
+    out: Out = None,
+    resume: Resume = False,
+    overwrite: Overwrite = False,
+    workers: Workers = 0,
+    data_dir: DataDir = None,
+) -> None:
+    """Measure what all agents say together: collective prediction beside the mean agent and the best one.
+
+    Prints scores on the target domain over seeds, with paired 95 % intervals, and writes collective.md. The folder is
+    that of a comparison. For FedAvg and the like all agents hold one model, which is what they say together.
+
+    Example:
+
+      consilience collective digits-mlp --methods dynamic,fedavg --seeds 0-4
+    """
+    with console.status("Loading ..."):
+        from consilience.cli.progress import Progress
+        from consilience.cli.runs import split_names
+        from consilience.experiments.collective import measure_collective
+        from consilience.experiments.compare import parse_seeds
+        from consilience.report.tables import collective_grid
+        from consilience.runtime.folders import claim_folder, last_folder, next_folder
+        from consilience.settings.presets import DEFAULT
+
+    set_data_dir(data_dir)
+    settings, chosen, numbers = chosen_settings(source, changes, None), split_names(methods), parse_seeds(seeds)
+    name = f"collective-{Path(source or DEFAULT).stem}"
+    folder = claim_folder(out or (last_folder(RUNS, name) if resume else next_folder(RUNS, name)), resume, overwrite)
+    try:
+        with Progress(console, settings.run.rounds, len(chosen) * len(numbers)) as progress:
+            score, lines = measure_collective(settings, chosen, numbers, folder, workers, [progress])
+    except KeyboardInterrupt:
+        end_stopped(f"the same command, with --resume --out {folder}")
+    table = collective_grid(lines, score, len(numbers))
+    (folder / "collective.md").write_text(f"{table.title}\n\n{table.markdown()}")
+    console.print(table.for_screen())
+    console.print(f"Written: {folder}/collective.md", soft_wrap=True, highlight=False)

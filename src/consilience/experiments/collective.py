@@ -1,0 +1,72 @@
+"""How far collective prediction lies above the mean agent, the best agent, and a model that was averaged."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from consilience.experiments.compare import Estimate, compare, estimate
+from consilience.experiments.restored import restore
+from consilience.methods.collective import Weights, collective
+from consilience.runtime.callbacks import Callback
+from consilience.runtime.collective import weights_of
+from consilience.settings.settings import Settings
+from consilience.tasks import task_named
+
+
+@dataclass(frozen=True)
+class CollectiveLine:
+    """One method: scores on the target domain, means over seeds; differences are paired, seed by seed."""
+
+    title: str
+    mean: float
+    """Over agents with good labels."""
+    best: float
+    """The best agent, chosen by the very samples on which it is measured: nobody could know it beforehand."""
+    even: float
+    """The prediction in which all agents count the same."""
+    collective: float
+    over_mean: Estimate
+    over_best: Estimate
+    over_even: Estimate
+
+
+def measure_collective(
+    settings: Settings,
+    methods: Sequence[str],
+    seeds: Sequence[int],
+    folder: Path,
+    workers: int = 0,
+    callbacks: Sequence[Callback] = (),
+) -> tuple[str, list[CollectiveLine]]:
+    """The score's title, and a line for each method, run with every seed into `folder` as a comparison is."""
+    compared = compare(settings, methods, seeds, folder, workers, callbacks)
+    found = [
+        _line(compared.titles[method], [_scores(folder / f"seed-{seed}" / method) for seed in seeds])
+        for method in methods
+    ]
+    return compared.scores[0].title, found
+
+
+def _scores(folder: Path) -> tuple[float, float, float, float, float]:
+    """Of one run: mean agent, best agent, even mixture, collective; and 1, or -1 where a lower score is better."""
+    found = restore(folder)
+    task, names = task_named(found.scenario.task), found.run.names
+    score = task.scores[0]
+    x, y = found.scenario.target_x, found.scenario.target_y
+    by_agent = {agent.name: agent.predict(x) for agent in found.agents}
+    low = {one.name for one in found.run.summary.agents if one.low_quality or one.attacker}
+    each = [score.measure(f, y) for name, f in by_agent.items() if name not in low]
+    even = Weights(tuple(names), np.full(len(names), 1 / len(names)))
+    mixed = [
+        score.measure(collective(weights, by_agent, task).predictions, y) for weights in (even, weights_of(found.run))
+    ]
+    best = max(each) if score.higher_is_better else min(each)
+    return float(np.mean(each)), best, mixed[0], mixed[1], 1.0 if score.higher_is_better else -1.0
+
+
+def _line(title: str, runs: list[tuple[float, float, float, float, float]]) -> CollectiveLine:
+    mean, best, even, mixed, sign = np.array(runs).T
+    differences = [estimate(sign * (mixed - other)) for other in (mean, best, even)]
+    return CollectiveLine(title, mean.mean(), best.mean(), even.mean(), mixed.mean(), *differences)

@@ -1,0 +1,149 @@
+"""What a series of private steps has cost, by two accountants of two projects, and the noise that fits a budget.
+
+Both bound the privacy loss of Poisson-sampled Gaussian steps by convolving its distribution. Live is opacus' PRV
+accountant (Gopi, Lee and Wutschitz, 2021), of record is dp-accounting's (PLD; Koskela et al., 2020, Doroshenko et al.,
+2022). They agree within 2 %.
+"""
+
+import warnings
+from functools import lru_cache
+from math import exp, inf, log, sqrt
+from typing import Any, final
+
+import numpy as np
+
+from consilience.errors import ConsilienceError
+from consilience.privacy.entry import Used
+
+INTERVAL = 1e-3
+"""Mesh of the accountant of record. Everything is rounded up: a coarse mesh never makes epsilon smaller."""
+TOLERANCE = 1e-3
+"""The chosen noise spends between (1 - this) of the budget and all of it."""
+MOST_NOISE = 1e4
+
+
+@lru_cache(maxsize=4096)
+def epsilon_of_record(steps: Used, delta: float) -> float:
+    """Epsilon at `delta` of all these steps together (dp-accounting, PLD). Infinite where a step had no noise."""
+    if not steps:
+        return 0.0
+    if any(noise <= 0 for noise, _, _ in steps):
+        return inf
+    pld, events = _dp_accounting()
+    accountant = pld.PLDAccountant(value_discretization_interval=INTERVAL)
+    for noise, rate, count in steps:
+        accountant.compose(events.PoissonSampledDpEvent(rate, events.GaussianDpEvent(noise)), count)
+    return float(accountant.get_epsilon(delta))
+
+
+def noise_for(epsilon: float, delta: float, rate: float, steps: int, before: Used = ()) -> float:
+    """The least noise with which `steps` more steps after those `before` stay within epsilon, to a part in a thousand.
+
+    Infinite if less than a hundredth of the budget is left, or no noise would do.
+    """
+    if not steps:
+        return 1.0
+    if epsilon_of_record(before, delta) >= 0.99 * epsilon:
+        return inf
+
+    def spent(noise: float) -> float:
+        return epsilon_of_record(tuple(sorted((*before, (noise, rate, steps)))), delta)
+
+    low, high = 0.0, inf  # too little, enough
+    guess = _gaussian_guess(epsilon, delta, rate, steps)
+    while True:
+        found = spent(guess)
+        if found <= epsilon:
+            high = guess
+            if found >= (1 - TOLERANCE) * epsilon or high - low <= 1e-3 * high:
+                return high
+        else:
+            low = guess
+        if low > MOST_NOISE:
+            return inf
+        near = guess * found / ((1 - TOLERANCE / 2) * epsilon)  # noise and epsilon are nearly in inverse proportion
+        middle = 2 * low if high == inf else sqrt(low * high) if low else high / 2
+        guess = near if not before and low * (1 + 1e-9) < near < high else middle
+
+
+def _gaussian_guess(epsilon: float, delta: float, rate: float, steps: int) -> float:
+    """A first guess: of Gaussian differential privacy, mu = rate sqrt(steps (e^(1/noise^2) - 1)) (Bu et al., 2020)."""
+    mu = epsilon / (sqrt(2 * log(1.25 / delta)) + sqrt(epsilon / 2))
+    return max(0.3, 1 / sqrt(log(1 + (mu / rate) ** 2 / steps)))
+
+
+@final
+class Live:
+    """Opacus' PRV accountant for a run that is under way. It settles its mesh for the steps `planned` once.
+
+    What it says is above the least bound by at most two hundredths of the budget.
+    """
+
+    def __init__(self, planned: Used, epsilon: float, delta: float) -> None:
+        self._planned, self._delta, self._error = planned, delta, 0.005 * epsilon
+        self._meshed_for: Used = ()
+        self._domain: Any = None
+        self._parts: dict[tuple[float, float], Any] = {}
+
+    def epsilon(self, steps: Used) -> float:
+        """An upper bound on epsilon of these steps together."""
+        if not steps:
+            return 0.0
+        if any(noise <= 0 for noise, _, _ in steps):
+            return inf
+        prv = _opacus_prv()
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            if not within(steps, self._meshed_for):
+                self._mesh(prv, self._planned if within(steps, self._planned) else steps)
+            parts = [self._parts[noise, rate] for noise, rate, _ in steps]
+            whole = prv.compose_heterogeneous(parts, [count for _, _, count in steps])
+            return float(whole.compute_epsilon(self._delta, self._delta / 1000, self._error)[2])
+
+    def _mesh(self, prv: Any, steps: Used) -> None:
+        """The mesh on which so many steps, or fewer, can be composed, and one step of each kind on it."""
+        single = {(noise, rate): prv.PoissonSubsampledGaussianPRV(rate, noise) for noise, rate, _ in steps}
+        counts, delta_error = [count for _, _, count in steps], self._delta / 1000
+        size = prv.compute_safe_domain_size(list(single.values()), counts, self._error, delta_error)
+        mesh = self._error / np.sqrt(sum(counts) * np.log(12 / delta_error) / 2)
+        self._domain, self._meshed_for = prv.Domain.create_aligned(-size, size, mesh), steps
+        ends = self._domain.t_min, self._domain.t_max
+        self._parts = {
+            key: prv.discretize(prv.TruncatedPrivacyRandomVariable(one, *ends), self._domain)
+            for key, one in single.items()
+        }
+
+
+def within(steps: Used, planned: Used) -> bool:
+    """Whether `steps` are a part of `planned`."""
+    most = {(noise, rate): count for noise, rate, count in planned}
+    return all(count <= most.get((noise, rate), 0) for noise, rate, count in steps)
+
+
+def advantage(epsilon: float, delta: float) -> float:
+    """The most that anyone can tell members from others: AUC at most this (Kairouz et al., 2015, hypothesis testing).
+
+    The area under min(1, e^eps a + delta, 1 - e^-eps (1 - delta - a)).
+
+    >>> round(advantage(0.0, 0.0), 3), round(advantage(1.0, 0.0), 3)
+    (0.5, 0.731)
+    """
+    false = np.linspace(0, 1, 20_001)
+    most = np.minimum(1, np.minimum(exp(min(epsilon, 50)) * false + delta, 1 - exp(-epsilon) * (1 - delta - false)))
+    return float(np.trapezoid(most, false))
+
+
+def _dp_accounting() -> tuple[Any, Any]:
+    try:
+        from dp_accounting import dp_event, pld
+    except ImportError as error:
+        raise ConsilienceError("privacy needs more packages: pip install 'consilience[privacy]'.") from error
+    return pld, dp_event
+
+
+def _opacus_prv() -> Any:
+    try:
+        from opacus.accountants.analysis import prv
+    except ImportError as error:
+        raise ConsilienceError("privacy needs more packages: pip install 'consilience[privacy]'.") from error
+    return prv

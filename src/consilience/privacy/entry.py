@@ -1,0 +1,45 @@
+"""One entry of a ledger."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Entry(NamedTuple):
+    """A round of private training: `steps` times, a sample of the rows at `rate` was used with noise `noise`."""
+
+    round: int
+    rate: float
+    """Chance of each private row to be in the sample of a step."""
+    noise: float
+    """Standard deviation of the noise divided by the longest gradient of a row."""
+    steps: int
+
+
+Used = tuple[tuple[float, float, int], ...]
+"""(noise, rate, steps), each pair of noise and rate once: all that an accountant needs."""
+
+
+def used(entries: Iterable[Entry]) -> Used:
+    """What entries come to, in a fixed order.
+
+    >>> used([Entry(1, 0.5, 2.0, 10), Entry(2, 0.5, 2.0, 10)])
+    ((2.0, 0.5, 20),)
+    """
+    steps: dict[tuple[float, float], int] = {}
+    for one in entries:
+        if one.steps:
+            steps[one.noise, one.rate] = steps.get((one.noise, one.rate), 0) + one.steps
+    return tuple((noise, rate, count) for (noise, rate), count in sorted(steps.items()))
+
+
+def to_array(entries: Sequence[Entry]) -> NDArray[np.float64]:
+    """(entries, 4)."""
+    return np.array([tuple(one) for one in entries], dtype=np.float64).reshape(-1, 4)
+
+
+def from_array(array: NDArray[np.float64]) -> list[Entry]:
+    """What `to_array` was given."""
+    return [Entry(int(number), rate, noise, int(steps)) for number, rate, noise, steps in array.tolist()]

@@ -1,0 +1,185 @@
+"""The ledger that outlives runs: what was ever spent on a set of private rows, in an append-only file.
+
+A folder holds one file for every set of rows. The first line of a file names its rows by short hashes, so that a run on
+some of the same rows counts what was spent on them. Every line holds the hash of the line before it.
+"""
+
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from consilience.errors import ConsilienceError
+from consilience.privacy.entry import Entry
+
+Array = NDArray[Any]
+VARIABLE = "CONSILIENCE_LEDGER"
+"""Names the folder of ledgers in the environment."""
+
+
+def ledger_folder() -> Path:
+    """Where ledgers are, unless a site says otherwise: it survives run folders and installations."""
+    if os.environ.get(VARIABLE):
+        return Path(os.environ[VARIABLE])
+    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(state) / "consilience" / "ledger"
+
+
+def row_hashes(x: Any, y: Any) -> list[str]:
+    """A short hash of every row (features and label), sorted: their order does not count."""
+    if hasattr(x, "itertuples"):
+        rows = [repr(tuple(row)).encode() for row in x.itertuples(index=False, name=None)]
+    else:
+        numbers = np.ascontiguousarray(np.asarray(x, dtype=np.float32).reshape(len(x), -1))
+        rows = [row.tobytes() for row in numbers]
+    labels = [str(label).encode() for label in np.asarray(y).tolist()]
+    return sorted(
+        hashlib.blake2b(row + b"|" + label, digest_size=8).hexdigest() for row, label in zip(rows, labels, strict=True)
+    )
+
+
+@final
+class LedgerFile:
+    """The ledger of a set of rows, locked against any other run on some of the same rows as long as it is open."""
+
+    def __init__(self, folder: Path, rows: Sequence[str]) -> None:
+        self.fingerprint = hashlib.sha256("".join(rows).encode()).hexdigest()[:32]
+        self.path = folder / f"{self.fingerprint}.jsonl"
+        self._others: list[Entry] = []
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            gate = _locked(folder / ".lock", wait=True)
+            try:
+                self._open(folder, rows)
+            finally:
+                os.close(gate)
+        except OSError as error:
+            raise ConsilienceError(
+                f"the privacy ledger in {folder} cannot be used: {error.strerror}. Without it nothing may be spent."
+            ) from error
+
+    def _open(self, folder: Path, rows: Sequence[str]) -> None:
+        known = set(rows)
+        for path in sorted(folder.glob("*.jsonl")):
+            first, lines = _read(path)
+            if path == self.path or known.isdisjoint(first["rows"]):
+                continue
+            os.close(_locked(path, wait=False))  # nobody else may be spending on these rows now
+            self._others += [entry for _, entry in lines]
+        fresh = not self.path.exists() or not self.path.read_bytes().strip()
+        self._file = _locked(self.path, wait=False)
+        self._lines: list[tuple[str, Entry]] = []
+        self._last = ""
+        if fresh:
+            self._append({"data": self.fingerprint, "rows": list(rows)})
+            _sync_folder(folder)
+        else:
+            _, self._lines = _read(self.path)
+            data = self.path.read_bytes()
+            whole = data[: data.rfind(b"\n") + 1]
+            self._last = _hash(whole.splitlines()[-1])
+            if len(whole) < len(data):  # a kill within a line, before its round could leave
+                os.ftruncate(self._file, len(whole))
+                os.fsync(self._file)
+
+    @property
+    def entries(self) -> list[Entry]:
+        """All that was spent on these rows, or on sets that hold some of them."""
+        return [*self._others, *(entry for _, entry in self._lines)]
+
+    def before(self, run: str) -> list[Entry]:
+        """What other runs spent."""
+        return [*self._others, *(entry for other, entry in self._lines if other != run)]
+
+    def attempts(self, run: str, number: int) -> int:
+        """How often this run has entered this round: a round that is trained again draws other noise."""
+        return sum(other == run and entry.round == number for other, entry in self._lines)
+
+    def add(self, run: str, entry: Entry) -> None:
+        """Appends an entry. It is on the disk when this returns."""
+        self._append({"run": run, **entry._asdict()})
+        self._lines.append((run, entry))
+
+    def check_holds(self, run: str, entries: Sequence[Entry]) -> None:
+        """Refuses a ledger that lacks what a checkpoint of the run says was spent."""
+        missing = Counter(entries) - Counter(entry for other, entry in self._lines if other == run)
+        if missing:
+            raise ConsilienceError(
+                f"the privacy ledger {self.path} lacks {missing.total()} rounds that the run has spent (first: round "
+                f"{min(one.round for one in missing)}). Restore it from a backup; without it nothing may be spent."
+            )
+
+    def close(self) -> None:
+        """Lets other runs use it."""
+        os.close(self._file)
+
+    def _append(self, content: dict[str, Any]) -> None:
+        time = datetime.now(UTC).isoformat(timespec="seconds")
+        line = json.dumps({"time": time, **content, "before": self._last}).encode()
+        data = line + b"\n"
+        while data:
+            data = data[os.write(self._file, data) :]
+        os.fsync(self._file)
+        self._last = _hash(line)
+
+
+def _read(path: Path) -> tuple[dict[str, Any], list[tuple[str, Entry]]]:
+    """The first line, and the entries with the runs that made them; a line that was cut off by a kill is left out."""
+    data = path.read_bytes()
+    lines = data[: data.rfind(b"\n") + 1].splitlines()
+    before, found = "", []
+    first: dict[str, Any] = {"rows": []}
+    for number, line in enumerate(lines, 1):
+        try:
+            content = json.loads(line)
+            if content["before"] != before:
+                raise ValueError("it does not follow from the line before it")
+            if number == 1:
+                first = {"rows": [str(row) for row in content["rows"]]}
+            else:
+                values = content["round"], content["rate"], content["noise"], content["steps"]
+                found.append((str(content["run"]), Entry(*values)))
+        except (ValueError, KeyError, TypeError) as error:
+            raise ConsilienceError(
+                f"line {number} of the privacy ledger {path} was changed or damaged ({error}). Restore the file from a "
+                "backup; without it nothing may be spent."
+            ) from None
+        before = _hash(line)
+    return first, found
+
+
+def _locked(path: Path, wait: bool) -> int:
+    """The file, open for appending and locked until it is closed or the process ends."""
+    handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except ImportError:  # no such locks on this system
+        pass
+    except BlockingIOError:
+        os.close(handle)
+        raise ConsilienceError(
+            f"another run is spending on some of the same private rows ({path.name}). Wait until it has ended."
+        ) from None
+    return handle
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _hash(line: bytes) -> str:
+    return hashlib.sha256(line).hexdigest()[:32]

@@ -1,0 +1,100 @@
+"""The privacy card of a run, and what an audit found, in words and tables."""
+
+from typing import TYPE_CHECKING, Any
+
+from consilience.report.tables import Grid
+from consilience.runtime.run import Run
+
+if TYPE_CHECKING:
+    from consilience.audit.audit import Audit
+    from consilience.audit.scores import Measured
+
+NOT_COVERED = (
+    "the shared data",
+    "the number of private rows, which sets the number of steps",
+    "how long training takes",
+    "what is true of the rows as a whole, such as their mix of classes",
+    "scores and losses in this report, which are measured on private rows and stay with whoever runs the agent",
+)
+
+
+def privacy_card(run: Run) -> dict[str, Any]:
+    """What left, how often, to whom, and what is promised of it: for every run, private or not."""
+    agents = [agent for agent in run.summary.agents if agent.model != "unknown"]
+    private = [agent for agent in agents if agent.privacy]
+    sending = run.metrics[run.metrics["bytes_sent"] > 0]
+    rounds = int(sending["round"].nunique())
+    what = "predictions on the shared data" if len(run.trust) else "weights" if rounds else "nothing"
+    return {
+        "facts": [
+            ["what left", f"{what}: {run.summary.shared_samples} samples" if len(run.trust) else what],
+            ["how often", f"{rounds} times, once in every round of collaboration" if rounds else "never"],
+            ["to whom", f"all {len(run.names) - 1} peers" if rounds else "nobody"],
+            ["unit of privacy", "one private row (added or removed)" if private else "none: nothing is promised"],
+            ["random numbers", ", ".join(sorted({_generator(agent.privacy) for agent in private})) or "-"],
+        ],
+        "agents": [
+            {"name": agent.name}
+            | {key: agent.privacy.get(key) for key in ("epsilon", "live", "budget", "delta", "noise")}
+            | {
+                "clip": agent.privacy.get("clip"),
+                "rounds": agent.privacy.get("rounds"),
+                "stopped": agent.privacy.get("stopped"),
+            }
+            for agent in private
+        ],
+        "unprotected": [agent.name for agent in agents if not agent.privacy],
+        "not_covered": list(NOT_COVERED),
+        "notes": budget_notes(run),
+    }
+
+
+def budget_notes(run: Run) -> list[str]:
+    """A sentence for every agent whose budget was spent before the end."""
+    return [
+        f"Agent {agent.name}: its budget of epsilon {agent.privacy['budget']:g} was spent before round "
+        f"{agent.privacy['stopped']}; from then on it trained no more, and said what it had said last."
+        for agent in run.summary.agents
+        if agent.privacy and agent.privacy.get("stopped")
+    ]
+
+
+def attack_grid(found: "Audit") -> Grid:
+    """One row per attack on membership."""
+    rows = [
+        (one.name, one.knows, _interval(one.auc), _interval(one.at_1_percent), _interval(one.at_01_percent))
+        for one in found.attacks
+    ]
+    count = f"{found.attacks[0].members} private rows, {found.attacks[0].others} others" if found.attacks else ""
+    headings = ("attack", "knows", "AUC", "found at 1 % false", "found at 0.1 % false")
+    return Grid(f"Telling private rows from others ({count}); 95 % intervals", headings, rows, words=2)
+
+
+def class_grid(found: "Audit") -> Grid:
+    """One row per agent: how near the guessed class distribution is."""
+    rows = [(one.agent, f"{one.distance:.3f}", f"{one.blind:.3f}") for one in found.classes]
+    title = "Guessing the classes of private data: distance to the truth (0 exact, 1 wrong)"
+    return Grid(title, ("agent", "from its predictions", "from its peers' alone"), rows)
+
+
+def audit_sentences(found: "Audit") -> list[str]:
+    """What the canaries say."""
+    claim = "nothing is claimed" if found.claimed is None else f"{found.claimed:.3f} is claimed"
+    if found.bound is None:
+        return [f"The run has no canaries, so that epsilon is not bounded from below ({claim}). Run with canaries=40."]
+    said = f"From {found.canaries} canaries: epsilon is at least {found.bound:.3f} (95 % confidence); {claim}."
+    if found.broken:
+        said += " The mechanism does NOT keep its promise."
+    return [said]
+
+
+def _generator(privacy: dict[str, Any]) -> str:
+    return {
+        "seed": "from the seed of the run, which whoever knows it can repeat: for experiments only",
+        "secret": "from a secret of the site",
+        "operating system": "from the operating system (secure)",
+    }[privacy["generator"]]
+
+
+def _interval(value: "Measured") -> str:
+    return f"{value.value:.3f} ({value.low:.3f} to {value.high:.3f})"
