@@ -73,13 +73,13 @@ def test_a_run_that_fails_ends_unfinished_and_can_be_resumed(shared, tmp_path):
             if news.number == 2:
                 raise RuntimeError("the logger's disk is full")
 
-    diary = Diary()
+    diary, short = Diary(), cs.Consensus(warmup=1)
     with pytest.raises(RuntimeError, match="disk is full"):
-        cs.collaborate(agents(), shared, rounds=3, out=tmp_path / "run", callbacks=[diary, Angry()])
+        cs.collaborate(agents(), shared, rounds=3, method=short, out=tmp_path / "run", callbacks=[diary, Angry()])
     assert diary.kinds()[-1] == "end"
     assert diary.told[-1][2] == Ended(finished=False)
     again = Diary()
-    cs.collaborate(agents(), shared, rounds=3, out=tmp_path / "run", resume=True, callbacks=[again])
+    cs.collaborate(agents(), shared, rounds=3, method=short, out=tmp_path / "run", resume=True, callbacks=[again])
     assert again.told[0][2].done == 2
     assert again.kinds() == ["start", "trained", "trained", "round", "end"]
     assert again.told[-1][2].finished
