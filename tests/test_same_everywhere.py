@@ -63,7 +63,8 @@ def test_agents_in_another_order_give_the_same_bits(whole, tmp_path, monkeypatch
 
 
 def start(folder: Path, *more: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "consilience", "run", "digits", *FLAGS, *more, "--out", str(folder), "--resume"]
+    command = [sys.executable, "-m", "consilience", "run", "digits", *FLAGS, *more, "--out", str(folder)]
+    command += ["--resume"] if folder.exists() else []
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

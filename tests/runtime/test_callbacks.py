@@ -67,22 +67,19 @@ def test_collaborate_tells_all_its_callbacks(shared):
     np.testing.assert_array_equal(one.told[-2][2].trust, result.trust[-1])
 
 
-SHORT = cs.Consensus(warmup=1)
-
-
 def test_a_run_that_fails_ends_unfinished_and_can_be_resumed(shared, tmp_path):
     class Angry(Callback):
         def round(self, run, news):
             if news.number == 2:
                 raise RuntimeError("the logger's disk is full")
 
-    diary = Diary()
+    diary, short = Diary(), cs.Consensus(warmup=1)
     with pytest.raises(RuntimeError, match="disk is full"):
-        cs.collaborate(agents(), shared, method=SHORT, rounds=3, out=tmp_path / "run", callbacks=[diary, Angry()])
+        cs.collaborate(agents(), shared, rounds=3, method=short, out=tmp_path / "run", callbacks=[diary, Angry()])
     assert diary.kinds()[-1] == "end"
     assert diary.told[-1][2] == Ended(finished=False)
     again = Diary()
-    cs.collaborate(agents(), shared, method=SHORT, rounds=3, out=tmp_path / "run", resume=True, callbacks=[again])
+    cs.collaborate(agents(), shared, rounds=3, method=short, out=tmp_path / "run", resume=True, callbacks=[again])
     assert again.told[0][2].done == 2
     assert again.kinds() == ["start", "trained", "trained", "round", "end"]
     assert again.told[-1][2].finished

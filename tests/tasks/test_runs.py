@@ -110,8 +110,14 @@ def few(task):
 @pytest.mark.parametrize(
     ("method", "says"),
     [
-        (Consensus(labels="majority"), r"labels is 'majority', which is a vote for one class; {} has no such\. Use"),
-        (Consensus(wire=Wire("top-k")), r"wire\.form is 'top-k', which is for probabilities that sum to one\. .*{}\.$"),
+        (
+            Consensus(warmup=1, labels="majority"),
+            r"labels is 'majority', which is a vote for one class; {} has no such\. Use",
+        ),
+        (
+            Consensus(warmup=1, wire=Wire("top-k")),
+            r"wire\.form is 'top-k', which is for probabilities that sum to one\. .*{}\.$",
+        ),
     ],
 )
 def test_votes_and_the_largest_probabilities_are_refused_where_rows_do_not_sum_to_one(task, method, says, shared):

@@ -78,16 +78,20 @@ def test_a_registered_function_on_two_workers(folder):
 
 
 @pytest.mark.parametrize(
-    ("rule", "message"),
+    ("rule", "error", "message"),
     [
-        ("broken", r"mine\.py, line 24, in broken: raise ZeroDivisionError.*\nZeroDivisionError: never divide"),
-        ("wrong", r"^the trust rule wrong returned an array of shape \(2, 2\) for 4 agents"),
+        (
+            "broken",
+            ConsilienceError,
+            r"mine\.py, line 24, in broken: raise ZeroDivisionError.*\nZeroDivisionError: never divide",
+        ),
+        ("wrong", ConsilienceError, r"^the trust rule wrong returned an array of shape \(2, 2\) for 4 agents"),
     ],
 )
-def test_what_goes_wrong_in_a_worker_is_heard(folder, rule, message):
+def test_what_goes_wrong_in_a_worker_is_heard(folder, rule, error, message):
     """A mistake in the user's code with its line, what the user can mend in a sentence."""
     settings = read_settings("digits", SETTINGS | {"plugins": ["mine.py"], "method.trust": rule})
-    with pytest.raises(ConsilienceError, match=message):
+    with pytest.raises(error, match=message):
         run_experiment(settings, folder / "run", 2)
     assert not active_children()
 

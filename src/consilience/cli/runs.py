@@ -152,10 +152,9 @@ def compare(
     name = f"compare-{Path(source or DEFAULT).stem}"
     folder = out or (last_folder(RUNS, name) if resume else next_folder(RUNS, name))
     for method in chosen:
-        method_named(method, settings.method)
+        check_rounds(method_named(method, settings.method), settings.run.rounds)
     if trials and not grid:
         raise ConsilienceError("--trials needs at least one --grid, such as --grid lam=0.01,10.")
-    check_rounds(settings.method, settings.run.rounds)
     claim_folder(folder, resume, overwrite)
     write_config(settings, folder)
     if grid:

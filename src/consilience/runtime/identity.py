@@ -39,7 +39,7 @@ def identity(summary: Summary, method: Method, team: Team, options: Mapping[str,
 
 def packed(facts: Identity) -> Array:
     """As an array, for a checkpoint."""
-    return np.frombuffer(json.dumps(facts).encode(), np.uint8)
+    return np.frombuffer(json.dumps(facts, sort_keys=True).encode(), np.uint8)
 
 
 def check_identity(saved: Array | None, now: Identity, folder: Path) -> None:
@@ -54,7 +54,7 @@ def check_identity(saved: Array | None, now: Identity, folder: Path) -> None:
         )
     differing = [
         f"{name} ({before.get(name, 'unknown')}, now {now.get(name, 'unknown')})"
-        for name in {**before, **now}
+        for name in {**now, **before}
         if before.get(name) != now.get(name)
     ]
     if differing:
