@@ -33,8 +33,8 @@ def identity(summary: Summary, method: Method, team: Team, options: Mapping[str,
         prints = getattr(agent, "fingerprint", None)
         text = f"{agent.samples} samples {str(prints())[:16] if callable(prints) else ''}"
         own[agent.name] = np.frombuffer(text.encode(), np.uint8)
-    found = group.to_first(own)
-    return facts | {f"the data of agent {name}": text.tobytes().decode() for name, text in found.items()}
+    found = {name: text.tobytes().decode() for name, text in group.to_first(own).items()}
+    return facts | {f"the data of agent {name}": found[name] for name in summary.names if name in found}
 
 
 def packed(facts: Identity) -> Array:
