@@ -8,6 +8,7 @@ import sys
 import time
 from dataclasses import replace
 from multiprocessing import active_children
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -65,7 +66,8 @@ def test_agents_in_another_order_give_the_same_bits(whole, tmp_path, monkeypatch
 def start(folder: Path, *more: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "consilience", "run", "digits", *FLAGS, *more, "--out", str(folder)]
     command += ["--resume"] if folder.exists() else []
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    heeds = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # what runs in the background may ignore it
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heeds)
 
 
 def rounds_saved(folder: Path) -> int:
