@@ -7,8 +7,8 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from multiprocessing import active_children
 from functools import partial
+from multiprocessing import active_children
 from pathlib import Path
 
 import numpy as np
