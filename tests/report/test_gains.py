@@ -62,7 +62,7 @@ def test_a_site_reads_of_itself_alone(run):
     target, *_ = verdicts(site)
     assert target.startswith("Collaborating did harm: accuracy on the target domain -0.100 (95 % interval -0.1")
     grid = site_grid({"d": site})
-    assert [row[:2] for row in grid.rows] == [("d", "own data"), ("", "target")]
+    assert [row[:2] for row in grid.rows] == [("d", "own"), ("", "target")]
     assert grid.rows[1][2:5] == ("0.500", "0.400", "-0.100")
     assert "received" not in str(page_data(site)["title"])
 

@@ -171,18 +171,17 @@ def site_grid(runs: dict[str, Run]) -> Grid:
         if len(run.trust):
             row = np.where([other == name for other in run.names], 0, run.trust[-1][0])
             most = f"{run.names[int(row.argmax())]} {row.max():.2f}"
-        where = {"own": "own data", "target": "target"}
-        found = [one for one in measures(run) if one.score == run.summary.scores[0] and one.place in where]
+        found = [one for one in measures(run) if one.score == run.summary.scores[0] and one.place in ("own", "target")]
         found.sort(key=lambda one: one.place != "own")
         rest = (most, f"{len(run.metrics)}/{run.summary.rounds}")
         for one in found:
             gain = gains(run, one)[name]
             numbers = (number(gain.alone), number(gain.together), signed(gain.gain), bounds(gain.low, gain.high))
-            rows.append((name if one is found[0] else "", where[one.place], *numbers, *rest))
+            rows.append((name if one is found[0] else "", one.place, *numbers, *rest))
             rest = ("", "")
         if not found:
             rows.append((name, UNKNOWN, *[UNKNOWN] * 4, *rest))
-    headings = ("site", "measured\non", "alone", "together", "gain", INTERVAL, "trusts most", "rounds")
+    headings = ("site", "on", "alone", "together", "gain", INTERVAL, "trusts most", "rounds")
     return Grid("Accuracy after equal training alone, and together", headings, rows, words=2)
 
 
