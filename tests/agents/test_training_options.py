@@ -135,5 +135,5 @@ def test_what_does_not_fit_is_refused():
     x, y = blobs(20, seed=1)
     with pytest.raises(ConsilienceError, match="class_balanced is for classes, and regression has none"):
         TorchAgent(nn.Linear(x.shape[1], 1), x, x[:, :1], task="regression", class_balanced=True)
-    with pytest.raises(ConsilienceError, match="class_balanced.*would tell"):
+    with pytest.raises(ConsilienceError, match=r"class_balanced.*would tell"):
         TorchAgent(nn.Linear(x.shape[1], 3), x, y, class_balanced=True, privacy=Privacy(epsilon=1.0))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from consilience.core import labels
-from consilience.core.labels import majority_labels, pseudo_labels, sharpened
+from consilience.core.labels import majority_labels, pseudo_labels
 
 
 def predictions(agents=4, samples=6, classes=3):
@@ -92,11 +92,3 @@ def test_a_vote_counts_the_same_however_confident():
 
 def test_majority_labels_keep_the_precision_of_the_predictions():
     assert majority_labels(predictions().astype(np.float32)).dtype == np.float32
-
-
-@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
-def test_sharper_labels_with_plain_loops(temperature):
-    psi = predictions()[0]
-    expected = [[p ** (1 / temperature) / sum(q ** (1 / temperature) for q in row) for p in row] for row in psi]
-    np.testing.assert_allclose(sharpened(psi, temperature), expected, rtol=1e-12)
-    assert sharpened(psi.astype(np.float32), temperature).dtype == np.float32

@@ -27,18 +27,6 @@ def pseudo_labels(w: Array, f: Array, out: Array | None = None) -> Array:
     return out
 
 
-def sharpened(psi: Array, temperature: float) -> Array:
-    """psi_c^(1/T) / sum_k psi_k^(1/T): surer than psi for T below 1, where a mixture of many opinions is too unsure.
-
-    (samples, classes) to the same.
-
-    >>> sharpened(np.array([[0.6, 0.4]]), 0.5).round(3).tolist()
-    [[0.692, 0.308]]
-    """
-    powers = psi ** psi.dtype.type(1 / temperature)
-    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
-
-
 def majority_labels(f: Array) -> Array:
     """Hard pseudo-labels by one vote per agent, the same for all: one-hot argmax_c #{j : argmax f_j = c}.
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from consilience.agents.protocol import predicted
 from consilience.agents.team import Team
 from consilience.core.balance import aligned
-from consilience.core.labels import majority_labels, pseudo_labels, sharpened
+from consilience.core.labels import majority_labels, pseudo_labels
 from consilience.core.trust import restrict
 from consilience.core.wire import Wire
 from consilience.errors import ConsilienceError
@@ -50,7 +50,6 @@ class Consensus(Options):
         "dynamic", "trust is made dynamic (every round) | every-K (rounds) | static (once)", like=SCHEDULES
     )
     labels: str = option("soft", "soft | majority (one hard vote per agent, no trust)", one_of=LABELS)
-    temperature: float = option(1.0, "pseudo-labels are psi^(1/T), renormalised; below 1 they are surer", above=0)
     ramp: int = option(0, "rounds after the warm-up over which lam grows in even steps to its value", at_least=0)
     prior: str = option(
         "unknown", "classes of the shared data that pseudo-labels are aligned with: unknown | even", one_of=PRIORS
@@ -123,7 +122,8 @@ class Consensus(Options):
                     w_view, psi_view, memory_view, _ = self._believed(agents, f, heard, present, here, t, known)
                     memory = _with_view(w_heard, psi, memory, (w_view, psi_view, memory_view), heard, victims)
                 w = _own_rows(w_heard, here, present)
-                psi = {name: self._corrected(labels) for name, labels in psi.items()}
+                if self.prior == "even":
+                    psi = {name: aligned(labels, np.full(f.shape[2], 1 / f.shape[2])) for name, labels in psi.items()}
             elif self.warmup_shared:
                 psi = own
             losses = agents.train(shared, psi, self._lam(t) if together else 0.0)
@@ -131,12 +131,6 @@ class Consensus(Options):
                 losses = {name: predicted(one, count(shared)) for name, one in losses.items()}
             own = self._published(agents, shared)
             yield Round(t, Record(own, losses, sent, heard, received, w, by_class), memory)
-
-    def _corrected(self, psi: Array) -> Array:
-        """Pseudo-labels (samples, classes) in line with what is known of the shared data, and as sure as is asked."""
-        if self.prior == "even":
-            psi = aligned(psi, np.full(psi.shape[1], 1 / psi.shape[1]))
-        return sharpened(psi, self.temperature) if self.temperature != 1 else psi
 
     def _lam(self, t: int) -> float:
         """lambda in round t: lam min(1, (t - warmup) / ramp)."""
@@ -209,10 +203,8 @@ class Consensus(Options):
             raise ConsilienceError(
                 f"labels is 'majority', which is a vote for one class; {task.name} has no such. Use labels 'soft'."
             )
-        if not task.sums_to_one and (self.prior != "unknown" or self.temperature != 1):
-            raise ConsilienceError(
-                f"prior and temperature are for probabilities that sum to one; {task.name} has none. Leave them out."
-            )
+        if self.prior != "unknown" and not task.sums_to_one:
+            raise ConsilienceError(f"prior is {self.prior!r}, which is about classes; {task.name} has none.")
         if self.wire.form == "top-k" and not task.sums_to_one:
             raise ConsilienceError(
                 f"wire.form is 'top-k', which is for probabilities that sum to one. Use float32 or float16 for "

@@ -126,7 +126,7 @@ class WorkerGroup:
         measured_by = {name: arrays["measured"].tolist() for name, arrays in found.items()}
         joined = Record(
             predictions=self.everyone(record.predictions),
-            losses={name: Losses(*v[:2], int(v[2]), int(v[3])) for name, v in measured_by.items()},
+            losses={name: Losses(v[0], v[1], int(v[2]), int(v[3])) for name, v in measured_by.items()},
             sent={name: int(values[4]) for name, values in measured_by.items()},
             heard=record.heard,
             received=record.received,
