@@ -147,7 +147,8 @@ def test_a_table_is_complete_and_begins_with_the_name():
     assert method_table(Alone()) == {"name": "alone"}
     assert method_table(FedProx(mu=0.5)) == {"name": "fedprox", "keep_optimizer": False, "mu": 0.5}
     table = method_table(Consensus(trust=Uniform(), wire=Wire("float16")))
-    assert list(table) == ["name", "warmup", "lam", "schedule", "labels", "warmup_shared", "trust", "wire"]
+    first = ["name", "warmup", "lam", "schedule", "labels", "warmup_shared", "trust", "wire"]
+    assert list(table) == [*first, "peers", "random_peers"]
     assert table["trust"] == {"name": "uniform"} and table["wire"] == {"form": "float16", "top": 3}
 
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from consilience.agents.adam import Adam, Moments, adam_step, step_sizes
 from consilience.agents.protocol import Agent, Losses
+from consilience.agents.reading import read_once
 from consilience.agents.tensors import Inputs, for_network
 from consilience.agents.torch_agent import TorchAgent
 from consilience.errors import ConsilienceError
@@ -47,7 +48,7 @@ def train_all(
     losses: dict[str, Losses] = {}
     for unit in units(agents):
         for names in ([n for n in unit if n in labels], [n for n in unit if n not in labels]):
-            networks = [network for name in names if (network := _stackable(here[name])) is not None]
+            networks = [network for name in names if (network := stackable(here[name])) is not None]
             if networks:
                 losses |= _train(networks, shared, labels, lam)
             for name in names:
@@ -64,14 +65,14 @@ def units(agents: Sequence[Agent]) -> list[list[str]]:
     """
     alike: dict[object, list[str]] = {}
     for number, agent in enumerate(agents):
-        network = _stackable(agent)
-        alike.setdefault(number if network is None else _architecture(network), []).append(agent.name)
+        network = stackable(agent)
+        alike.setdefault(number if network is None else architecture(network), []).append(agent.name)
     return [
         part.tolist() for names in alike.values() for part in np.array_split(names, -(-len(names) // LARGEST_BATCH))
     ]
 
 
-def _stackable(agent: Agent) -> TorchAgent | None:
+def stackable(agent: Agent) -> TorchAgent | None:
     """The network that trains when `agent` does, if it can be stacked with others of its architecture.
 
     A wrapper that leaves training to what it wraps is looked through; one that trains in its own way is not. A private
@@ -93,7 +94,7 @@ def _stackable(agent: Agent) -> TorchAgent | None:
     return network if plain and small and network.x.dtype == torch.float32 else None
 
 
-def _architecture(network: TorchAgent) -> tuple[object, ...]:
+def architecture(network: TorchAgent) -> tuple[object, ...]:
     """What the agents of one batch have in common."""
     shapes = (tuple(layer.weight.shape) for layer in _layers(network.model))
     return (network.task.name, network.batch, network.shared_batch, *shapes)
@@ -231,7 +232,7 @@ def _planned(agents: list[TorchAgent], shared: Rows, labels: Mapping[str, Array]
                 weights[step, place, seen] = lam / len(pick)
         before += agent.samples
     if length:
-        inputs.append(_one(for_network("the shared data", shared, floats=True)).flatten(1))
+        inputs.append(flat_rows(shared))
         targets += [torch.from_numpy(np.asarray(labels[agent.name], np.float32)) for agent in agents]
     return _Plan(
         torch.cat(inputs),
@@ -289,6 +290,16 @@ def _train(agents: list[TorchAgent], shared: Rows, labels: Mapping[str, Array], 
 def _losses(agent: TorchAgent, sums: Tensor, own: int, lam: float, trained: int) -> Losses:
     disagreement = sums[own:].sum().item() / lam if lam > 0 else float("nan")
     return agent.end_round(sums[:own].sum().item(), disagreement, trained)
+
+
+def flat_rows(rows: Rows) -> Tensor:
+    """One row of numbers for each sample, as plain networks take them; of rows that are `kept` made once."""
+
+    def read() -> Tensor:
+        return _one(for_network("the shared data", rows, floats=True)).flatten(1).contiguous()
+
+    made: Tensor = read_once(rows, "rows of numbers", read)
+    return made
 
 
 def _one(inputs: Inputs) -> Tensor:

@@ -1,6 +1,7 @@
 """How agents read rows of any kind: what an estimator takes, and the cache of what a transform made."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any, final
 
@@ -14,17 +15,50 @@ Transform = Callable[[Rows], Any]
 REMEMBERED = 4
 """Sets of rows of which an agent keeps what it read: its own, the shared data, the target domain, its own test data."""
 
+_kept: dict[int, tuple[Rows, dict[Hashable, Any]]] = {}
+"""By identity of rows that do not change for now: the rows, and what was read of them in each way."""
+
+
+@contextmanager
+def kept(many: Iterable[Rows]) -> Iterator[None]:
+    """Within it none of these rows change: what is read of them is read once in this process, for all agents."""
+    new = {id(rows): (rows, dict[Hashable, Any]()) for rows in many if id(rows) not in _kept}
+    _kept.update(new)
+    try:
+        yield
+    finally:
+        for number in new:
+            _kept.pop(number, None)
+
+
+def read_once(rows: Rows, way: Hashable, read: Callable[[], Any]) -> Any:
+    """What `read` gives; of rows that are `kept` the same object as when they were last read in this `way`."""
+    if id(rows) not in _kept:
+        return read()
+    known = _kept[id(rows)][1]
+    if way not in known:
+        known[way] = read()
+    return known[way]
+
 
 @final
 class Reader:
-    """What one agent reads of raw rows: its transform, then `read`, each done once for every set of rows."""
+    """What one agent reads of raw rows: its transform, then `read`, each done once for every set of rows.
 
-    def __init__(self, who: str, transform: Transform | None, read: Callable[[Rows], Any]) -> None:
-        self._who, self._transform, self._read = who, transform, read
+    Agents that read the same rows in the same way, which is the same for `read` and `way`, share what they read.
+    """
+
+    def __init__(
+        self, who: str, transform: Transform | None, read: Callable[[Rows], Any], way: Callable[[], Hashable]
+    ) -> None:
+        self._who, self._transform, self._read, self._way = who, transform, read, way
         self._known: list[tuple[Rows, Any]] = []
 
     def __call__(self, rows: Rows) -> Any:
         """The rows as the model takes them."""
+        if id(rows) in _kept:
+            way = (id(self._transform), self._way())
+            return read_once(rows, way, lambda: (self._transform, self._made(as_rows(rows))))[1]
         if self._transform is None and isinstance(rows, np.ndarray):
             return self._read(rows)
         for known, made in self._known:
@@ -36,7 +70,7 @@ class Reader:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Reader":
         """The copy of an agent reads as the agent does; what was read is not copied."""
-        return Reader(self._who, self._transform, deepcopy(self._read, memo))
+        return Reader(self._who, self._transform, deepcopy(self._read, memo), deepcopy(self._way, memo))
 
     def _made(self, rows: Rows) -> Any:
         if self._transform is None:

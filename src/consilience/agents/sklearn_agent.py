@@ -90,7 +90,7 @@ class SklearnAgent:
         named = () if isinstance(classes, int) else tuple(classes)
         data = labelled(name, self.task, x, y, named)
         self.class_names = data.class_names
-        self._read = Reader(who, transform, partial(for_estimator, who))
+        self._read = Reader(who, transform, partial(for_estimator, who), lambda: "estimator")
         self._x, self._y = self._read(data.x), data.y
         self.samples = len(self._y)
         self.class_counts = data.counts

@@ -1,9 +1,9 @@
 """The agents of one process, which train together and say when each has trained."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import final
 
-from consilience.agents.protocol import Agent, Losses, published
+from consilience.agents.protocol import Agent, Losses, Publishes, can, published
 from consilience.errors import ConsilienceError
 from consilience.rows import Rows, count
 from consilience.tasks.protocol import Array, checked_predictions
@@ -22,8 +22,9 @@ class Team:
         roster: tuple[str, ...] = (),
         on_trained: Callable[[str], None] = lambda name: None,
     ) -> None:
-        given = list(agents)
-        self._agents = sorted(given, key=lambda agent: roster.index(agent.name)) if roster else given
+        given, place = list(agents), {name: number for number, name in enumerate(roster)}
+        self._agents = sorted(given, key=lambda agent: place[agent.name]) if roster else given
+        self._among = max(len(roster), len(given))
         self._on_trained = on_trained
         _check_models(self._agents)
 
@@ -60,10 +61,20 @@ class Team:
     def published(self, shared: Rows) -> dict[str, Array]:
         """What everyone says of the shared data, checked."""
         samples = count(shared)
+        own = [agent for agent in self._agents if can(agent, Publishes)]
+        said = {agent.name: published(agent, shared) for agent in own}
+        others = [agent for agent in self._agents if agent.name not in said]
+        said |= {agent.name: f for agent, f in self.predicted(shared, others)}
         return {
-            agent.name: checked_predictions(agent.name, published(agent, shared), samples, agent.outputs, agent.task)
+            agent.name: checked_predictions(agent.name, said[agent.name], samples, agent.outputs, agent.task)
             for agent in self._agents
         }
+
+    def predicted(self, rows: Rows, agents: Sequence[Agent] | None = None) -> Iterator[tuple[Agent, Array]]:
+        """What agents, by default all, predict for the same rows, in any order: a few at a time, to save room."""
+        from consilience.agents.predicting import predict_all
+
+        return predict_all(self._agents if agents is None else agents, rows, self._among)
 
 
 def _check_models(agents: list[Agent]) -> None:

@@ -69,6 +69,12 @@ def size(inputs: Inputs) -> int:
     return len(next(iter(inputs.values())) if isinstance(inputs, dict) else inputs)
 
 
+def rows_at_once(inputs: Inputs) -> int:
+    """How many rows a network predicts at once: of images more would not stay in the cache."""
+    parts = inputs.values() if isinstance(inputs, dict) else [inputs]
+    return 1024 if sum(part[:1].numel() for part in parts) < 1000 else 256
+
+
 def picked(inputs: Inputs, rows: "Tensor | slice") -> Inputs:
     """Some rows."""
     return {name: part[rows] for name, part in inputs.items()} if isinstance(inputs, dict) else inputs[rows]

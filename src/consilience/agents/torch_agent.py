@@ -18,7 +18,17 @@ from consilience.agents.classes import renumbered
 from consilience.agents.noise import folds, noise_of
 from consilience.agents.protocol import Correction, Losses, Weights
 from consilience.agents.reading import Reader, Transform
-from consilience.agents.tensors import Inputs, called, described, for_network, lone_sample, on, picked, size
+from consilience.agents.tensors import (
+    Inputs,
+    called,
+    described,
+    for_network,
+    lone_sample,
+    on,
+    picked,
+    rows_at_once,
+    size,
+)
 from consilience.agents.training import DEFAULT
 from consilience.core.balance import class_offsets
 from consilience.core.streams import stream
@@ -118,7 +128,7 @@ class TorchAgent:
         self._noise: float | None = None if self.task.noisy else 1.0
         self._first_model = deepcopy(self.model) if self.task.noisy else None
         self._floats = False
-        self._read = Reader(self._who, transform, self._on_host)
+        self._read = Reader(self._who, transform, self._on_host, self._way)
         self._shared: tuple[Rows, Inputs] | None = None
         self._round = 0
         self.x, self.outputs = self._probe(on(self._read(data.x), self.device))
@@ -197,7 +207,7 @@ class TorchAgent:
         """Class probabilities (samples, classes) or values (samples, outputs), in evaluation mode."""
         model = self.predictor.eval()
         inputs = self._read(x)
-        step = 1024 if _numbers_of(inputs) < 1000 else 256  # of images more would not stay in the cache
+        step = rows_at_once(inputs)
         parts = (picked(inputs, slice(start, start + step)) for start in range(0, max(1, size(inputs)), step))
         with torch.inference_mode():
             out = torch.cat([called(model, on(part, self.device)) for part in parts])
@@ -462,6 +472,10 @@ class TorchAgent:
     def _on_host(self, rows: Rows) -> Inputs:
         return for_network(self._who, rows, self._floats)
 
+    def _way(self) -> tuple[str, bool]:
+        """What, beside the transform, decides how rows are read."""
+        return "network", self._floats
+
     def _target(self, labels: Array) -> Tensor:
         tensor = for_network(self._who, labels)
         assert isinstance(tensor, Tensor)
@@ -480,12 +494,6 @@ class TorchAgent:
         with torch.random.fork_rng(devices=devices):
             torch.manual_seed(int(stream(self.seed, "torch", self.name, self._round).integers(2**63)))
             yield
-
-
-def _numbers_of(inputs: Inputs) -> int:
-    """In one row."""
-    parts = inputs.values() if isinstance(inputs, dict) else [inputs]
-    return sum(part[:1].numel() for part in parts)
 
 
 def _numpy(tensor: Tensor) -> Array:

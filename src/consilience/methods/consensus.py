@@ -15,6 +15,7 @@ from consilience.core.trust import restrict
 from consilience.core.wire import Wire
 from consilience.errors import ConsilienceError
 from consilience.methods import METHODS
+from consilience.methods.hearing import RULE, Hearing, hear_some, wanted_peers
 from consilience.methods.protocol import Exchange, Memory, Record, Round, Start
 from consilience.methods.trust import trust_named
 from consilience.methods.trust.default import Default
@@ -61,6 +62,10 @@ class Consensus(Options):
         named=trust_named,
     )
     wire: Wire = option(Wire(), "predictions as they are published")
+    peers: int = option(
+        0, "peers that an agent hears, those it trusts most of whom it heard before; 0 for all", at_least=0
+    )
+    random_peers: int = option(4, "others, drawn in every round, that it hears beside these", at_least=1)
 
     uses_shared = True
     short_forms = ("dynamic", "static", "every-K", "naive")
@@ -104,11 +109,15 @@ class Consensus(Options):
             received: dict[str, Array] = {}
             by_class: dict[str, Array] = {}
             heard: tuple[str, ...] = ()
-            w, sent = None, dict.fromkeys(agents.names, 0)
+            w, peers, sent = None, None, dict.fromkeys(agents.names, 0)
             together = t > self.warmup and self.lam > 0
             if not own and (together or self.warmup_shared):
                 own = self._published(agents, shared)
-            if together:
+            if together and self.peers:
+                hearing = self._hear_some(agents, exchange, t, own, memory, start.seed)
+                heard, sent, received = roster, hearing.answer.sent, hearing.answer.predictions
+                w, peers, psi, memory = hearing.trust, hearing.peers, hearing.psi, hearing.memory
+            elif together:
                 answer = exchange.gather(t, own)
                 t, sent, received = max(t, answer.number), answer.sent, answer.predictions
                 heard = tuple(name for name in roster if name in received)
@@ -130,7 +139,7 @@ class Consensus(Options):
             if together:
                 losses = {name: predicted(one, count(shared)) for name, one in losses.items()}
             own = self._published(agents, shared)
-            yield Round(t, Record(own, losses, sent, heard, received, w, by_class), memory)
+            yield Round(t, Record(own, losses, sent, heard, received, w, by_class, peers), memory)
 
     def _lam(self, t: int) -> float:
         """lambda in round t: lam min(1, (t - warmup) / ramp)."""
@@ -138,8 +147,9 @@ class Consensus(Options):
 
     def _memory(self, start: Start, names: tuple[str, ...]) -> Memory:
         """What `start` holds, if it is this method's."""
-        kept = [start.memory.own.get(name, {"trust": ()}) for name in names]
-        if any({key for key in keys if not key.startswith(_TOLD)} != {"trust"} for keys in kept):
+        mine = {"trust", "peers"} if self.peers else {"trust"}
+        kept = [start.memory.own.get(name, mine) for name in names]
+        if any({key for key in keys if not key.startswith((_TOLD, RULE))} != mine for keys in kept):
             raise ConsilienceError(
                 f"the checkpoint of round {start.done} does not hold what {self.title} keeps for these agents. "
                 "Was it made by another method? Resume with the same one, or start again in another folder."
@@ -149,6 +159,16 @@ class Consensus(Options):
     def _published(self, agents: Team, shared: Array) -> dict[str, Array]:
         """Predictions on the shared data as everyone will read them."""
         return {name: self.wire.rounded(f) for name, f in agents.published(shared).items()}
+
+    def _hear_some(
+        self, agents: Team, exchange: Exchange, t: int, own: dict[str, Array], memory: Memory, seed: int
+    ) -> Hearing:
+        """Sparse exchange: everyone hears the peers that it trusts most and some others, and judges these alone."""
+        period, majority = _period(self.schedule), self.labels == "majority"
+        anew = not memory.own or (period > 0 and (t - self.warmup - 1) % period == 0)
+        wanted = wanted_peers(agents, exchange, memory, anew, self.peers, self.random_peers, seed, t)
+        rule = (Uniform() if majority else self.trust) if anew else None
+        return hear_some(agents, exchange, t, own, wanted, memory, rule, majority)
 
     def _believed(
         self,

@@ -38,6 +38,9 @@ class Record:
     by_class: dict[str, Array] = field(default_factory=dict)
     """For rules that weigh peers differently on each class: trust (agents of this process, roster, classes), samples
     (classes,) and unsure (classes,)."""
+    peers: Array | None = None
+    """Where agents heard some peers only, which (agents of this process, heard): places in the roster. Trust then has
+    the same shape, and is in these."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,8 @@ class Start:
     rounds: int
     done: int = 0
     memory: Memory = field(default_factory=Memory)
+    seed: int = 0
+    """Of what a method draws."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,16 @@ class Exchange(Protocol):
 
     def gather(self, number: int, own_predictions: dict[str, Array]) -> Received:
         """Publishes the predictions of this process's agents in round `number`; those of everyone who was heard."""
+
+
+class HearsSome(Protocol):
+    """An exchange in which agents may hear a few peers only."""
+
+    def gather_some(self, number: int, own_predictions: dict[str, Array], wanted: dict[str, Array]) -> Received:
+        """As `gather`, where each agent of this process hears those `wanted`, places in the roster, and nobody else.
+
+        The answer may hold more, which is in this process for other agents.
+        """
 
 
 class SharesArrays(Protocol):

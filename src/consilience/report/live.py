@@ -44,7 +44,7 @@ def snapshot(folder: Path) -> Run | None:
     history = History(names, everyone=len(names) == len(summary.names))
     history.restore(kept)
     trust, rounds = history.trust()
-    return Run(history.frame(), trust, rounds, summary, by_class=history.by_class)
+    return Run(history.frame(), trust, rounds, summary, by_class=history.by_class, sparse=history.sparse())
 
 
 def state_of(folder: Path) -> dict[str, Any]:

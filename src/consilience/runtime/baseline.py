@@ -8,7 +8,7 @@ from consilience.agents.team import Team
 from consilience.errors import ConsilienceError
 from consilience.methods.alone import Alone
 from consilience.methods.protocol import Record, Round
-from consilience.runtime.checkpoint import part
+from consilience.runtime.checkpoint import by_name, part
 from consilience.runtime.history import Evaluation, History
 from consilience.runtime.run import Run
 from consilience.runtime.summary import Summary
@@ -23,18 +23,19 @@ class Baseline:
     """Copies of the agents of one process. They hear nobody and see the shared data only to be measured on them."""
 
     def __init__(self, team: Team) -> None:
-        self._team = Team(copied(agent) for agent in team)
+        self._team = Team((copied(agent) for agent in team), team.names)
         self._history = History(team.names, everyone=False)
 
     def train(self, number: int, shared: Array, evaluation: Evaluation, last: bool) -> None:
         """One round of training, recorded under the `number` that it has for the agents."""
         losses = self._team.train(shared, {}, lam=0.0)
         known = evaluation.shared_y is not None
-        on_shared = {agent.name: agent.predict(shared) for agent in self._team} if known else {}
-        scores = {agent.name: evaluation.scores(agent, on_shared.get(agent.name)) for agent in self._team}
+        found = {agent.name: f for agent, f in self._team.predicted(shared)} if known else {}
+        on_shared = {name: found[name] for name in self._team.names if name in found}
+        scores = evaluation.scores_of(self._team, on_shared, number, last)
         self._history.add(Round(number, Record(on_shared, losses, dict.fromkeys(self._team.names, 0))), scores)
         if last:
-            self._history.add_draws({a.name: evaluation.draws(a, on_shared.get(a.name)) for a in self._team})
+            self._history.add_draws(evaluation.draws_of(self._team, on_shared, len(self._team)))
 
     def arrays(self) -> dict[str, Array]:
         """All of it, for a checkpoint."""
@@ -49,8 +50,9 @@ class Baseline:
                 "from. Resume without them too (baseline false), or start again in another folder."
             )
         self._history.restore(part(saved, "history/"))
+        states = by_name(saved, "agent/")
         for agent in self._team:
-            agent.restore(part(saved, f"agent/{agent.name}/"), shared)
+            agent.restore(states[agent.name], shared)
 
     def run(self, summary: Summary) -> Run:
         """What the copies reached, as a run of the method alone beside the one of `summary`."""

@@ -52,6 +52,15 @@ def part(arrays: dict[str, Array], prefix: str) -> dict[str, Array]:
     return {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
 
 
+def by_name(arrays: dict[str, Array], prefix: str) -> dict[str, dict[str, Array]]:
+    """The arrays called prefix NAME/KEY by name, then by key."""
+    found: dict[str, dict[str, Array]] = {}
+    for path, value in part(arrays, prefix).items():
+        name, _, key = path.partition("/")
+        found.setdefault(name, {})[key] = value
+    return found
+
+
 def last_round(folder: Path) -> int:
     """The round of the newest checkpoint, whole or not; 0 when there is none."""
     return max((int(path.name[6:11]) for path in _found(folder)), default=0)

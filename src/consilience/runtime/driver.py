@@ -12,6 +12,7 @@ from typing import cast
 import numpy as np
 
 from consilience.agents.protocol import Agent, can
+from consilience.agents.reading import kept
 from consilience.agents.team import Team
 from consilience.errors import ConsilienceError
 from consilience.methods.alone import Alone
@@ -64,8 +65,8 @@ def run_rounds(
     history = History(recorded or team.names, everyone=len(recorded or team) == len(exchange.roster))
     collaborates = not isinstance(method, Alone)
     beside = Baseline(team) if baseline and collaborates and evaluation.measures else None
-    with _limited(threads):
-        start, before = Start(summary.rounds), 0.0
+    with _limited(threads), kept([shared, *evaluation.rows]):
+        start, before = Start(summary.rounds, seed=summary.seed or 0), 0.0
         if folder is not None:
             facts = identity(summary, method, team, options or {}, group)
             start, before = _resumed(folder, method, start, team, shared, history, group, exchange, beside, facts)
@@ -76,20 +77,27 @@ def run_rounds(
         private.plan(team, summary.rounds)
         for done in method.rounds(team, shared, exchange, start):
             spoken = done.record.predictions
-            scores = {a.name: evaluation.scores(a, spoken[a.name]) for a in team}
+            last = done.number >= summary.rounds
+            scores = evaluation.scores_of(team, spoken, done.number, last)
             private.measure(team, scores)
             done, scores = group.whole(done, scores)
             means = history.add(done, scores)
-            last = done.number >= summary.rounds
             if last:
-                history.add_draws(_draws(evaluation, team, spoken, group))
+                history.add_draws(_draws(evaluation, team, spoken, group, len(exchange.roster)))
             if beside is not None:
                 beside.train(done.number, shared, evaluation, last)
             if folder is not None:
                 seconds = before + time.perf_counter() - began
                 _save(folder, method, done, team, shared, history, group, exchange, beside, seconds, facts)
             if group.first:
-                tell(Finished(done.number, means, history.latest(), done.record.trust))
+                tell(
+                    Finished(
+                        done.number,
+                        means,
+                        history.latest(),
+                        None if done.record.peers is not None else done.record.trust,
+                    )
+                )
             if private.all_stopped(scores, exchange.roster):
                 break
     trust, rounds = history.trust()
@@ -97,7 +105,7 @@ def run_rounds(
     summary = private.with_costs(summary, team, group)
     summary = replace(summary, seconds=seconds, versions=versions())
     references = {} if beside is None else {ALONE: beside.run(summary)}
-    run = Run(history.frame(), trust, rounds, summary, references, history.by_class, history.draws)
+    run = Run(history.frame(), trust, rounds, summary, references, history.by_class, history.draws, history.sparse())
     if folder is not None and group.first:
         run.save(folder)
     if group.first:
@@ -105,12 +113,14 @@ def run_rounds(
     return run
 
 
-def _draws(evaluation: Evaluation, team: Team, spoken: dict[str, Array], group: Group) -> dict[str, dict[str, Array]]:
+def _draws(
+    evaluation: Evaluation, team: Team, spoken: dict[str, Array], group: Group, agents: int
+) -> dict[str, dict[str, Array]]:
     """Scores of resamples of every agent in the first process, by column."""
     own = {
-        f"{agent.name}/{column}": values
-        for agent in team
-        for column, values in evaluation.draws(agent, spoken[agent.name]).items()
+        f"{name}/{column}": values
+        for name, columns in evaluation.draws_of(team, spoken, agents).items()
+        for column, values in columns.items()
     }
     found: dict[str, dict[str, Array]] = {}
     for path, values in group.to_first(own).items():
@@ -197,8 +207,9 @@ def _resumed(
     if group.first:
         check_identity(arrays.get("run"), facts, folder)
     history.restore(checkpoint.part(arrays, "history/"))
+    states = checkpoint.by_name(arrays, "agent/")
     for agent in team:
-        state = checkpoint.part(arrays, f"agent/{agent.name}/")
+        state = states.get(agent.name)
         if not state:
             raise ConsilienceError(
                 f"the checkpoint in {folder} knows no agent {agent.name!r}. Resume with the same agents."
@@ -208,8 +219,5 @@ def _resumed(
         beside.restore(checkpoint.part(arrays, "baseline/"), shared)
     if can(exchange, Remembers):
         cast(Remembers, exchange).restore(checkpoint.part(arrays, "exchange/"))
-    own: dict[str, dict[str, Array]] = {}
-    for path, value in checkpoint.part(arrays, "own/").items():
-        name, _, key = path.partition("/")
-        own.setdefault(name, {})[key] = value
-    return replace(start, done=done, memory=Memory(checkpoint.part(arrays, "common/"), own)), float(arrays["seconds"])
+    memory = Memory(checkpoint.part(arrays, "common/"), checkpoint.by_name(arrays, "own/"))
+    return replace(start, done=done, memory=memory), float(arrays["seconds"])

@@ -2,6 +2,8 @@
 
 from typing import final
 
+import numpy as np
+
 from consilience.agents.protocol import Weights
 from consilience.core.wire import Wire
 from consilience.methods.protocol import Received
@@ -20,6 +22,16 @@ class InMemory:
         """The predictions themselves."""
         peers = len(self.roster) - 1
         sent = {name: self._wire.size(*f.shape) * peers for name, f in own_predictions.items()}
+        return Received(dict(own_predictions), sent)
+
+    def gather_some(self, number: int, own_predictions: dict[str, Array], wanted: dict[str, Array]) -> Received:
+        """The predictions themselves. Bytes are those that each sends to the peers who want to hear it."""
+        place = {name: at for at, name in enumerate(self.roster)}
+        asked = np.bincount(np.concatenate([*wanted.values()]), minlength=len(place))
+        asked -= np.bincount(
+            [place[name] for name, peers in wanted.items() if place[name] in peers], minlength=len(asked)
+        )
+        sent = {name: self._wire.size(*f.shape) * int(asked[place[name]]) for name, f in own_predictions.items()}
         return Received(dict(own_predictions), sent)
 
     def share(self, arrays: dict[str, Weights]) -> dict[str, Weights]:

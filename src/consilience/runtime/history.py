@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 
 from consilience.agents.protocol import Agent
+from consilience.agents.team import Team
 from consilience.core import bootstrap, metrics
+from consilience.core.sparse import SparseTrust
 from consilience.core.streams import stream
 from consilience.methods.protocol import Round
-from consilience.rows import count
+from consilience.rows import Rows, count
 from consilience.runtime.checkpoint import part
+from consilience.runtime.group import Scores
 from consilience.tasks.protocol import Array, Score
 
 if TYPE_CHECKING:
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
 
 PLACES = ("shared", "target", "own")
 """Where agents are measured: the shared data, a sample of the target domain, and each one's own test data."""
+MOST_DRAWN = 200
+"""Agents up to which every score is resampled; among more, the first one of the task alone."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,8 @@ class Evaluation:
     """Each agent's own test data (x, y)."""
     more: Sequence[Score] = ()
     """Measured beside the scores of the task."""
+    every: int = 1
+    """Rounds from one scoring to the next; the last round is always scored."""
 
     @property
     def measures(self) -> bool:
@@ -40,40 +47,82 @@ class Evaluation:
         own = any(len(x) for x, _ in self.own.values())
         return own or self.shared_y is not None or self.target is not None
 
-    def scores(self, agent: Agent, on_shared: Array | None) -> dict[str, float]:
+    @property
+    def rows(self) -> list[Rows]:
+        """All that agents are measured on, beside the shared data."""
+        target = [] if self.target is None else [self.target[0]]
+        return target + [x for x, _ in self.own.values()]
+
+    def scores_of(self, team: Team, on_shared: Mapping[str, Array], number: int, last: bool) -> Scores:
+        """`scores` of everyone after round `number`, where it is to be scored; otherwise NaN."""
+        if not last and number % self.every:
+            return {agent.name: self._scores(agent, {}) for agent in team}
+        if self.target is None:
+            return {agent.name: self.scores(agent, on_shared.get(agent.name)) for agent in team}
+        found = {
+            agent.name: self.scores(agent, on_shared.get(agent.name), f) for agent, f in team.predicted(self.target[0])
+        }
+        return {agent.name: found[agent.name] for agent in team}
+
+    def scores(self, agent: Agent, on_shared: Array | None, on_target: Array | None = None) -> dict[str, float]:
         """How good an agent is on the shared data, where it predicts `on_shared`, on the target domain and on its own.
 
-        NaN where no labels are known.
+        NaN where no labels are known. What it predicts for the target domain is asked for unless it is given.
         """
-        pairs = self._pairs(agent, on_shared)
+        return self._scores(agent, self._pairs(agent, on_shared, on_target))
+
+    def _scores(self, agent: Agent, pairs: Mapping[str, tuple[Array, Array]]) -> dict[str, float]:
         return {
             f"{score.name}_{place}": score.measure(*pairs[place]) if place in pairs else float("nan")
             for place in PLACES
             for score in (*agent.task.scores, *self.more)
         }
 
-    def draws(self, agent: Agent, on_shared: Array | None) -> dict[str, Array]:
+    def draws_of(self, team: Team, on_shared: Mapping[str, Array], agents: int) -> dict[str, dict[str, Array]]:
+        """`draws` of everyone; in a run of more than `MOST_DRAWN` agents only for the first score."""
+        resamples: dict[tuple[str, ...], list[Array]] = {}
+        first_only = agents > MOST_DRAWN
+        said = team.predicted(self.target[0]) if self.target is not None else ((agent, None) for agent in team)
+        found = {
+            agent.name: self.draws(agent, on_shared.get(agent.name), f, first_only, resamples) for agent, f in said
+        }
+        return {agent.name: found[agent.name] for agent in team}
+
+    def draws(
+        self,
+        agent: Agent,
+        on_shared: Array | None,
+        on_target: Array | None = None,
+        first_only: bool = False,
+        resamples: dict[tuple[str, ...], list[Array]] | None = None,
+    ) -> dict[str, Array]:
         """The same for `bootstrap.DRAWS` resamples of the test samples (draws,), for the scores that are known.
 
-        The resamples are the same for whoever is measured on the same samples: differences are paired.
+        The resamples are the same for whoever is measured on the same samples: differences are paired. Those that all
+        agents are measured on are kept in `resamples`.
         """
         found: dict[str, Array] = {}
-        for place, (f, y) in self._pairs(agent, on_shared).items():
+        resamples = {} if resamples is None else resamples
+        scores = agent.task.scores[:1] if first_only else (*agent.task.scores, *self.more)
+        for place, (f, y) in self._pairs(agent, on_shared, on_target).items():
             names = ("bootstrap", place, agent.name) if place == "own" else ("bootstrap", place)
-            known = [score for score in (*agent.task.scores, *self.more) if not np.isnan(score.measure(f, y))]
+            drawn = resamples.get(names) or [*bootstrap.resampled(len(f), stream(0, *names))]
+            if place != "own":
+                resamples[names] = drawn
+            known = [score for score in scores if not np.isnan(score.measure(f, y))]
             of_counts = [_of_counts(score, f, y) for score in known]
-            parts = [[one(counts) for one in of_counts] for counts in bootstrap.resampled(len(f), stream(0, *names))]
+            parts = [[one(counts) for one in of_counts] for counts in drawn]
             for score, values in zip(known, zip(*parts, strict=True), strict=True):
                 found[f"{score.name}_{place}"] = np.concatenate(values)
         return found
 
-    def _pairs(self, agent: Agent, on_shared: Array | None) -> dict[str, tuple[Array, Array]]:
+    def _pairs(self, agent: Agent, on_shared: Array | None, on_target: Array | None) -> dict[str, tuple[Array, Array]]:
         """Predictions and labels at each place where there are labels."""
         pairs: dict[str, tuple[Array, Array]] = {}
         if self.shared_y is not None and on_shared is not None:
             pairs["shared"] = on_shared, self.shared_y
         if self.target is not None:
-            pairs["target"] = agent.predict(self.target[0]), self.target[1]
+            pairs["target"] = agent.predict(self.target[0]) if on_target is None else on_target, self.target[1]
         if agent.name in self.own and count(self.own[agent.name][0]):
             pairs["own"] = agent.predict(self.own[agent.name][0]), self.own[agent.name][1]
         return pairs
@@ -111,6 +160,7 @@ class History:
         self._names, self._everyone = names, everyone
         self._columns: dict[str, list[float]] = {}
         self._trust: list[Array] = []
+        self._peers: list[Array] = []
         self._trust_rounds: list[int] = []
         self.by_class: dict[str, Array] = {}
         """Trust by class in the last round that had it, with the samples of each class and how unsure they are."""
@@ -137,6 +187,7 @@ class History:
                 self._columns.setdefault(key, [0.0] * first).append(float(value))
         if record.trust is not None:
             self._trust.append(record.trust)
+            self._peers += [] if record.peers is None else [record.peers.astype(np.int32)]
             self._trust_rounds.append(done.number)
             self.by_class = record.by_class
         return {key: float(np.mean(values[first:])) for key, values in self._columns.items()}
@@ -181,18 +232,28 @@ class History:
         }
 
     def trust(self) -> tuple[Array, Array]:
-        """Trust matrices (rounds, agents, roster) and the numbers of their rounds."""
-        if not self._trust:
-            return np.zeros((0, 0, 0)), np.zeros(0, dtype=np.int64)
-        return np.stack(self._trust), np.array(self._trust_rounds, dtype=np.int64)
+        """Trust matrices (rounds, agents, roster) and the numbers of their rounds.
+
+        Of a sparse exchange among many agents there are none, but what `sparse` gives.
+        """
+        rounds, heard = np.array(self._trust_rounds, dtype=np.int64), self.sparse()
+        if heard is not None:
+            return heard.dense(), rounds
+        return np.stack(self._trust) if self._trust else np.zeros((0, 0, 0)), rounds
+
+    def sparse(self) -> SparseTrust | None:
+        """The same where agents heard some peers only."""
+        return SparseTrust(np.stack(self._peers), np.stack(self._trust)) if self._peers else None
 
     def arrays(self) -> dict[str, Array]:
         """All of it as arrays, for a checkpoint."""
-        trust, rounds = self.trust()
+        trust = np.stack(self._trust) if self._trust else np.zeros((0, 0, 0))
+        rounds = np.array(self._trust_rounds, dtype=np.int64)
         columns = enumerate(self._columns.items())
         saved: dict[str, Array] = {f"column.{place:02d}.{key}": np.array(values) for place, (key, values) in columns}
         saved |= {f"by_class.{key}": value for key, value in self.by_class.items()}
         saved |= {f"draws.{key}": value for key, value in self.draws.items()}
+        saved |= {"trust_peers": np.stack(self._peers)} if self._peers else {}
         return saved | {"trust": trust, "trust_rounds": rounds}
 
     def restore(self, saved: dict[str, Array]) -> None:
@@ -200,6 +261,7 @@ class History:
         columns = sorted(key for key in saved if key.startswith("column."))
         self._columns = {key.split(".", 2)[2]: saved[key].tolist() for key in columns}
         self._trust = list(saved["trust"])
+        self._peers = list(saved.get("trust_peers", ()))
         self._trust_rounds = saved["trust_rounds"].tolist()
         self.by_class = part(saved, "by_class.")
         self.draws = part(saved, "draws.")

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import final
+from typing import cast, final
 
 import numpy as np
 
 from consilience.core.attacks import Attack, Moment, per_victim
 from consilience.core.wire import Wire
-from consilience.methods.protocol import Exchange, Received
+from consilience.methods.protocol import Exchange, HearsSome, Received
 from consilience.tasks.protocol import Array
 
 
@@ -29,7 +29,13 @@ class LyingExchange:
 
     def gather(self, number: int, own_predictions: dict[str, Array]) -> Received:
         """What everyone says, and what attackers tell single victims."""
-        answer = self._within.gather(number, own_predictions)
+        return self._with_lies(number, self._within.gather(number, own_predictions))
+
+    def gather_some(self, number: int, own_predictions: dict[str, Array], wanted: dict[str, Array]) -> Received:
+        """The same, for those who hear some peers only."""
+        return self._with_lies(number, cast(HearsSome, self._within).gather_some(number, own_predictions, wanted))
+
+    def _with_lies(self, number: int, answer: Received) -> Received:
         self._began = number if self._began is None else self._began
         truth = answer.predictions
         liars = {name: truth[name] for name in self._attackers if name in truth}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from consilience.core.sparse import SparseTrust
 from consilience.data.arrays import read_arrays
 from consilience.errors import ConsilienceError
 from consilience.runtime import checkpoint
@@ -25,7 +26,7 @@ class Run:
     metrics: "pd.DataFrame"
     """One row per round and agent."""
     trust: Array
-    """(rounds of collaboration, agents of the process, roster)."""
+    """(rounds of collaboration, agents of the process, roster); empty where only `sparse` has it."""
     trust_rounds: Array
     summary: Summary
     references: dict[str, "Run"] = field(default_factory=dict)
@@ -36,6 +37,14 @@ class Run:
     draws: dict[str, Array] = field(default_factory=dict)
     """Scores of the last round on resamples of the test samples, by column of the metrics (agents of the process,
     draws). Runs on the same test samples have the same resamples, so that their difference is paired."""
+
+    sparse: SparseTrust | None = None
+    """Whom everyone heard and trusted, where agents heard some peers only."""
+
+    @property
+    def weighed(self) -> bool:
+        """Whether agents weighed what peers predict, in some round."""
+        return len(self.trust_rounds) > 0
 
     @property
     def names(self) -> list[str]:
@@ -57,10 +66,11 @@ class Run:
         """
         table, matrices, resamples = BytesIO(), BytesIO(), BytesIO()
         self.metrics.to_parquet(table, index=False)
-        by_class: dict[str, Any] = {f"class_{key}": value for key, value in self.by_class.items()}
-        np.savez_compressed(
-            matrices, trust=self.trust, rounds=self.trust_rounds, agents=np.array(self.names), **by_class
-        )
+        more: dict[str, Any] = {f"class_{key}": value for key, value in self.by_class.items()}
+        trust = self.trust
+        if self.sparse is not None:
+            trust, more["peers"] = self.sparse.weights, self.sparse.peers
+        np.savez_compressed(matrices, trust=trust, rounds=self.trust_rounds, agents=np.array(self.names), **more)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "summary.json").unlink(missing_ok=True)
         files = {"metrics.parquet": table.getvalue(), "trust.npz": matrices.getvalue()}
@@ -98,10 +108,12 @@ def load_run(folder: Path) -> Run:
         summary = summary_from((folder / "summary.json").read_text())
         matrices = read_arrays(folder / "trust.npz")
         trust, rounds, by_class = matrices["trust"], matrices["rounds"], checkpoint.part(matrices, "class_")
+        sparse = SparseTrust(matrices["peers"], trust) if "peers" in matrices else None
+        trust = trust if sparse is None else sparse.dense()
         draws = read_arrays(folder / "draws.npz") if (folder / "draws.npz").is_file() else {}
         table = pd.read_parquet(folder / "metrics.parquet")
     except Exception as error:  # damaged files make their readers fail in many ways
         why = str(error).strip() or type(error).__name__
         raise ConsilienceError(f"the run in {folder} cannot be read: {why[:500]}. Run it again.") from error
     inner = {path.name: load_run(path) for path in sorted(folder.iterdir()) if path.is_dir() and is_finished(path)}
-    return Run(table, trust, rounds, summary, inner, by_class, draws)
+    return Run(table, trust, rounds, summary, inner, by_class, draws, sparse)

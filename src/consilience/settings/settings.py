@@ -32,6 +32,12 @@ class RunOptions(Options):
 
     rounds: int = option(15, "with the warm-up", at_least=1)
     seed: int = option(0, "of everything random", at_least=0)
+    evaluate_every: int = option(
+        1, "rounds from one scoring to the next; the last one is always scored", at_least=1, local=True
+    )
+    evaluate_sample: int = option(
+        0, "samples of the target domain that agents are scored on; 0 for all", at_least=0, local=True
+    )
     references: tuple[str, ...] = option(("alone", "naive"), "methods run beside it, on the same split", local=True)
     threads: int = option(
         1, "of each numerical library; the numbers may depend on it in the last bits", at_least=1, local=True

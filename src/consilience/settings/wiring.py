@@ -7,10 +7,13 @@ from functools import partial
 from itertools import cycle
 from typing import Any
 
+import numpy as np
+
 from consilience.agents.models import Order, build_agent, model_named
 from consilience.agents.protocol import Agent
 from consilience.core.attacks import Targeted, attack_name, none
 from consilience.core.metrics import accuracy_on
+from consilience.core.streams import stream
 from consilience.data.canaries import with_canaries
 from consilience.data.datasets import Dataset, Request, load
 from consilience.data.scenario import Scenario, split
@@ -18,7 +21,7 @@ from consilience.errors import ConsilienceError
 from consilience.methods.protocol import Exchange
 from consilience.methods.server import ServerMethod
 from consilience.places import data_folder
-from consilience.rows import Rows, count
+from consilience.rows import Rows, count, take
 from consilience.runtime.exchange import InMemory
 from consilience.runtime.history import Evaluation
 from consilience.runtime.lying import LyingExchange
@@ -141,7 +144,12 @@ def build_evaluation(settings: Settings, scenario: Scenario) -> Evaluation:
     if isinstance(settings.data.attack, Targeted) and task_named(scenario.task).sums_to_one:
         source, _ = settings.data.attack.pair(len(scenario.classes))
         more = (Score(ATTACKED_CLASS, f"accuracy on class {source}", partial(accuracy_on, source)),)
-    return Evaluation(scenario.shared_y, (scenario.target_x, scenario.target_y), own, more)
+    target, most = (scenario.target_x, scenario.target_y), settings.run.evaluate_sample
+    if 0 < most < len(scenario.target_y):  # the same for all agents and methods
+        draw = stream(settings.run.seed, "evaluate sample")
+        picked = np.sort(draw.choice(len(scenario.target_y), most, replace=False))
+        target = take(scenario.target_x, picked), scenario.target_y[picked]
+    return Evaluation(scenario.shared_y, target, own, more, settings.run.evaluate_every)
 
 
 def _device(settings: Settings) -> str:

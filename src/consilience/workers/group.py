@@ -20,7 +20,7 @@ from safetensors.numpy import load, save
 
 from consilience.agents.protocol import Losses, Weights, can
 from consilience.errors import ConsilienceError
-from consilience.methods.protocol import Exchange, Memory, Received, Record, Remembers, Round
+from consilience.methods.protocol import Exchange, HearsSome, Memory, Received, Record, Remembers, Round
 from consilience.runtime.checkpoint import part
 from consilience.runtime.group import Scores
 from consilience.tasks.protocol import Array
@@ -119,6 +119,8 @@ class WorkerGroup:
             own[name] = {"measured": np.array(measured, dtype=np.float64)}
             if record.trust is not None:
                 own[name]["trust"] = record.trust[place]
+            if record.peers is not None:
+                own[name]["peers"] = record.peers[place]
             if record.by_class:
                 own[name]["by_class"] = record.by_class["trust"][place]
             own[name] |= {f"memory/{key}": value for key, value in done.memory.own.get(name, {}).items()}
@@ -131,6 +133,7 @@ class WorkerGroup:
             heard=record.heard,
             received=record.received,
             trust=None if record.trust is None else np.stack([arrays["trust"] for arrays in found.values()]),
+            peers=None if record.peers is None else np.stack([arrays["peers"] for arrays in found.values()]),
             by_class=record.by_class
             and record.by_class | {"trust": np.stack([arrays["by_class"] for arrays in found.values()])},
         )
@@ -200,6 +203,15 @@ class WorkerExchange:
     def gather(self, number: int, own_predictions: dict[str, Array]) -> Received:
         """Everyone hears everyone, wherever they live."""
         received = self._within.gather(number, self._group.everyone(own_predictions))
+        return replace(received, sent={name: received.sent[name] for name in own_predictions})
+
+    def gather_some(self, number: int, own_predictions: dict[str, Array], wanted: dict[str, Array]) -> Received:
+        """Everyone hears whom it wants, wherever they live."""
+        everyone, within = self._group.everyone(own_predictions), cast(HearsSome, self._within)
+        if self._group.size > 1:
+            found = self._group.by_agent({name: {"wanted": peers} for name, peers in wanted.items()})
+            wanted = {name: arrays["wanted"] for name, arrays in found.items()}
+        received = within.gather_some(number, everyone, wanted)
         return replace(received, sent={name: received.sent[name] for name in own_predictions})
 
     def share(self, arrays: dict[str, Weights]) -> dict[str, Weights]:

@@ -188,6 +188,8 @@ def check_method(method: Method) -> None:
     """Refuses a method for which organisations have nothing to exchange."""
     if not method.uses_shared:
         raise ConsilienceError(f"{method.title} exchanges no predictions. Use dynamic, static, every-K or naive.")
+    if getattr(method, "peers", 0):
+        raise ConsilienceError("between sites everyone hears everyone. Set method.peers=0.")
 
 
 def default_quorum(members: int) -> int:
