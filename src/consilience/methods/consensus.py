@@ -13,7 +13,7 @@ from consilience.core.trust import restrict
 from consilience.core.wire import Wire
 from consilience.errors import ConsilienceError
 from consilience.methods import METHODS
-from consilience.methods.protocol import Exchange, Memory, Record, Round, Start
+from consilience.methods.protocol import Exchange, Memory, Record, Round, Start, check_wire
 from consilience.methods.trust import trust_named
 from consilience.methods.trust.default import Default
 from consilience.methods.trust.paper import Paper
@@ -187,11 +187,7 @@ class Consensus(Options):
             raise ConsilienceError(
                 f"labels is 'majority', which is a vote for one class; {task.name} has no such. Use labels 'soft'."
             )
-        if self.wire.form == "top-k" and not task.sums_to_one:
-            raise ConsilienceError(
-                f"wire.form is 'top-k', which is for probabilities that sum to one. Use float32 or float16 for "
-                f"{task.name}."
-            )
+        check_wire(self.wire, task)
 
 
 def _rows_by_class(found: ByClass | None, here: NDArray[np.intp], present: NDArray[np.bool_]) -> dict[str, Array]:
