@@ -28,7 +28,7 @@ class FedMD(Distillation):
     what it digested it would forget. All shared data are used in every round.
     """
 
-    passes: int = option(1, "over the shared data in a round, to digest", at_least=1)
+    passes: int = option(5, "over the shared data in a round, to digest", at_least=1)
     floor: float = option(1e-3, "the smallest probability that has a logit; smaller ones count as it", above=0, below=1)
     shared_labels: tuple[int, ...] = option((), "classes of the shared data, where they are known")
     pretraining: int = option(20, "passes over the shared data with these labels before the first round", at_least=1)
