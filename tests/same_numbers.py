@@ -22,6 +22,7 @@ import pandas as pd
 
 CONSENSUS = "dynamic,static,every-2,naive,alone"
 SERVER = "fedavg,fedprox,scaffold,feddyn"
+SHARING = "fedmd,ds-fl,fedct,cronus,fd"
 SHORT = ["--set", "rounds=6", "--set", "warmup=2"]
 ENTROPY = ["--set", "method.trust=entropy"]
 NAIVE = ["--set", 'references=["naive"]']
@@ -33,6 +34,8 @@ CASES: dict[str, list[list[str]]] = {
     **{f"run-{name}": [["run", name]] for name in ("digits", "digits-mlp", "breast-cancer", "hospitals", "polynomial")},
     "digits": [["compare", "digits", "--methods", CONSENSUS, "--seeds", "0"]],
     "digits-mlp": [["compare", "digits-mlp", "--methods", f"{CONSENSUS},{SERVER}", "--seeds", "0"]],
+    "digits-sharing": [["compare", "digits", "--methods", SHARING, "--seeds", "0"]],
+    "digits-mlp-sharing": [["compare", "digits-mlp", "--methods", f"{SHARING},feddf", "--seeds", "0"]],
     "breast-cancer": [["compare", "breast-cancer", "--methods", CONSENSUS, "--seeds", "0"]],
     "hospitals": [["compare", "hospitals", "--methods", CONSENSUS, "--seeds", "0"]],
     "polynomial": [["compare", "polynomial", "--methods", CONSENSUS, "--seeds", "0"]],

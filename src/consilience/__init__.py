@@ -33,8 +33,15 @@ if TYPE_CHECKING:
     from consilience.methods.alone import Alone
     from consilience.methods.collective import Collective
     from consilience.methods.consensus import Consensus
+    from consilience.methods.cronus import Cronus
+    from consilience.methods.distillation import Distillation
+    from consilience.methods.dsfl import DSFL
+    from consilience.methods.fd import FD
     from consilience.methods.fedavg import FedAvg
+    from consilience.methods.fedct import FedCT
+    from consilience.methods.feddf import FedDF
     from consilience.methods.feddyn import FedDyn
+    from consilience.methods.fedmd import FedMD
     from consilience.methods.fedprox import FedProx
     from consilience.methods.protocol import Exchange, Memory, Method, Received, Record, Round, Start
     from consilience.methods.scaffold import Scaffold
@@ -74,8 +81,15 @@ _HOMES = {
     "methods.alone": ("Alone",),
     "methods.collective": ("Collective",),
     "methods.consensus": ("Consensus",),
+    "methods.cronus": ("Cronus",),
+    "methods.distillation": ("Distillation",),
+    "methods.dsfl": ("DSFL",),
+    "methods.fd": ("FD",),
     "methods.fedavg": ("FedAvg",),
+    "methods.fedct": ("FedCT",),
+    "methods.feddf": ("FedDF",),
     "methods.feddyn": ("FedDyn",),
+    "methods.fedmd": ("FedMD",),
     "methods.fedprox": ("FedProx",),
     "methods.protocol": ("Exchange", "Memory", "Method", "Received", "Record", "Round", "Start"),
     "methods.scaffold": ("Scaffold",),
@@ -114,6 +128,8 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __version__ = "0.1.0"
 __all__ = [
+    "DSFL",
+    "FD",
     "METHODS",
     "MODELS",
     "TASKS",
@@ -127,12 +143,17 @@ __all__ = [
     "ConsilienceError",
     "Context",
     "Cosine",
+    "Cronus",
     "Dataset",
+    "Distillation",
     "Entropy",
     "Exchange",
     "ExportedModel",
     "FedAvg",
+    "FedCT",
+    "FedDF",
     "FedDyn",
+    "FedMD",
     "FedProx",
     "Gaussian",
     "InMemory",

@@ -52,7 +52,43 @@ def test_no_point_is_nearer_to_all_than_the_geometric_median():
 
 
 @pytest.mark.parametrize(
-    "mean", [robust.coordinate_median, robust.geometric_median, lambda f: robust.trimmed_mean(f, 0.4)]
+    ("agents", "classes", "share"), [(7, 4, 0.3), (7, 4, 0.45), (4, 9, 0.25), (5, 5, 0.4), (6, 1, 0.4)]
+)
+def test_filtered_mean_with_plain_loops(agents, classes, share):
+    """More agents than classes, fewer, and as many; an odd number goes as two and one."""
+    f = np.random.default_rng(5).normal(size=(agents, 9, classes))
+    found = robust.filtered_mean(f, share)
+    out = int(share * agents)
+    for s in range(f.shape[1]):
+        left = list(range(agents))
+        for go in (out - out // 2, out // 2):
+            mean = sum(f[j, s] for j in left) / len(left)
+            covariance = sum(np.outer(f[j, s] - mean, f[j, s] - mean) for j in left) / len(left)
+            _, vectors = np.linalg.eigh(covariance)
+            score = {j: float(vectors[:, -1] @ (f[j, s] - mean)) ** 2 for j in left}
+            for _ in range(go):
+                left.remove(max(left, key=score.__getitem__))
+        np.testing.assert_allclose(found[s], sum(f[j, s] for j in left) / len(left))
+
+
+def test_a_filter_that_takes_nobody_away_is_the_mean_in_the_precision_of_the_predictions():
+    f = words(4).astype(np.float32)
+    for share in (0.0, 0.2):
+        np.testing.assert_allclose(robust.filtered_mean(f, share), f.mean(axis=0), rtol=1e-6)
+    assert robust.filtered_mean(f, 0.25).dtype == np.float32
+    assert not np.allclose(robust.filtered_mean(f, 0.25), f.mean(axis=0), rtol=1e-3)
+    agreed = np.tile(f[:1], (5, 1, 1))
+    np.testing.assert_allclose(robust.filtered_mean(agreed, 0.4), f[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "mean",
+    [
+        robust.coordinate_median,
+        robust.geometric_median,
+        lambda f: robust.trimmed_mean(f, 0.4),
+        lambda f: robust.filtered_mean(f, 0.4),
+    ],
 )
 def test_a_minority_cannot_move_a_robust_mean_out_of_what_the_majority_says(mean):
     honest = np.random.default_rng(2).dirichlet(np.array([30.0, 5.0, 5.0]), (6, 20))

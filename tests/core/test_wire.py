@@ -24,6 +24,9 @@ def probabilities(samples: int, classes: int, concentration: float = 0.3) -> np.
         (Wire("top-k", 3), 10, 9),
         (Wire("top-k", 3), 2, 3),
         (Wire("top-k", 5), 300, 20),
+        (Wire("label"), 10, 1),
+        (Wire("label"), 300, 2),
+        (Wire("label"), 70_000, 4),
     ],
 )
 def test_the_length_is_known_beforehand_and_another_is_refused(wire, classes, per_sample):
@@ -41,6 +44,15 @@ def test_float32_is_exact_and_float16_keeps_three_digits():
     rounded = Wire("float16").rounded(f)
     np.testing.assert_allclose(rounded, f, rtol=2**-11, atol=2**-25)
     assert rounded.dtype == np.float32
+
+
+def test_a_label_is_the_most_probable_class_and_taken_as_certain():
+    f = probabilities(20, 10, 1.0)
+    for row, mine in zip(f, Wire("label").rounded(f), strict=True):
+        assert mine.tolist() == [float(c == max(range(10), key=lambda k: row[k])) for c in range(10)]
+    assert Wire("label").rounded(np.array([[0.25, 0.5, 0.5]], np.float32)).tolist() == [[0, 1, 0]]
+    with pytest.raises(ConsilienceError, match="name a class beyond the 10 there are"):
+        Wire("label").decode(bytes([3, 10]), 2, 10)
 
 
 def test_top_k_written_with_plain_loops():

@@ -193,7 +193,7 @@ def test_a_federation_agrees_on_no_setting_of_data_models_or_machines(site: Path
         new_federation("t", shared, ["x", "y"], members, {"workers": 2}, 5.0)
 
 
-@pytest.mark.parametrize("method", ["alone", "fedavg", "fedprox", "scaffold", "feddyn"])
+@pytest.mark.parametrize("method", ["alone", "fedavg", "fedprox", "scaffold", "feddyn", "feddf", "fd"])
 def test_methods_that_exchange_no_predictions_are_not_for_a_federation(site: Path, method: str) -> None:
     with pytest.raises(ConsilienceError, match="exchanges no predictions"):
         new_federation("t", site.parent / "shared.csv", ["x", "y"], [], {"method": method}, 5.0)

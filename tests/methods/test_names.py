@@ -6,14 +6,21 @@ from typing import Any
 import pytest
 
 from consilience import (
+    DSFL,
+    FD,
     METHODS,
     Alone,
     Consensus,
     ConsilienceError,
     Cosine,
+    Cronus,
+    Distillation,
     Entropy,
     FedAvg,
+    FedCT,
+    FedDF,
     FedDyn,
+    FedMD,
     FedProx,
     Gaussian,
     Paper,
@@ -51,21 +58,34 @@ EVERY = [
     FedProx(mu=0.5),
     Scaffold(variates="steps", keep_optimizer=True),
     FedDyn(alpha=2.5),
+    FedDF(passes=2),
+    FedMD(2, 0.5, passes=3, floor=0.01, shared_labels=(0, 1, 1), pretraining=4),
+    DSFL(temperature=0.5, passes=2, wire=Wire("float16")),
+    FedCT(warmup=1),
+    Cronus(share=0.4),
+    FD(gamma=0.5),
 ]
-KNOWN = "Known: dynamic, static, every-K, naive, alone, consensus, fedavg, feddyn, fedprox, scaffold."
+KINDS = {
+    "alone": Alone,
+    "consensus": Consensus,
+    "cronus": Cronus,
+    "ds-fl": DSFL,
+    "fd": FD,
+    "fedavg": FedAvg,
+    "fedct": FedCT,
+    "feddf": FedDF,
+    "feddyn": FedDyn,
+    "fedmd": FedMD,
+    "fedprox": FedProx,
+    "scaffold": Scaffold,
+}
+KNOWN = f"Known: dynamic, static, every-K, naive, {', '.join(KINDS)}."
 
 
 def test_every_method_is_registered_under_its_name():
-    assert METHODS.names() == ["alone", "consensus", "fedavg", "feddyn", "fedprox", "scaffold"]
-    assert [METHODS.find(name) for name in METHODS.names()] == [Alone, Consensus, FedAvg, FedDyn, FedProx, Scaffold]
-    assert [method_named(name) for name in METHODS.names()] == [
-        Alone(),
-        Consensus(),
-        FedAvg(),
-        FedDyn(),
-        FedProx(),
-        Scaffold(),
-    ]
+    assert METHODS.names() == list(KINDS)
+    assert [METHODS.find(name) for name in METHODS.names()] == list(KINDS.values())
+    assert [method_named(name) for name in METHODS.names()] == [kind() for kind in KINDS.values()]
 
 
 @pytest.mark.parametrize(
@@ -85,6 +105,8 @@ def test_every_method_is_registered_under_its_name():
         ("dynamic(trust={name='entropy', offset=0})", Consensus(trust=Entropy(offset=0.0))),
         ("dynamic(wire={form='float16'})", Consensus(trust=Paper(), wire=Wire("float16"))),
         ("fedavg()", FedAvg()),
+        ("ds-fl(temperature=0.2)", DSFL(temperature=0.2)),
+        ("fedmd(shared_labels=[0, 2])", FedMD(shared_labels=(0, 2))),
     ],
 )
 def test_methods_by_name(name, method):
@@ -209,12 +231,19 @@ def test_labels_and_titles():
         "FedProx": ("fedprox", "FedProx"),
         "Scaffold": ("scaffold", "SCAFFOLD"),
         "FedDyn": ("feddyn", "FedDyn"),
+        "FedDF": ("feddf", "FedDF"),
+        "FedMD": ("fedmd", "FedMD"),
+        "DSFL": ("ds-fl", "DS-FL"),
+        "FedCT": ("fedct", "FedCT"),
+        "Cronus": ("cronus", "Cronus"),
+        "FD": ("fd", "FD"),
     }
     for method in EVERY:
-        together = isinstance(method, Consensus)
+        together = isinstance(method, Consensus | Distillation)
         assert method.uses_shared == together
         if not together:
-            assert (method.warmup, method.wire) == (0, Wire())
+            assert (method.warmup, method.wire) == (isinstance(method, FD), Wire())
+    assert FedCT().wire == Wire("label")
 
 
 def test_another_package_brings_a_method_by_registering_it(monkeypatch):

@@ -6,17 +6,26 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
 from threadpoolctl import threadpool_info
 
 from consilience import (
+    DSFL,
+    FD,
     Alone,
     Consensus,
     ConsilienceError,
+    Cronus,
     FedAvg,
+    FedCT,
+    FedDF,
     FedDyn,
+    FedMD,
     FedProx,
     InMemory,
     Scaffold,
+    SklearnAgent,
     TorchAgent,
     Uniform,
     load_run,
@@ -46,6 +55,14 @@ METHODS = [
     Scaffold(variates="steps", keep_optimizer=True),
     FedDyn(),
     FedDyn(keep_optimizer=True),
+    FedDF(),
+    FedDF(keep_optimizer=True),
+    FedMD(warmup=1),
+    FedMD(warmup=3, shared_labels=(0, 1, 2, 1) * 10),
+    DSFL(warmup=1),
+    FedCT(warmup=1),
+    Cronus(warmup=1, share=0.4),
+    FD(),
 ]
 
 
@@ -72,6 +89,22 @@ def test_a_resumed_run_ends_bit_identical(shared, tmp_path, method):
     pd.testing.assert_frame_equal(expected.metrics, result.metrics, check_exact=True)
     np.testing.assert_array_equal(expected.trust, result.trust)
     np.testing.assert_array_equal(expected.trust_rounds, result.trust_rounds)
+    assert_same_checkpoint(tmp_path / "whole", tmp_path / "parts")
+
+
+@pytest.mark.parametrize("method", METHODS[-6:], ids=str)
+def test_estimators_and_networks_resume_bit_identical_too(shared, tmp_path, method):
+    """An estimator is fitted anew from what its checkpoint holds."""
+
+    def agents():
+        estimators = {"b": LogisticRegression(), "c": KNeighborsClassifier(3)}
+        others = [SklearnAgent(estimators[name], *blobs(30, SIZES[name]), name) for name in estimators]
+        return [TorchAgent(plain_network(0), *blobs(30, 0), "a"), *others]
+
+    expected = run_of(agents(), method, 5, shared, tmp_path / "whole")
+    for rounds in (2, 3, 5):
+        result = run_of(agents(), method, rounds, shared, tmp_path / "parts")
+    pd.testing.assert_frame_equal(expected.metrics, result.metrics, check_exact=True)
     assert_same_checkpoint(tmp_path / "whole", tmp_path / "parts")
 
 

@@ -146,6 +146,7 @@ def test_every_attack_goes_through_settings_and_back(attack, tmp_path: Path):
         ({"attackers": [0, 1, 2, 3, 4]}, "Leave some of them honest"),
         ({"attack": "none"}, "no attack. Name one"),
         ({"method": "fedavg"}, "exchanges weights"),
+        ({"method": "fd"}, "exchanges means of classes"),
         ({"attack": "flop"}, "unknown attack"),
     ],
 )

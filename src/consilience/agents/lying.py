@@ -1,5 +1,6 @@
 """An agent that lies to its peers: it trains as the agent it wraps does, and publishes something else."""
 
+from collections.abc import Callable
 from typing import Any, final
 
 import numpy as np
@@ -8,6 +9,7 @@ from consilience.agents.protocol import Agent, Losses, published
 from consilience.agents.wrapper import Wrapper
 from consilience.core.attacks import Attack, Moment, attack_name, attack_named
 from consilience.errors import ConsilienceError
+from consilience.rows import Rows
 from consilience.tasks.protocol import Array
 
 _SAVED = "lying/"
@@ -57,6 +59,17 @@ class Lying(Wrapper):
         self._exchanges += labels is not None and lam > 0
         losses: Losses = self.agent.train(shared, labels, lam)
         return losses
+
+    @property
+    def digest(self) -> Callable[[Rows, Array, int], Losses]:
+        """As the agent digests, if it does. That too says that an exchange has been."""
+        within: Callable[[Rows, Array, int], Losses] = self.agent.digest
+
+        def digest(shared: Rows, labels: Array, passes: int) -> Losses:
+            self._exchanges += 1
+            return within(shared, labels, passes)
+
+        return digest
 
     def state(self) -> dict[str, Array]:
         """The agent's, and what the lies depend on."""

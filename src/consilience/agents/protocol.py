@@ -112,6 +112,25 @@ class Averageable(Protocol):
         """One round on the private data alone, with every gradient changed by `correct` before it is used."""
 
 
+class Digests(Protocol):
+    """An agent that goes on learning from where it is, so that it can learn from the shared data alone for a while.
+
+    One that is fitted anew every time would forget its private data, and learns from both at once instead.
+    """
+
+    def digest(self, shared: Rows, labels: Array, passes: int) -> Losses:
+        """So many passes over the shared data with `labels`; no private row is used."""
+
+
+class OwnRows(Protocol):
+    """An agent that lets a method work with its private data in the agent's own process."""
+
+    rows: Rows
+    """As they were given."""
+    labels: Array
+    """As the task has them."""
+
+
 def lacks(thing: object, capability: type) -> list[str]:
     """What the protocol `capability` asks for and `thing` does not have. What a wrapper passes on, it has."""
     wanted = [*getattr(capability, "__annotations__", {}), *(n for n in vars(capability) if not n.startswith("_"))]

@@ -57,7 +57,7 @@ class SklearnAgent:
     'yes'
     """
 
-    untouched = ("_x", "_y", "_last", "transform")
+    untouched = ("_x", "_y", "rows", "_last", "transform")
     """Data, which copies of the agent share."""
 
     def __init__(
@@ -89,7 +89,7 @@ class SklearnAgent:
         self.kind = kind or type(last_step(estimator)).__name__
         named = () if isinstance(classes, int) else tuple(classes)
         data = labelled(name, self.task, x, y, named)
-        self.class_names = data.class_names
+        self.class_names, self.rows = data.class_names, data.x
         self._read = Reader(who, transform, partial(for_estimator, who), lambda: "estimator")
         self._x, self._y = self._read(data.x), data.y
         self.samples = len(self._y)
@@ -101,6 +101,13 @@ class SklearnAgent:
         self._answers: list[_Answer] = []
         self._round = 0
         self._last: tuple[Rows, Array, float] | None = None
+        self._on_own = False
+        """Whether the last pseudo-labels were for its own rows."""
+
+    @property
+    def labels(self) -> Array:
+        """The private labels."""
+        return self._y
 
     @property
     def soft_labels(self) -> str:
@@ -175,6 +182,7 @@ class SklearnAgent:
         collaborating, fitted = labels is not None and lam > 0, 0
         if collaborating or self._last is not None or not self._answers:
             self._last = (self._read(shared), np.array(labels), lam) if collaborating else None
+            self._on_own = collaborating and shared is self.rows
             self._fit()
             fitted = self.samples + (count(shared) if collaborating else 0)
         local = self.task.distance(self._predict(self._x), self.task.targets(self._y, self.outputs))
@@ -189,13 +197,15 @@ class SklearnAgent:
             saved["noise"] = np.array(self._noise)
         if self._last is not None:
             _, labels, lam = self._last
-            saved |= {"labels": labels, "lam": np.array(lam)}
+            saved |= {"labels": labels, "lam": np.array(lam)} | ({"own": np.array(1)} if self._on_own else {})
         return saved
 
     def restore(self, state: dict[str, Array], shared: Rows) -> None:
         """Refits on the data of the last round."""
         self._round, self._noise = int(state["round"]), float(state["noise"]) if "noise" in state else None
-        self._last = (self._read(shared), state["labels"], float(state["lam"])) if "labels" in state else None
+        self._on_own = "own" in state
+        rows = self.rows if self._on_own else shared
+        self._last = (self._read(rows), state["labels"], float(state["lam"])) if "labels" in state else None
         if self._round:
             self._fit()
 

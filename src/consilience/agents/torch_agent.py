@@ -83,7 +83,7 @@ class TorchAgent:
     (4, 2)
     """
 
-    untouched = ("x", "y", "_shared", "transform", "augment")
+    untouched = ("x", "y", "_rows", "_shared", "transform", "augment")
     """Data, which copies of the agent share."""
 
     def __init__(
@@ -116,7 +116,7 @@ class TorchAgent:
         self.class_balanced, self.ema, self.restart = class_balanced, ema, restart
         self.task = task_named(task)
         data = labelled(name, self.task, x, y, classes)
-        self.class_names = data.class_names
+        self.class_names, self._rows = data.class_names, data.x
         self.kind = kind or type(model).__name__
         self.samples = len(data.y)
         self.class_counts = data.counts
@@ -203,6 +203,21 @@ class TorchAgent:
         y = renumbered(self.name, self.y.cpu().numpy(), self.class_names, class_names, self._round > 0)
         self.y, self.class_counts, self.class_names = self._target(y), self.task.counts(y), class_names
 
+    @property
+    def rows(self) -> Rows:
+        """The private rows; not for a method where what leaves the agent is to be private."""
+        if self.mechanism is not None:
+            raise ConsilienceError(
+                f"{self._who} is private, and what the method makes of its private rows would not be. Use consensus."
+            )
+        return self._rows
+
+    @property
+    def labels(self) -> Array:
+        """The private labels."""
+        found: Array = self.y.cpu().numpy()
+        return found
+
     def predict(self, x: Rows) -> Array:
         """Class probabilities (samples, classes) or values (samples, outputs), in evaluation mode."""
         model = self.predictor.eval()
@@ -233,39 +248,62 @@ class TorchAgent:
         """`epochs` passes over the private data; `correct` may change the gradients before each step."""
         return self._train(None, None, 0.0, correct)
 
+    def digest(self, shared: Rows, labels: Array, passes: int) -> Losses:
+        """So many passes over the shared data with `labels`, and no private row."""
+        draw = stream(self.seed, "digest", self.name, self._round)
+        picks = [pick for _ in range(passes) for pick in _batches(draw, count(shared), self.shared_batch)]
+        with self._torch_stream("digest"):
+            _, total, trained, _ = self._steps(((None, pick) for pick in picks), shared, labels, 1.0)
+        return Losses(float("nan"), total / len(picks), trained)
+
     def _train(self, shared: Rows, labels: Array | None, lam: float, correct: Correction | None) -> Losses:
         draws = self._draws()
         if self.mechanism is not None and draws is None:
             return Losses(float("nan"))  # another round would exceed the budget: the model stays as it is
         schedule = self.next_round(count(shared) if labels is not None else 0, draws)
+        with self._torch_stream(), self._hooks():
+            local, disagreement, trained, forward = self._steps(schedule, shared, labels, lam, correct, draws)
+        disagreement = disagreement if lam > 0 and labels is not None else float("nan")
+        return self.end_round(local, disagreement, trained, forward)
+
+    def _steps(
+        self,
+        schedule: Iterable[tuple[Array | None, Array | None]],
+        shared: Rows,
+        labels: Array | None,
+        lam: float,
+        correct: Correction | None = None,
+        draws: Draws | None = None,
+    ) -> tuple[float, float, int, int]:
+        """The steps of a schedule of private and shared samples: the sums of the two losses over them, and how many
+        samples went forward and back, and forward only."""
         shared_x = self._shared_inputs(shared) if labels is not None else self.x
         target = self._target(labels) if labels is not None else self.y
         local_sum, shared_sum, trained, forward = torch.zeros(()), torch.zeros(()), 0, 0
         self.model.train()
-        with self._torch_stream(), self._hooks():
-            for own, pick in schedule:
-                self.optimizer.zero_grad(set_to_none=True)
+        for own, pick in schedule:
+            self.optimizer.zero_grad(set_to_none=True)
+            if own is not None:
                 local_sum += self._own_pass(torch.from_numpy(own), draws).cpu()
                 trained += len(own)
-                if pick is not None:
-                    seen = torch.from_numpy(pick)
-                    with torch.set_grad_enabled(lam > 0):
-                        disagreement = self.task.loss(self._trained_out(shared_x, seen), target[seen])
-                    if lam > 0:
-                        (lam * disagreement).backward()  # type: ignore[no-untyped-call]
-                        trained += len(pick)
-                    else:
-                        forward += len(pick)
-                    shared_sum += disagreement.detach().cpu()
-                if correct is not None:
-                    for name, parameter in self.model.named_parameters():
-                        if parameter.grad is not None:
-                            parameter.grad = correct(name, parameter.grad, parameter.detach())
-                self.optimizer.step()
-                if self._averaged is not None:
-                    self._averaged.update(self.model)
-        disagreement_sum = shared_sum.item() if lam > 0 and labels is not None else float("nan")
-        return self.end_round(local_sum.item(), disagreement_sum, trained, forward)
+            if pick is not None:
+                seen = torch.from_numpy(pick)
+                with torch.set_grad_enabled(lam > 0):
+                    disagreement = self.task.loss(self._trained_out(shared_x, seen), target[seen])
+                if lam > 0:
+                    (lam * disagreement).backward()  # type: ignore[no-untyped-call]
+                    trained += len(pick)
+                else:
+                    forward += len(pick)
+                shared_sum += disagreement.detach().cpu()
+            if correct is not None:
+                for name, parameter in self.model.named_parameters():
+                    if parameter.grad is not None:
+                        parameter.grad = correct(name, parameter.grad, parameter.detach())
+            self.optimizer.step()
+            if self._averaged is not None:
+                self._averaged.update(self.model)
+        return local_sum.item(), shared_sum.item(), trained, forward
 
     def _trained_out(self, inputs: Inputs, rows: Tensor) -> Tensor:
         """What the model returns for some rows in training: augmented, and with batch norm at rest for a lone one."""
@@ -488,11 +526,11 @@ class TorchAgent:
         return self._shared[1]
 
     @contextmanager
-    def _torch_stream(self) -> Iterator[None]:
+    def _torch_stream(self, purpose: str = "torch") -> Iterator[None]:
         """Dropout and the like draw from this agent's own stream; torch's global one stays as it was."""
         devices = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices=devices):
-            torch.manual_seed(int(stream(self.seed, "torch", self.name, self._round).integers(2**63)))
+            torch.manual_seed(int(stream(self.seed, purpose, self.name, self._round).integers(2**63)))
             yield
 
 

@@ -14,7 +14,7 @@ from consilience.errors import ConsilienceError
 from consilience.options import Options, option
 
 Array = NDArray[Any]
-FORMS = ("float32", "float16", "top-k")
+FORMS = ("float32", "float16", "top-k", "label")
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class Wire(Options):
     - top-k: of each row the `top` largest probabilities in float16, largest first, then for all rows their classes, in
       one byte each up to 256 classes, two up to 65,536 and four beyond. The rest of a row is spread evenly over the
       other classes.
+    - label: of each row the most probable class alone, in as many bytes as in top-k; readers take it as certain.
 
     >>> wire = Wire("top-k", top=1)
     >>> data = wire.encode(np.array([[0.75, 0.2, 0.05]], np.float32))
@@ -35,11 +36,15 @@ class Wire(Options):
     [[0.75, 0.125, 0.125]]
     """
 
-    form: str = option("float32", "float32 | float16 | top-k (the largest and their classes)", one_of=FORMS)
+    form: str = option(
+        "float32", "float32 | float16 | top-k (the largest and their classes) | label (one class)", one_of=FORMS
+    )
     top: int = option(3, "top-k: how many of the largest probabilities are published, at most all but one", at_least=1)
 
     def size(self, samples: int, outputs: int) -> int:
         """Bytes of an agent's predictions."""
+        if self.form == "label":
+            return samples * _class_type(outputs).itemsize
         if self.form == "top-k":
             return samples * self._kept(outputs) * (2 + _class_type(outputs).itemsize)
         return samples * outputs * (2 if self.form == "float16" else 4)
@@ -52,6 +57,8 @@ class Wire(Options):
             classes = np.argsort(-f, axis=1, kind="stable")[:, : self._kept(f.shape[1])]
             values = np.take_along_axis(f, classes, axis=1)
             return values.astype("<f2").tobytes() + classes.astype(_class_type(f.shape[1])).tobytes()
+        if self.form == "label":
+            return bytes(f.argmax(axis=1).astype(_class_type(f.shape[1])).tobytes())
         if np.abs(f).max(initial=0) > np.finfo(np.float16).max:
             raise ConsilienceError("some predictions are too large for wire 'float16' (above 65504). Use float32.")
         return f.astype("<f2").tobytes()
@@ -63,6 +70,8 @@ class Wire(Options):
                 f"predictions of {len(data)} bytes, but {samples} samples of {outputs} outputs in the form {self.form} "
                 f"have {self.size(samples, outputs)}. Do all agents use the same shared data, classes and wire?"
             )
+        if self.form == "label":
+            return _certain(np.frombuffer(data, _class_type(outputs)), outputs)
         if self.form != "top-k":
             numbers = np.frombuffer(data, dtype="<f2" if self.form == "float16" else "<f4")
             return numbers.astype(np.float32).reshape(samples, outputs)
@@ -90,6 +99,18 @@ class Wire(Options):
 
     def _kept(self, outputs: int) -> int:
         return max(1, min(self.top, outputs - 1))
+
+
+def _certain(classes: Array, outputs: int) -> Array:
+    """One-hot rows."""
+    if classes.max(initial=0) >= outputs:
+        raise ConsilienceError(
+            f"predictions in the form label name a class beyond the {outputs} there are. Ask the sender to publish "
+            "anew."
+        )
+    f = np.zeros((len(classes), outputs), dtype=np.float32)
+    f[np.arange(len(classes)), classes.astype(np.intp)] = 1
+    return f
 
 
 def _class_type(outputs: int) -> np.dtype[np.unsignedinteger]:

@@ -16,7 +16,7 @@ from consilience.core.wire import Wire
 from consilience.errors import ConsilienceError
 from consilience.methods import METHODS
 from consilience.methods.hearing import RULE, Hearing, hear_some, wanted_peers
-from consilience.methods.protocol import Exchange, Memory, Record, Round, Start
+from consilience.methods.protocol import Exchange, Memory, Record, Round, Start, check_wire
 from consilience.methods.trust import trust_named
 from consilience.methods.trust.default import Default
 from consilience.methods.trust.paper import Paper
@@ -225,11 +225,7 @@ class Consensus(Options):
             )
         if self.prior != "unknown" and not task.sums_to_one:
             raise ConsilienceError(f"prior is {self.prior!r}, which is about classes; {task.name} has none.")
-        if self.wire.form == "top-k" and not task.sums_to_one:
-            raise ConsilienceError(
-                f"wire.form is 'top-k', which is for probabilities that sum to one. Use float32 or float16 for "
-                f"{task.name}."
-            )
+        check_wire(self.wire, task)
 
 
 def _rows_by_class(found: ByClass | None, here: NDArray[np.intp], present: NDArray[np.bool_]) -> dict[str, Array]:

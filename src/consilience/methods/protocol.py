@@ -7,7 +7,8 @@ from typing import Protocol
 from consilience.agents.protocol import Losses, Weights
 from consilience.agents.team import Team
 from consilience.core.wire import Wire
-from consilience.tasks.protocol import Array
+from consilience.errors import ConsilienceError
+from consilience.tasks.protocol import Array, Task
 
 
 @dataclass(frozen=True)
@@ -139,3 +140,12 @@ class Method(Protocol):
 
     def rounds(self, agents: Team, shared: Array, exchange: Exchange, start: Start) -> Iterator[Round]:
         """Goes through the rounds after `start.done` up to `start.rounds`, and yields each when it has ended."""
+
+
+def check_wire(wire: Wire, task: Task) -> None:
+    """Refuses a form of predictions that the task does not have."""
+    if wire.form in ("top-k", "label") and not task.sums_to_one:
+        raise ConsilienceError(
+            f"wire.form is '{wire.form}', which is for probabilities that sum to one. Use float32 or float16 for "
+            f"{task.name}."
+        )

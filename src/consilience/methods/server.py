@@ -1,7 +1,7 @@
-"""The loop that FedAvg, FedProx, SCAFFOLD and FedDyn share. Their equations are in `core/federated.py`.
+"""The loop that FedAvg, FedProx, SCAFFOLD, FedDyn and FedDF share. Their equations are in `core/federated.py`.
 
-A method is a subclass that changes some of the steps `gradient`, `own_update` and `server_update`, which read like the
-lines of its pseudocode. `x` is the server's model, `y` that of an agent after its local training.
+A method is a subclass that changes some of the steps `gradient`, `own_update`, `server_update` and `refined`, which
+read like the lines of its pseudocode. `x` is the server's model, `y` that of an agent after its local training.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -18,10 +18,14 @@ from consilience.core.wire import Wire
 from consilience.errors import ConsilienceError
 from consilience.methods.protocol import Exchange, Memory, Record, Round, SharesArrays, Start
 from consilience.options import Options, option
+from consilience.rows import Rows
 from consilience.tasks.protocol import Array
 
 _SERVER = "server/"
 """Before the tensors of the server's model, where agents hold another one."""
+Share = Callable[[dict[str, Weights]], dict[str, Weights]]
+"""The arrays of all agents, in the order of the roster, from those of this process's agents."""
+
 _ADVICE = (
     "Averaging models needs the same torch architecture everywhere; consensus works for agents with different models."
 )
@@ -113,9 +117,13 @@ class ServerMethod(Options):
         """The model that agents hold, and are measured with, after a round that left the server with `x`."""
         return x
 
+    def refined(self, x: Weights, members: Sequence[Averageable], shared: Rows, share: Share) -> Weights:
+        """What the server makes of its next model before it sends it; the agents still hold theirs."""
+        return x
+
     def rounds(self, agents: Team, shared: Array, exchange: Exchange, start: Start) -> Iterator[Round]:
         """Rounds of local training and averaging."""
-        share = self._share(exchange)
+        share = sharing(exchange, f"{self.title} averages models")
         members = [_averageable(agent) for agent in agents]
         roster = exchange.roster
         here = {agent.name: agent for agent in members}
@@ -152,17 +160,11 @@ class ServerMethod(Options):
             after = {name: after.get(name, {}) for name in roster}
             end = RoundEnd(p, x, common, list(ys.values()), list(own.values()), list(after.values()))
             (x, common), own = self.server_update(end), after
+            x = self.refined(x, members, shared, share)
             held = self._averaged(held, self.held(end, x))
             _spread(held, members)
             memory = self._remembered(common, own, here, x, held)
             yield Round(t, Record(agents.published(shared), losses, sent, roster), memory)
-
-    def _share(self, exchange: Exchange) -> Callable[[dict[str, Weights]], dict[str, Weights]]:
-        if not can(exchange, SharesArrays):
-            raise ConsilienceError(
-                f"{self.title} averages models, but between organisations only predictions travel. Use consensus."
-            )
-        return cast(SharesArrays, exchange).share
 
     def _local_round(
         self,
@@ -239,6 +241,13 @@ class ServerMethod(Options):
     def _bytes(self, x: Weights, y: Weights, common: Weights) -> int:
         """To and from one agent in one round: the model down and up, and where it travels the memory down and up."""
         return _size(x) + _size(y) + (2 * _size(common) if self.sends_memory else 0)
+
+
+def sharing(exchange: Exchange, what: str) -> Share:
+    """How arrays travel to all; refused where only predictions do. `what` the method does stands in the error."""
+    if not can(exchange, SharesArrays):
+        raise ConsilienceError(f"{what}, but between organisations only predictions travel. Use consensus.")
+    return cast(SharesArrays, exchange).share
 
 
 def each(rule: Callable[..., Any], *parts: Weights) -> Weights:

@@ -59,7 +59,9 @@ class Settings(Options):
     agents: Agents = option(Agents(), "who learns")
     training: Training = option(Training(), "local training of torch models")
     method: Method = option(
-        Consensus(), "consensus | alone | fedavg | fedprox | scaffold | feddyn | ...", named=method_named
+        Consensus(),
+        "consensus | alone | fedmd | ds-fl | fedct | cronus | fd | fedavg | feddf | fedprox | scaffold | feddyn | ...",
+        named=method_named,
     )
     run: RunOptions = option(RunOptions(), "how long, how often, and where")
 

@@ -18,6 +18,7 @@ from consilience.data.canaries import with_canaries
 from consilience.data.datasets import Dataset, Request, load
 from consilience.data.scenario import Scenario, split
 from consilience.errors import ConsilienceError
+from consilience.methods.alone import Alone
 from consilience.methods.protocol import Exchange
 from consilience.methods.server import ServerMethod
 from consilience.places import data_folder
@@ -130,9 +131,10 @@ def build_exchange(settings: Settings, scenario: Scenario) -> Exchange:
         raise ConsilienceError("attackers are named, but no attack. Name one, such as attack=flip.")
     if not task_named(scenario.task).sums_to_one:
         raise ConsilienceError(f"attacks lie about classes, and {scenario.task} has none. Set attackers=[].")
-    if isinstance(settings.method, ServerMethod):
+    if not settings.method.uses_shared and not isinstance(settings.method, Alone):
+        what = "weights" if isinstance(settings.method, ServerMethod) else "means of classes"
         raise ConsilienceError(
-            f"attackers lie in their predictions, and {settings.method.title} exchanges weights. Set attackers=[]."
+            f"attackers lie in their predictions, and {settings.method.title} exchanges {what}. Set attackers=[]."
         )
     return LyingExchange(within, attackers(settings, scenario), data.attack, settings.run.seed, settings.method.wire)
 

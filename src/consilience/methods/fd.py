@@ -1,0 +1,84 @@
+"""FD: everyone's mean prediction for each class, in place of shared data."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import cast, final
+
+import numpy as np
+
+from consilience.agents.protocol import Agent, Losses, OwnRows, can
+from consilience.agents.team import Team
+from consilience.core.distillation import class_means, others_means
+from consilience.core.wire import Wire
+from consilience.errors import ConsilienceError
+from consilience.methods import METHODS
+from consilience.methods.protocol import Exchange, Record, Round, Start
+from consilience.methods.server import sharing
+from consilience.options import Options, option
+from consilience.rows import Rows
+from consilience.tasks.protocol import Array
+
+
+@METHODS.add("fd")
+@final
+@dataclass(frozen=True)
+class FD(Options):
+    """L(f(x), y) + gamma L(f(x), T_iy), T_ic the mean over j != i of agent j's mean prediction for class c.
+
+    Federated distillation (Jeong et al., 2018). Only these means travel, to a server and back; the shared data are for
+    measuring only. Means are of the predictions after local training; the paper has them along the way. For a class
+    that no other agent has, T is the label itself. Models may be of any kind.
+    """
+
+    warmup: int = option(1, "rounds of training alone before the first means", at_least=1)
+    gamma: float = option(1.0, "weight of the distance to the others' means", above=0)
+
+    label, title = "fd", "FD"
+    uses_shared, wire = False, Wire()
+
+    def rounds(self, agents: Team, shared: Rows, exchange: Exchange, start: Start) -> Iterator[Round]:
+        """Rounds of averaging predictions by class and of training towards the others' averages."""
+        task, roster = agents.first.task, exchange.roster
+        if not task.sums_to_one:
+            raise ConsilienceError(f"FD averages predictions by class, and {task.name} has none. Use consensus.")
+        share = sharing(exchange, "FD shares means of predictions")
+        for agent in agents:
+            _check_rows(agent)
+        for t in range(start.done + 1, start.rounds + 1):
+            heard: tuple[str, ...] = ()
+            sent = dict.fromkeys(agents.names, 0)
+            if t <= self.warmup:
+                losses = agents.train(shared, {}, lam=0.0)
+            else:
+                means = share({agent.name: {"means": _means(agent)} for agent in agents})
+                missing = [name for name in roster if name not in means]
+                if missing:
+                    raise ConsilienceError(
+                        f"agents {', '.join(missing)} live in another process, but FD averages what all of them say in "
+                        "one. Put all agents into one process, or use consensus."
+                    )
+                heard = roster
+                teacher = dict(zip(roster, others_means(np.stack([means[n]["means"] for n in roster])), strict=True))
+                sent = {name: means[name]["means"].nbytes + teacher[name].nbytes for name in agents.names}
+                losses = agents.each(lambda agent: self._learned(agent, teacher[agent.name]))  # noqa: B023
+            yield Round(t, Record(agents.published(shared), losses, sent, heard))
+
+    def _learned(self, agent: Agent, teacher: Array) -> Losses:
+        own = cast(OwnRows, agent)
+        return agent.train(own.rows, teacher[own.labels], self.gamma)
+
+
+def _check_rows(agent: Agent) -> None:
+    """Refuses an agent that does not let the method work with its private data, or must not."""
+    if not can(agent, OwnRows):
+        raise ConsilienceError(
+            f"agent {agent.name!r} ({agent.kind}) does not show its private data to a method (`rows` and `labels`), "
+            "and FD needs predictions for them. Use consensus."
+        )
+    cast(OwnRows, agent).rows  # noqa: B018
+
+
+def _means(agent: Agent) -> Array:
+    """An agent's mean prediction for each class that it has."""
+    own = cast(OwnRows, agent)
+    return class_means(agent.predict(own.rows), own.labels, agent.outputs)

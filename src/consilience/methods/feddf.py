@@ -1,0 +1,55 @@
+"""FedDF: models are averaged, and the average learns what all of them say together of the shared data."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast, final
+
+import numpy as np
+
+from consilience.agents.copies import copied
+from consilience.agents.protocol import Agent, Averageable, Digests, Weights, can
+from consilience.core.distillation import mean_logits
+from consilience.errors import ConsilienceError
+from consilience.methods import METHODS
+from consilience.methods.server import ServerMethod, Share
+from consilience.options import option
+from consilience.rows import Rows
+
+
+@METHODS.add("feddf")
+@final
+@dataclass(frozen=True)
+class FedDF(ServerMethod):
+    """x <- sum_i p_i y_i, then x distils softmax(1/N sum_i z(y_i)) on the shared data (Lin et al., 2020, Algorithm 1).
+
+    z(y_i) are the logits of agent i's model. The server distils with the agents' optimizer, batches and learning rate,
+    and as it has no labels to stop by, for a number of passes. Only weights travel: the server predicts by itself.
+    """
+
+    passes: int = option(5, "over the shared data in a round, by the server", at_least=1)
+
+    def refined(self, x: Weights, members: Sequence[Averageable], shared: Rows, share: Share) -> Weights:
+        """The average after its distillation. The process of the first agent plays this part of the server."""
+        agents = [cast(Agent, one) for one in members]
+        task = agents[0].task
+        if not task.sums_to_one:
+            raise ConsilienceError(
+                f"FedDF distils the logits of classes, and {task.name} has none. Use fedavg, or consensus."
+            )
+        said = share({agent.name: {"f": agent.predict(shared)} for agent in agents})
+        first, *_ = said
+        pupils = [agent for agent in agents if agent.name == first]
+        found: dict[str, Weights] = {}
+        for agent in pupils:
+            if not can(agent, Digests):
+                raise ConsilienceError(
+                    f"agent {first!r} ({agent.kind}) cannot train on the shared data alone, as the server of FedDF "
+                    "must. Use fedavg."
+                )
+            server = copied(agent)
+            cast(Averageable, server).set_weights(x)
+            cast(Averageable, server).reset_optimizer()
+            psi = mean_logits(np.stack([one["f"] for one in said.values()]))
+            cast(Digests, server).digest(shared, psi, self.passes)
+            found[first] = cast(Averageable, server).weights()
+        return share(found)[first]
