@@ -25,6 +25,7 @@ from consilience.runtime.exchange import InMemory
 from consilience.runtime.folders import claim_folder
 from consilience.runtime.history import Evaluation
 from consilience.runtime.identity import shown_option
+from consilience.runtime.now import Now
 from consilience.runtime.run import Run
 from consilience.runtime.summary import Summary, summarised
 from consilience.tasks.protocol import Array
@@ -167,7 +168,7 @@ def collaborate(
     options = flat({"method": {"name": method.label} | to_table(method), "run": {"rounds": rounds}})
     with ExitStack() as around:
         shown = [around.enter_context(_progress(rounds))] if progress else []
-        all_of_them = around.enter_context(Callbacks([*shown, *callbacks]))
+        all_of_them = around.enter_context(Callbacks([Now(), *shown, *callbacks]))
         run = run_rounds(
             agents,
             shared,

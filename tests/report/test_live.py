@@ -1,17 +1,26 @@
 """The page that lives: only for who has its address, up to date, and in the end the report itself."""
 
 import json
+import os
+import subprocess
+import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from consilience.experiments.run import run_experiment
-from consilience.report.live import Watch, index_page, is_run, snapshot
+from consilience.federation.peers.audit import AuditLog
+from consilience.federation.peers.presence import Presence
+from consilience.report.index import index_page
+from consilience.report.live import Watch, message
 from consilience.report.page import page_data, write_page
-from consilience.runtime.callbacks import Finished
+from consilience.report.under_way import has_ended, is_run, snapshot, state_of
+from consilience.runtime.callbacks import Finished, Trained
 from consilience.runtime.run import load_run
 from consilience.settings.presets import read_settings
 from tests.conftest import Hears
@@ -19,6 +28,7 @@ from tests.report.browser import Browser
 
 CHANGES = {"agents.count": 3, "models": ["logistic"], "rounds": 4, "warmup": 1, "low_quality": [], "limit": 20}
 SETTINGS = read_settings("digits", CHANGES | {"references": []})
+REFERRED = read_settings("digits", CHANGES | {"references": ["alone"]})
 
 
 def get(address: str) -> tuple[int, str]:
@@ -72,10 +82,102 @@ def test_a_folder_of_several_runs_has_a_list(tmp_path):
     assert not is_run(tmp_path)
     with Watch(tmp_path) as page:
         text = get(page.address)[1]
-        assert '<a href="run/seed-0/dynamic/">seed-0/dynamic</a>: round 2 of 4 done' in text
-        assert "seed-1/dynamic</a>: finished" in text
+        assert '<a href="run/seed-0/dynamic/">seed-0/dynamic</a></td><td class="words">round 2 of 4 done' in text
+        assert 'seed-1/dynamic</a></td><td class="words">finished' in text
+        assert "2 runs, 1 of them finished" in text
+        assert 'aria-label="accuracy, target by round"' in text, "their curves are drawn"
         assert get(f"{page.address}run/seed-0/dynamic/")[0] == 200
-    assert "0 runs" in index_page(tmp_path, [])
+        (tmp_path / "compare.html").write_text("the comparison")
+        assert 'href="compare.html"' in get(page.address)[1]
+        assert get(f"{page.address}compare.html") == (200, "the comparison")
+        assert get(f"{page.address}run/seed-0/dynamic/report.html")[0] == 404
+    assert "Nothing has begun" in index_page(tmp_path / "seed-0" / "dynamic" / "checkpoint")
+
+
+def test_a_run_ends_with_the_last_of_its_references(tmp_path):
+    """Until then the page goes on; then it holds what report.html does."""
+    settings = read_settings("digits", CHANGES | {"references": ["alone", "naive"]})
+
+    def stop(run, event):
+        if run.name == "naive" and isinstance(event, Finished):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_experiment(settings, tmp_path, 1, [Hears(stop)])
+    assert not has_ended(tmp_path)
+    assert state_of(tmp_path)["text"] == "all rounds done; now naive, to compare with"
+    run = run_experiment(settings, tmp_path, 1)
+    assert has_ended(tmp_path)
+    data = message(tmp_path)["data"]
+    text = write_page(run, tmp_path / "report.html").read_text()
+    assert json.loads(text.split('id="data">')[1].split("</script>")[0]) == json.loads(json.dumps(data))
+
+
+def test_who_trains_is_known_while_a_round_is_under_way(tmp_path, monkeypatch):
+    monkeypatch.setattr("consilience.runtime.now.PAUSE", 0)
+    seen = []
+
+    def look(run, event):
+        if isinstance(event, Trained) and (tmp_path / "started.json").is_file():
+            seen.append([value for name, value in state_of(tmp_path)["facts"] if name == "trains now"])
+
+    run_experiment(SETTINGS, tmp_path, 1, [Hears(look)])
+    names = json.loads((tmp_path / "started.json").read_text())["agents"]
+    assert [f"agent {names[1]['name']}; 1 of 3 have trained in round 2"] in seen
+    assert not (tmp_path / "now.json").exists(), "nobody trains any more"
+
+
+def test_the_time_left_is_as_long_as_the_last_round_took_and_silence_is_told(tmp_path):
+    stopped_after(2, tmp_path)
+    first, second = sorted((tmp_path / "checkpoint").iterdir())
+    now = time.time()
+    os.utime(first, (now - 100, now - 100))
+    os.utime(second, (now - 40, now - 40))
+    assert state_of(tmp_path)["text"] == "round 2 of 4 done; about 80 s left"
+    os.utime(first, (now - 4990, now - 4990))
+    os.utime(second, (now - 4930, now - 4930))
+    assert state_of(tmp_path)["text"].endswith("the last round ended about 82 min ago")
+
+
+def test_a_site_says_who_is_there_late_and_suspicious_what_it_sent_and_spent(tmp_path):
+    stopped_after(2, tmp_path)
+    known = json.loads((tmp_path / "started.json").read_text())
+    for agent in known["agents"][1:]:
+        agent["model"] = "unknown"
+    (tmp_path / "started.json").write_text(json.dumps(known))
+    _, here, away = [agent["name"] for agent in known["agents"]]
+    Presence(tmp_path).tell({here}, {here}, 90)
+    log = AuditLog(tmp_path / "audit.jsonl", Ed25519PrivateKey.generate())
+    log.add("ledger", spent=0.25, budget=4.0)
+    log.add("sent", round=2, bytes=1500)
+    log.add("late", round=1, agent=here, now=2)
+    log.add("suspicious", round=2, agent=here, sign="stale", of="")
+    log.add("privacy", round=2, epsilon=1.5, live=1.4, trained=True)
+    log.close()
+    facts = dict(state_of(tmp_path)["facts"])
+    assert facts["present"] == here
+    assert facts["absent"] == away
+    assert facts["waits for"].startswith(f"{here} (at most 1:")
+    assert facts["late"] == f"{here} (round 1)"
+    assert here in facts["suspicious"]
+    assert facts["sent"] == "1.5 kB"
+    assert facts["privacy budget"] == "epsilon 1.500 of 4 is spent"
+    assert snapshot(tmp_path).summary.sent == 1500
+
+
+def test_a_private_run_shows_what_is_spent_by_now(tmp_path):
+    pytest.importorskip("opacus")
+    settings = read_settings("digits", CHANGES | {"references": [], "models": ["mlp"], "agents.epsilon": 8})
+
+    def stop(run, event):
+        if isinstance(event, Finished) and event.number == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_experiment(settings, tmp_path, 1, [Hears(stop)])
+    card = message(tmp_path)["data"]["privacy"]["agents"]
+    assert len(card) == 3
+    assert all(0 < agent["epsilon"] < agent["budget"] == 8 and agent["rounds"] == 2 for agent in card)
 
 
 @pytest.mark.slow
@@ -88,7 +190,7 @@ def test_in_a_browser_values_change_without_a_reload_heal_and_end_as_the_report(
             at.release()
             step.acquire(timeout=120)
 
-    runner = threading.Thread(target=run_experiment, args=(SETTINGS, folder, 1, [Hears(wait)]))
+    runner = threading.Thread(target=run_experiment, args=(REFERRED, folder, 1, [Hears(wait)]))
     runner.start()
     at.acquire(timeout=120)
     watch = Watch(folder)
@@ -102,7 +204,7 @@ def test_in_a_browser_values_change_without_a_reload_heal_and_end_as_the_report(
         step.release()
         at.acquire(timeout=120)
         browser.until(f"{rounds} === 2")
-        browser.until("document.getElementById('live').textContent.startsWith('Live: round 2 of 4 done')")
+        browser.until("document.getElementById('state').textContent.startsWith('Live: round 2 of 4 done')")
         assert browser.value("window.marked") == "not loaded again"
         port, token = watch.address.split(":")[2].split("/")[0], watch.address.split("/")[3]
         watch.close()
@@ -112,9 +214,8 @@ def test_in_a_browser_values_change_without_a_reload_heal_and_end_as_the_report(
         at.acquire(timeout=120)
         browser.until(f"{rounds} === 3")
         assert browser.value("window.marked") == "not loaded again"
-        step.release()
-        at.acquire(timeout=120)
-        step.release()
+        for _ in range(9):
+            step.release()
         runner.join(timeout=120)
         browser.until("document.getElementById('live') === null")
         lived = browser.value("[document.getElementById('main').innerHTML, document.title]")
@@ -130,4 +231,39 @@ def test_in_a_browser_values_change_without_a_reload_heal_and_end_as_the_report(
         for _ in range(9):
             step.release()
         watch.close()
+        browser.close()
+
+
+@pytest.mark.slow
+def test_in_a_browser_a_site_shows_its_peers_while_it_runs_and_ends_as_its_report(tmp_path):
+    """Four real sites as processes; one of them is watched from outside."""
+    pytest.importorskip("zenoh")
+    command = [sys.executable, "-m", "consilience", "federation", "try", "--out", str(tmp_path / "four")]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    sites = subprocess.Popen(command, cwd=tmp_path, **quiet)
+    folder = tmp_path / "four" / "alpha" / "run"
+    browser = Browser(tmp_path / "profile")
+    try:
+        while not (folder / "started.json").is_file():
+            assert sites.poll() is None
+            time.sleep(0.05)
+        with Watch(folder) as watch:
+            browser.open(watch.address)
+            seen = set()
+            pairs = "[...document.querySelectorAll('#live dl div')]"
+            shown = f"Object.fromEntries({pairs}.map(pair => [...pair.children].map(part => part.textContent)))"
+            browser.until("document.getElementById('live')")
+            while browser.value("document.getElementById('live') !== null"):
+                facts = browser.value(shown) or {}
+                seen |= {(name, facts[name]) for name in ("present", "absent", "waits for") if name in facts}
+                time.sleep(0.1)
+            assert ("present", "beta, delta, gamma") in seen
+            assert sites.wait(timeout=200) == 0
+            lived = browser.value("[document.getElementById('main').innerHTML, document.title]")
+            browser.open((folder / "report.html").as_uri())
+            browser.until("location.protocol === 'file:' && document.documentElement.dataset.ready === 'yes'")
+            assert browser.value("[document.getElementById('main').innerHTML, document.title]") == lived
+    finally:
+        sites.kill()
+        sites.wait()
         browser.close()

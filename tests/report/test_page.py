@@ -16,7 +16,7 @@ import pytest
 from consilience.core.consensus import contraction_bound, influence, stationary, trust_received
 from consilience.errors import ConsilienceError
 from consilience.methods import method_named
-from consilience.report import page
+from consilience.report import page, page_trust
 from consilience.report.page import page_data, write_page
 from consilience.runtime.run import Run
 from consilience.runtime.summary import AgentSummary, Summary
@@ -130,7 +130,7 @@ def test_trust_influence_and_bound_are_those_of_the_core() -> None:
 
 
 def test_long_runs_show_fewer_rounds_but_the_first_and_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page, "MOST_TRUST_VALUES", 64)
+    monkeypatch.setattr(page_trust, "MOST_TRUST_VALUES", 64)
     trust = page_data(make_run(rounds=30))["trust"]
     assert len(trust["matrices"]) == len(trust["rounds"]) == 4
     assert (trust["rounds"][0], trust["rounds"][-1], trust["of"]) == (3, 30, 28)
@@ -328,7 +328,7 @@ def test_a_browser_draws_runs_that_lack_something(run: Run, there: str, missing:
 
 @needs_chromium
 def test_a_failed_drawing_is_told_and_not_called_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page, "_influence", lambda run: {"product": None})
+    monkeypatch.setattr(page, "influence", lambda run: {"product": None})
     dom = drawn(make_run(), tmp_path)
     assert 'data-ready="no"' in dom
     assert "This part could not be drawn" in dom

@@ -51,6 +51,7 @@ def reproduce(
     set_data_dir(data_dir)
     with console.status("Loading ..."):
         from consilience.experiments.compare import parse_seeds
+        from consilience.report.index import note_finding, write_index
         from consilience.runtime.folders import hold_folder
 
     folder, numbers = out / scale, parse_seeds(seeds)
@@ -61,7 +62,11 @@ def reproduce(
     runs = _run(chosen.jobs(scale, numbers, folder), workers)
     with console.status("Table and figure ..."):
         outcome = chosen.finish(runs, scale, numbers, folder)
+        warning = [outcome.caveat] if outcome.caveat else []
+        note_finding(folder, chosen.name, chosen.title, chosen.expectation, warning + outcome.sentences)
+        page = write_index(folder, f"Reproduction of the paper, scale {scale}")
     _print(outcome, chosen.title, scale)
+    console.print(f"All artefacts and runs so far: {page}", soft_wrap=True, highlight=False)
 
 
 def _run(jobs: "list[Job]", workers: int) -> "Runs":

@@ -60,6 +60,7 @@ def run(
         from consilience.cli.progress import Progress
         from consilience.experiments.run import run_experiment
         from consilience.methods import check_rounds
+        from consilience.report.page import write_page
         from consilience.runtime.folders import claim_folder, last_folder, next_folder
         from consilience.settings.presets import DEFAULT, settings_of
         from consilience.settings.settings import changed, load_plugins
@@ -85,11 +86,9 @@ def run(
     try:
         with served, Progress(console, settings.run.rounds, 1 + len(settings.run.references)) as progress:
             finished = run_experiment(settings, folder, workers, [progress, *loggers])
+            page = write_page(finished, folder / "report.html")
     except KeyboardInterrupt:
         end_stopped(f"consilience run --resume --out {folder}")
-    from consilience.report.page import write_page
-
-    page = write_page(finished, folder / "report.html")
     _print_run(finished)
     console.print(f"Report: {page}", soft_wrap=True, highlight=False)
 

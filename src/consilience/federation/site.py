@@ -39,6 +39,7 @@ from consilience.runtime import checkpoint
 from consilience.runtime.callbacks import About, Callback, Callbacks
 from consilience.runtime.driver import run_rounds
 from consilience.runtime.history import Evaluation
+from consilience.runtime.now import Now
 from consilience.runtime.run import Run
 from consilience.runtime.summary import Summary, known_elsewhere, summarised
 from consilience.settings.presets import write_config
@@ -204,7 +205,8 @@ def run_site(prepared: Prepared, say: Say, callbacks: Sequence[Callback] = (), s
     audit.add("start", agent=agent.name, federation=federation.identity().hex(), epoch=federation.epoch)
     ledger = keep_ledger(prepared, agent, audit, say)
     mesh = prepared.mesh(out, audit, say)
-    told, about = Callbacks([*callbacks, Spending(agent, audit, say)]), About(agent.name, out, flat(to_table(settings)))
+    told = Callbacks([Now(), *callbacks, Spending(agent, audit, say)])
+    about = About(agent.name, out, flat(to_table(settings)))
     try:
         if checkpoint.last_round(out / "checkpoint") < settings.run.rounds:
             mesh.meet()

@@ -11,7 +11,7 @@ from typing import cast
 
 import numpy as np
 
-from consilience.agents.protocol import Agent, Digests, Losses, can
+from consilience.agents.protocol import Agent, Digests, Losses, both, can
 from consilience.agents.team import Team
 from consilience.core.wire import Wire
 from consilience.errors import ConsilienceError
@@ -118,9 +118,9 @@ def digests(agent: Agent) -> Digests | None:
     return cast(Digests, agent) if can(agent, Digests) else None
 
 
-def _joined(before: Mapping[str, Losses], after: Mapping[str, Losses]) -> dict[str, Losses]:
+def _joined(before: Mapping[str, Losses], learned: Mapping[str, Losses]) -> dict[str, Losses]:
     """Losses of a round in which some trained on their private data before they spoke."""
     return {
-        name: Losses(before[name].local, losses.disagreement) if name in before else losses
-        for name, losses in after.items()
+        name: both(before[name], losses) if name in before else losses
+        for name, losses in learned.items()
     }

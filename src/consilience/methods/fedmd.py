@@ -5,7 +5,7 @@ from typing import final
 
 import numpy as np
 
-from consilience.agents.protocol import Agent, Losses
+from consilience.agents.protocol import Agent, Losses, both
 from consilience.agents.team import Team
 from consilience.core.distillation import mean_logits
 from consilience.errors import ConsilienceError
@@ -62,7 +62,7 @@ class FedMD(Distillation):
         if pupil is None:
             return super().learn(agent, shared, labels)
         digested = pupil.digest(shared, labels, self.passes)
-        return Losses(agent.train(shared, None, 0.0).local, digested.disagreement)
+        return both(agent.train(shared, None, 0.0), digested)
 
     def check(self, task: Task, samples: int) -> None:
         """Refuses true labels that are not those of the shared data."""

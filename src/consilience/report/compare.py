@@ -7,6 +7,7 @@ import numpy as np
 
 from consilience.experiments.compare import Comparison, Line, summarise
 from consilience.report import shell
+from consilience.report.index import plots, runs_below, runs_grid, standing
 from consilience.report.numbers import number
 from consilience.report.tables import compare_grid
 from consilience.runtime.checkpoint import write_atomically
@@ -18,11 +19,14 @@ def write_compare(found: Comparison, score: str, folder: Path, title: str) -> Pa
     """Writes compare.html into `folder`."""
     lines, column = summarise(found, score), score or found.default_score
     seeds = found.table["seed"].nunique()
-    body = [f"<h1>{escape(title)}</h1>", shell.table(compare_grid(lines, column, seeds))]
+    runs = [standing(run, folder) for run in runs_below(folder)]
+    body = [shell.table(compare_grid(lines, column, seeds))]
     legend = "Dot and bar: mean and 95 % interval over seeds. Small dots: single seeds."
     drawn = shell.scrolled(drawing(found, lines, column), "scores of methods")
     body += [f"<h3>{escape(column)}, mean over the agents with good labels</h3>", f"<p>{legend}</p>", drawn]
     body.append("<p>Intervals of the gain and of the difference to the first method are paired, seed by seed.</p>")
+    body += [*plots(runs), "<h2>Every run</h2>", shell.table(runs_grid(runs))]
+    body.append(f"<p>The page of each: consilience watch {escape(str(folder))}</p>")
     path = folder / "compare.html"
     write_atomically(path, shell.page(title, body).encode())
     return path

@@ -2,10 +2,21 @@
 {
   const holder = document.getElementById("data"), main = document.getElementById("main"), footer = document.getElementById("footer");
   const code = [...document.scripts].find(script => script.textContent.includes("// ---- the page")).textContent;
-  const line = Object.assign(document.createElement("p"), { id: "live", className: "lead" });
+  const make = (tag, more) => Object.assign(document.createElement(tag), more);
+  const panel = make("aside", { id: "live" }), line = make("p", { id: "state", className: "lead" }), facts = make("dl", { className: "facts" });
+  panel.setAttribute("aria-label", "The run at this moment");
   line.setAttribute("role", "status");
-  line.style.cssText = "max-width: 1120px; margin: .6rem auto; padding: 0 24px";
-  document.body.prepend(line);
+  panel.append(line, facts);
+  document.body.prepend(panel);
+  const show = ({ text, facts: pairs }) => {
+    line.textContent = `Live: ${text}`;
+    facts.hidden = !pairs.length;
+    facts.replaceChildren(...pairs.map(([name, value]) => {
+      const pair = make("div");
+      pair.append(make("dt", { textContent: name }), make("dd", { textContent: value }));
+      return pair;
+    }));
+  };
   let listeners = new AbortController();
   window.within = () => ({ signal: listeners.signal });
   const draw = data => {
@@ -21,9 +32,9 @@
   const source = new EventSource("events");
   const hear = event => {
     const { state, data } = JSON.parse(event.data);
-    line.textContent = `Live: ${state.text}`;
+    show(state);
     if (data) draw(data);
-    if (state.finished) { source.close(); line.remove(); }
+    if (state.finished) { source.close(); panel.remove(); }
   };
   source.addEventListener("round", hear);
   source.addEventListener("state", hear);

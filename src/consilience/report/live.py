@@ -15,59 +15,29 @@ from urllib.parse import unquote
 
 from consilience.errors import ConsilienceError
 from consilience.report import shell
-from consilience.report.page import page_data
+from consilience.report.index import index_page
+from consilience.report.page import audit_of, page_data, safe_json
+from consilience.report.under_way import has_ended, is_run, snapshot, state_of
 from consilience.runtime import checkpoint
-from consilience.runtime.driver import STARTED
-from consilience.runtime.history import History
-from consilience.runtime.run import Run, is_finished, load_run
-from consilience.runtime.summary import summary_from
+from consilience.runtime.run import is_finished
 
 POLL = 0.5
 """Seconds between two looks at a folder."""
-
-
-def is_run(folder: Path) -> bool:
-    """Whether a run was begun, or is finished, in `folder`."""
-    return is_finished(folder) or (folder / STARTED).is_file()
-
-
-def snapshot(folder: Path) -> Run | None:
-    """The run in `folder` as far as it has come; None before its first round."""
-    if is_finished(folder):
-        return load_run(folder)
-    done, arrays, _ = checkpoint.read(folder / "checkpoint")
-    if not done:
-        return None
-    summary = summary_from((folder / STARTED).read_text())
-    kept = checkpoint.part(arrays, "history/")
-    names = _recorded(summary.names, kept, arrays)
-    history = History(names, everyone=len(names) == len(summary.names))
-    history.restore(kept)
-    trust, rounds = history.trust()
-    return Run(history.frame(), trust, rounds, summary, by_class=history.by_class, sparse=history.sparse())
-
-
-def state_of(folder: Path) -> dict[str, Any]:
-    """What the line at the top of a live page says."""
-    if is_finished(folder):
-        return {"finished": True, "text": "finished"}
-    summary = summary_from((folder / STARTED).read_text())
-    done = checkpoint.last_round(folder / "checkpoint")
-    text = f"round {done} of {summary.rounds} done"
-    if done:
-        began = (folder / STARTED).stat().st_mtime
-        ended = max(path.stat().st_mtime for path in (folder / "checkpoint").iterdir())
-        each = (ended - began) / done
-        late = time.time() - ended
-        text += f"; about {max(0.0, each * (summary.rounds - done) - late):.0f} s left"
-        text += f"; the last round ended {late:.0f} s ago" if late > 2 * each + 5 else ""
-    return {"finished": False, "text": text}
+LINGER = 3.0
+"""Seconds in which pages that are open get the end of the run before the server goes."""
+LATER = "Gains are shown at the end: they are against the same agents, trained alone for as many rounds."
 
 
 def message(folder: Path) -> dict[str, Any]:
     """What is sent to a page: its data, None before the first round, and its state."""
     run = snapshot(folder)
-    return {"state": state_of(folder), "data": None if run is None else page_data(run)}
+    state = state_of(folder)
+    if run is None:
+        return {"state": state, "data": None}
+    data = page_data(run) | {"audit": audit_of(folder)}
+    if not state["finished"] and "alone" not in run.references:
+        data |= {"alone_note": LATER, "verdicts": []}
+    return {"state": state, "data": data}
 
 
 def live_page(folder: Path) -> str:
@@ -77,21 +47,12 @@ def live_page(folder: Path) -> str:
     script = (home / "live.js").read_text(encoding="utf-8")
     found = message(folder)
     if found["data"] is None:
-        parts = ['<meta http-equiv="refresh" content="2">', f"<p>{escape(found['state']['text'])}</p>"]
-        return shell.page(f"{folder.name}: waiting for the first round", parts)
+        facts = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in found["state"]["facts"])
+        parts = [f"<p>{escape(found['state']['text'])}</p>", f"<dl>{facts}</dl>"]
+        return shell.page(f"{folder.name}: waiting for the first round", parts, refresh=2)
     page = template.replace("default-src 'none';", "default-src 'none'; connect-src 'self';")
-    page = page.replace("__DATA__", _safe(found["data"]))
+    page = page.replace("__DATA__", safe_json(found["data"]))
     return page.replace("</body>", f"<script>\n{script}</script>\n</body>")
-
-
-def index_page(folder: Path, runs: list[Path]) -> str:
-    """Links to every run below a folder, such as those of a comparison, and to its own pages and pictures."""
-    rows = []
-    for run in runs:
-        name = run.relative_to(folder).as_posix()
-        rows.append(f'<li><a href="run/{escape(name)}/">{escape(name)}</a>: {escape(state_of(run)["text"])}</li>')
-    body = ['<meta http-equiv="refresh" content="10">', f"<p>{len(runs)} runs.</p>", "<ul>", *rows, "</ul>"]
-    return shell.page(folder.name, body)
 
 
 class Watch:
@@ -103,10 +64,11 @@ class Watch:
         inner = folder / "run"
         self.folder = inner if not is_run(folder) and is_run(inner) else folder
         token = token or secrets.token_urlsafe(16)
-        self._open = threading.Event()
-        handler = type("Handler", (_Handler,), {"folder": self.folder, "token": token, "ended": self._open})
+        self._end = threading.Event()
+        self._streams: list[int] = []
+        kind = {"folder": self.folder, "token": token, "ended": self._end, "streams": self._streams}
         try:
-            self._server = ThreadingHTTPServer((host, port), handler)
+            self._server = ThreadingHTTPServer((host, port), type("Handler", (_Handler,), kind))
         except OSError as error:
             raise ConsilienceError(f"cannot serve at {host}:{port}: {error.strerror}. Choose another port.") from error
         self._server.daemon_threads = True
@@ -120,8 +82,11 @@ class Watch:
         self.close()
 
     def close(self) -> None:
-        """Ends the server and all its connections."""
-        self._open.set()
+        """Ends the server and all its connections; pages that are open are first told of the end of the run."""
+        end = time.monotonic() + LINGER
+        while self._streams and is_finished(self.folder) and has_ended(self.folder) and time.monotonic() < end:
+            time.sleep(0.05)
+        self._end.set()
         self._server.shutdown()
         self._server.server_close()
 
@@ -130,33 +95,37 @@ class _Handler(BaseHTTPRequestHandler):
     folder: Path
     token: str
     ended: threading.Event
+    streams: list[int]
+    """One entry for each page that is being told of rounds."""
     protocol_version = "HTTP/1.1"
 
     def log_message(self, format: str, *args: Any) -> None:
         """Says nothing."""
 
     def do_GET(self) -> None:
-        """The page, its events, or the list of runs."""
+        """The page of a run, its events, the list of runs, or a page that lies beside them."""
         token, _, rest = unquote(self.path.split("?")[0]).lstrip("/").partition("/")
         if not secrets.compare_digest(token.encode(), self.token.encode()):
-            self._answer("not here", "text/plain", HTTPStatus.NOT_FOUND)
+            self._answer(b"not here", "text/plain", HTTPStatus.NOT_FOUND)
             return
         inner, _, last = rest.rpartition("/")
+        top = self.folder.resolve()
         run = (self.folder / inner.removeprefix("run").lstrip("/")).resolve()
-        if not run.is_relative_to(self.folder.resolve()) or last not in ("", "events"):
-            self._answer("not here", "text/plain", HTTPStatus.NOT_FOUND)
+        page = (top / last).resolve()
+        if not inner and page.suffix == ".html" and page.parent == top and page.is_file():
+            self._answer(page.read_bytes(), "text/html; charset=utf-8")
+        elif not run.is_relative_to(top) or last not in ("", "events"):
+            self._answer(b"not here", "text/plain", HTTPStatus.NOT_FOUND)
         elif last == "events" and is_run(run):
             self._events(run)
         elif is_run(run):
-            self._answer(live_page(run), "text/html; charset=utf-8")
-        elif run == self.folder.resolve():
-            runs = sorted(path.parent for path in run.rglob("config.toml") if is_run(path.parent))
-            self._answer(index_page(run, runs), "text/html; charset=utf-8")
+            self._answer(live_page(run).encode(), "text/html; charset=utf-8")
+        elif run == top:
+            self._answer(index_page(run).encode(), "text/html; charset=utf-8")
         else:
-            self._answer("not here", "text/plain", HTTPStatus.NOT_FOUND)
+            self._answer(b"not here", "text/plain", HTTPStatus.NOT_FOUND)
 
-    def _answer(self, text: str, kind: str, status: HTTPStatus = HTTPStatus.OK) -> None:
-        data = text.encode()
+    def _answer(self, data: bytes, kind: str, status: HTTPStatus = HTTPStatus.OK) -> None:
         self.send_response(status)
         for name, value in {"Content-Type": kind, "Content-Length": str(len(data))}.items():
             self.send_header(name, value)
@@ -172,30 +141,30 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Cache-Control", "no-store")
         self.send_header("Connection", "close")
         self.end_headers()
-        before: tuple[int, bool] | None = None
-        with suppress(OSError):
-            while not self.ended.wait(POLL):
-                now = (checkpoint.last_round(run / "checkpoint"), is_finished(run))
-                if now != before:
-                    before = now
-                    self._send("round", message(run))
-                    if now[1]:
-                        return
-                else:
-                    self._send("state", {"state": state_of(run), "data": None})
+        self.streams.append(1)
+        try:
+            with suppress(OSError):
+                self._tell(run)
+        finally:
+            self.streams.pop()
+
+    def _tell(self, run: Path) -> None:
+        before: tuple[int, int] | None = None
+        while True:
+            ended = has_ended(run)
+            finished = sum(1 for _ in run.glob("*/summary.json")) + is_finished(run)
+            now = (checkpoint.last_round(run / "checkpoint"), finished)
+            found = None
+            with suppress(ConsilienceError, OSError, ValueError, KeyError):  # files change while they are read
+                found = message(run) if ended or now != before else {"state": state_of(run), "data": None}
+            if found is not None:
+                before = now
+                self._send("round" if found["data"] else "state", found)
+                if found["state"]["finished"]:
+                    return
+            if self.ended.wait(POLL):
+                return
 
     def _send(self, kind: str, content: dict[str, Any]) -> None:
         self.wfile.write(f"event: {kind}\ndata: {json.dumps(content, allow_nan=False)}\n\n".encode())
         self.wfile.flush()
-
-
-def _recorded(names: list[str], kept: dict[str, Any], arrays: dict[str, Any]) -> list[str]:
-    """The agents that were recorded here: all of them, or at a site its own."""
-    here = list(dict.fromkeys(key.split("/")[1] for key in arrays if key.startswith("agent/")))
-    count = len({int(number) for key, column in kept.items() if key.endswith(".agent") for number in column})
-    return names if count == len(names) else [name for name in names if name in here][:count]
-
-
-def _safe(data: Any) -> str:
-    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

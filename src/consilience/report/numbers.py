@@ -1,6 +1,9 @@
 """How numbers are written: once, for screen and page alike."""
 
 from math import isnan
+from typing import Any
+
+import numpy as np
 
 UNKNOWN = "-"
 
@@ -58,3 +61,11 @@ def size(number: float) -> str:
             return f"{number:.0f} {unit}" if unit == "B" or number >= 100 else f"{number:.1f} {unit}"
         number /= 1000
     raise AssertionError
+
+
+def rounded(values: Any) -> Any:
+    """`values` with four significant digits, as (lists of) floats; None for what is not finite."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim:
+        return [rounded(part) for part in array]
+    return float(f"{array:.4g}") if np.isfinite(array) else None

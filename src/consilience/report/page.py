@@ -4,7 +4,6 @@ Python prepares the numbers (`page_data`), `page.html` draws them.
 """
 
 import json
-from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -14,31 +13,34 @@ import numpy as np
 from consilience.core import consensus
 from consilience.errors import ConsilienceError
 from consilience.report.gains import PLACES, Gain, Measure, gains, mean_gain, measures, verdicts
-from consilience.report.numbers import bounds, number, signed, size
+from consilience.report.numbers import bounds, number, rounded, signed
+from consilience.report.page_sent import sent
+from consilience.report.page_trust import agreement, first_round, influence, received, trust_by_class, trust_matrices
 from consilience.report.privacy import privacy_card
 from consilience.report.tables import good_agents
 from consilience.report.theory import findings, low_quality
 from consilience.runtime.checkpoint import write_atomically
 from consilience.runtime.run import Run
-from consilience.runtime.summary import AgentSummary
 from consilience.tasks.protocol import Array
-
-MOST_TRUST_VALUES = 120_000
-"""Trust values on a page. Longer runs show evenly spaced rounds, so that the page stays near one megabyte."""
 
 
 def write_page(run: Run, path: Path) -> Path:
     """Writes the report of `run` to `path` and returns it."""
     template = (files("consilience.report") / "page.html").read_text(encoding="utf-8")
     before, after = template.split("__DATA__")
-    text = json.dumps(page_data(run) | {"audit": _audit(path.parent)}, allow_nan=False, separators=(",", ":"))
-    safe = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    text = safe_json(page_data(run) | {"audit": audit_of(path.parent)})
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, (before + safe + after).encode())
+    write_atomically(path, (before + text + after).encode())
     return path
 
 
-def _audit(folder: Path) -> Any:
+def safe_json(data: Any) -> str:
+    """As JSON that can stand within a script element."""
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def audit_of(folder: Path) -> Any:
     """What an audit of the run in this folder found, if there was one."""
     path = folder / "audit.json"
     try:
@@ -63,20 +65,20 @@ def page_data(run: Run) -> dict[str, Any]:
         "facts": _facts(run),
         "footer": ", ".join(f"{name} {number}" for name, number in known.versions.items()),
         "agents": _agents(run, rows, square),
-        "start": _start(run),
+        "start": first_round(run),
         "alone_note": _alone_note(run),
         "measures": found,
         "headline": _headline(run, site),
-        "trust": _trust(run, rows),
-        "by_class": _by_class(run, rows),
-        "agreement": _agreement(run, rows, square),
-        "influence": _influence(run) if square else None,
+        "trust": trust_matrices(run, rows),
+        "by_class": trust_by_class(run, rows),
+        "agreement": agreement(run, rows, square),
+        "influence": influence(run) if square else None,
         "incidents": known.incidents,
         "suspicions": known.suspicions,
         "privacy": privacy_card(run),
         "theory": findings(run),
         "classes": _classes(run),
-        "sent": _sent(run),
+        "sent": sent(run),
     }
 
 
@@ -93,23 +95,15 @@ def _rows(run: Run) -> list[int]:
     return [run.names.index(name) for name in own]
 
 
-def _start(run: Run) -> int | None:
-    """The first round of collaboration."""
-    if len(run.trust_rounds):
-        return int(run.trust_rounds[0])
-    active = run.metrics.loc[run.metrics["bytes_sent"] > 0, "round"]
-    return int(active.min()) if len(active) else None
-
-
 def _before(run: Run) -> list[int]:
     """Rounds before the first of collaboration. A site that comes late to a federation leaves out some."""
-    start = _start(run)
+    start = first_round(run)
     return sorted({int(number) for number in run.metrics["round"] if start is not None and number < start})
 
 
 def _facts(run: Run) -> list[list[str]]:
     """What the run was, as pairs of a name and a value."""
-    known, low, start, seconds = run.summary, len(low_quality(run)), _start(run), run.summary.seconds
+    known, low, start, seconds = run.summary, len(low_quality(run)), first_round(run), run.summary.seconds
     liars = sum(agent.attacker for agent in known.agents)
     lies = f", {liars} of them attackers ({known.attack})" if liars else ""
     warmup = "" if start is None else f", {len(_before(run))} of them warm-up"
@@ -128,7 +122,7 @@ def _facts(run: Run) -> list[list[str]]:
 
 def _agents(run: Run, rows: list[int], square: bool) -> list[dict[str, Any]]:
     """One entry per agent of the roster. Little is known of those that live elsewhere."""
-    received = [_received(w, rows) for w in run.trust[[0, -1]]] if len(run.trust) else []
+    given = [received(w, rows) for w in run.trust[[0, -1]]] if len(run.trust) else []
     shares = consensus.influence(run.trust) if square else None
     return [
         {
@@ -138,8 +132,8 @@ def _agents(run: Run, rows: list[int], square: bool) -> list[dict[str, Any]]:
             "low": agent.low_quality or agent.attacker,
             "mark": "attacker" if agent.attacker else "labels shifted" if agent.low_quality else "",
             "here": number in rows,
-            "received": [_rounded(column[number]) for column in received],
-            "influence": None if shares is None else _rounded(shares[number]),
+            "received": [rounded(column[number]) for column in given],
+            "influence": None if shares is None else rounded(shares[number]),
         }
         for number, agent in enumerate(run.summary.agents)
     ]
@@ -150,7 +144,7 @@ def _measure(run: Run, one: Measure) -> dict[str, Any]:
     found = gains(run, one)
     nothing = Gain(*[float("nan")] * 5)
     every = [found.get(name, nothing) for name in run.names]
-    if _start(run) is None:  # everyone is alone
+    if first_round(run) is None:  # everyone is alone
         every = [Gain(gain.together, *[float("nan")] * 4) for gain in every]
     others = {name: _curves(other, one.column) for name, other in run.references.items()}
     return {
@@ -160,9 +154,9 @@ def _measure(run: Run, one: Measure) -> dict[str, Any]:
         "lower_is_better": not one.score.higher_is_better,
         **(_curves(run, one.column) or {}),
         "others": {name: curves for name, curves in others.items() if curves is not None},
-        "alone": _rounded([gain.alone for gain in every]),
-        "together": _rounded([gain.together for gain in every]),
-        "gain": _rounded([gain.gain for gain in every]),
+        "alone": rounded([gain.alone for gain in every]),
+        "together": rounded([gain.together for gain in every]),
+        "gain": rounded([gain.gain for gain in every]),
         "verdict": [gain.verdict for gain in every],
         "texts": {
             "alone": [number(gain.alone) for gain in every],
@@ -178,7 +172,7 @@ def _curves(run: Run, column: str) -> dict[str, Any] | None:
     series = _series(run, column)
     if series is None:
         return None
-    return {"rounds": sorted({int(one) for one in run.metrics["round"]}), "series": _rounded(series)}
+    return {"rounds": sorted({int(one) for one in run.metrics["round"]}), "series": rounded(series)}
 
 
 def _series(run: Run, column: str) -> Array | None:
@@ -190,7 +184,7 @@ def _series(run: Run, column: str) -> Array | None:
 
 
 def _alone_note(run: Run) -> str:
-    start = _start(run)
+    start = first_round(run)
     if start is None:
         return "Nobody collaborated in this run: all scores are of agents alone."
     if "alone" in run.references:
@@ -232,117 +226,8 @@ def _mean(values: Array, numbers: list[int]) -> str | None:
     return number(float(np.mean(known))) if known else None
 
 
-def _trust(run: Run, rows: list[int]) -> dict[str, Any] | None:
-    """The trust matrices, thinned out to what a page can hold, and what each agent receives."""
-    if not len(run.trust):
-        return None
-    most = max(2, MOST_TRUST_VALUES // run.trust[0].size)
-    shown = np.unique(np.linspace(0, len(run.trust) - 1, min(most, len(run.trust))).round().astype(int))
-    return {
-        "rounds": run.trust_rounds[shown].tolist(),
-        "of": len(run.trust),
-        "rows": rows,
-        "matrices": _rounded(run.trust[shown]),
-        "received": _rounded(np.array([_received(w, rows) for w in run.trust[shown]])),
-    }
-
-
-def _by_class(run: Run, rows: list[int]) -> dict[str, Any] | None:
-    """Whom agents believe on each class in the last round, where the trust rule tells classes apart."""
-    if not run.by_class or run.by_class["trust"].size > MOST_TRUST_VALUES:
-        return None
-    return {
-        "rows": rows,
-        "names": run.summary.classes,
-        "matrices": _rounded(np.moveaxis(run.by_class["trust"], 2, 0)),
-        "samples": [int(count) for count in run.by_class["samples"]],
-        "unsure": _rounded(run.by_class["unsure"]),
-    }
-
-
-def _received(w: Array, rows: list[int]) -> Array:
-    """Trust that each agent receives from the peers whose rows are known; NaN when there is no such peer.
-
-    Where one row is known, at a site, it is the trust that this site gives.
-    """
-    if len(rows) == 1:
-        return np.asarray(w[0])
-    known = np.zeros((w.shape[1], w.shape[1]))
-    known[rows] = w
-    peers = len(rows) - np.isin(np.arange(len(known)), rows)
-    return np.where(peers > 0, consensus.trust_received(known), np.nan)
-
-
-def _agreement(run: Run, rows: list[int], square: bool) -> dict[str, Any] | None:
-    """Disagreement over rounds beside the bound of the ideal dynamics, and mean self-confidence tr(W)/N."""
-    if len(rows) < 2:
-        return None
-    largest = run.metrics.groupby("round")["disagreement_all"].first()
-    before, bound = (_start(run) or 0) - 1, None
-    if square and before in largest.index:
-        values = largest[before] * np.r_[1.0, consensus.contraction_bound(run.trust)]
-        bound = {"rounds": [before, *run.trust_rounds.tolist()], "values": _rounded(values)}
-    own = run.trust[:, np.arange(len(rows)), rows].mean(axis=1) if len(run.trust) else np.zeros(0)
-    return {
-        "rounds": largest.index.tolist(),
-        "disagreement": _rounded(largest.to_numpy()),
-        "bound": bound,
-        "confidence": {"rounds": run.trust_rounds.tolist(), "values": _rounded(own)},
-    }
-
-
-def _influence(run: Run) -> dict[str, Any]:
-    """Each agent's share in the product of all W, and in the first and the last W kept for ever."""
-    return {
-        "product": _rounded(consensus.influence(run.trust)),
-        "first": _rounded(consensus.stationary(run.trust[0])),
-        "last": _rounded(consensus.stationary(run.trust[-1])),
-        "rounds": run.trust_rounds[[0, -1]].tolist(),
-    }
-
-
 def _classes(run: Run) -> dict[str, Any] | None:
     counts = [agent.class_counts for agent in run.summary.agents]
     if not any(counts):
         return None
     return {"names": run.summary.classes, "counts": counts}
-
-
-def _sent(run: Run) -> dict[str, Any]:
-    """Bytes that each agent sent, beside what sharing weights costs: up and down, 4 bytes a parameter, every round.
-
-    At a site the total is that of its audit log.
-    """
-    total = run.metrics.groupby("agent")["bytes_sent"].sum().reindex(run.names)
-    active = set(run.metrics.loc[run.metrics["bytes_sent"] > 0, "round"]) | set(run.trust_rounds.tolist())
-    agents = run.summary.agents
-    obstacle = _obstacle_to_weights(agents)
-    cost = [] if obstacle else [2 * 4 * (agent.parameters or 0) * len(active) for agent in agents]
-    sent = [None if np.isnan(number) else int(number) for number in total.astype(float)]
-    logged = None if run.summary.sent is None else size(run.summary.sent)
-    return {"bytes": sent, "rounds": len(active), "weights": cost, "obstacle": obstacle, "logged": logged}
-
-
-def _obstacle_to_weights(agents: Sequence[AgentSummary]) -> str:
-    """Why these agents could not share weights, and who is in the way; empty when they could."""
-    if any(agent.model == "unknown" for agent in agents):
-        return "What sharing weights would have cost is unknown: the models of peers elsewhere are not known here."
-    kinds: dict[tuple[str, int | None], list[str]] = {}
-    for agent in agents:
-        kinds.setdefault((agent.model, agent.parameters), []).append(agent.name)
-    if len(kinds) == 1 and agents[0].parameters is not None:
-        return ""
-    groups = []
-    for (model, parameters), names in kinds.items():
-        shown = ", ".join(names if len(names) <= 12 else [*names[:10], f"and {len(names) - 10} more"])
-        what = "whose weights cannot be averaged" if parameters is None else f"{parameters:,} parameters"
-        groups.append(f"agent{'s' if len(names) > 1 else ''} {shown}: {model}, {what}")
-    return f"Sharing weights would not be possible with these models ({'; '.join(groups)})."
-
-
-def _rounded(values: Any) -> Any:
-    """`values` with four significant digits, as (lists of) floats; None for what is not finite."""
-    array = np.asarray(values, dtype=np.float64)
-    if array.ndim:
-        return [_rounded(part) for part in array]
-    return float(f"{array:.4g}") if np.isfinite(array) else None

@@ -7,10 +7,11 @@ from importlib.resources import files
 from consilience.report.tables import Grid
 
 
-def page(title: str, body: Sequence[str]) -> str:
-    """A whole page of parts that are HTML already."""
+def page(title: str, body: Sequence[str], refresh: int = 0) -> str:
+    """A whole page of parts that are HTML already; with `refresh` it is loaded again after so many seconds."""
     template = (files("consilience.report") / "shell.html").read_text(encoding="utf-8")
-    head, tail = template.replace("__TITLE__", escape(title)).split("__BODY__")
+    again = f'<meta http-equiv="refresh" content="{refresh}">\n' if refresh else ""
+    head, tail = template.replace("__TITLE__", escape(title)).replace("</head>", f"{again}</head>").split("__BODY__")
     return head + "\n".join(body) + tail
 
 
@@ -24,10 +25,17 @@ def scrolled(part: str, label: str) -> str:
     return f'<div class="scroll" role="region" aria-label="{escape(label)}" tabindex="0">\n{part}\n</div>'
 
 
-def table(grid: Grid) -> str:
-    """A grid under its title."""
-    head = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in grid.headings)
-    rows = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in grid.rows]
+def table(grid: Grid, links: Sequence[str] = ()) -> str:
+    """A grid under its title. With `links` the first cell of a row leads somewhere, unless its link is empty."""
+    words = [' class="words"' if number < grid.words else "" for number in range(len(grid.headings))]
+    headings = zip(words, grid.headings, strict=True)
+    head = "".join(f'<th scope="col"{kind}>{escape(heading)}</th>' for kind, heading in headings)
+    rows = []
+    for place, row in enumerate(grid.rows):
+        cells = [escape(cell) for cell in row]
+        if links and links[place]:
+            cells[0] = f'<a href="{escape(links[place])}">{cells[0]}</a>'
+        rows.append("".join(f"<td{kind}>{cell}</td>" for kind, cell in zip(words, cells, strict=True)))
     body = "".join(f"<tr>{row}</tr>\n" for row in rows)
     whole = f"<table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>"
     return f"<h3>{escape(grid.title)}</h3>\n{scrolled(whole, grid.title)}"

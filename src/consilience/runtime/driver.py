@@ -70,11 +70,12 @@ def run_rounds(
         if folder is not None:
             facts = identity(summary, method, team, options or {}, group)
             start, before = _resumed(folder, method, start, team, shared, history, group, exchange, beside, facts)
+        private.plan(team, summary.rounds)
+        planned = private.with_costs(summary, team, group)
         if folder is not None and group.first:
             folder.mkdir(parents=True, exist_ok=True)
-            checkpoint.write_atomically(folder / STARTED, summary.to_json().encode())
+            checkpoint.write_atomically(folder / STARTED, planned.to_json().encode())
         tell(Started(summary, group.agents_by_worker or (team.names,), start.done))
-        private.plan(team, summary.rounds)
         for done in method.rounds(team, shared, exchange, start):
             spoken = done.record.predictions
             last = done.number >= summary.rounds

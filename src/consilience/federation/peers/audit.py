@@ -99,6 +99,26 @@ def bytes_sent(path: Path) -> int:
     return sum(int(event["bytes"]) for event in read_audit(path) if event.get("event") == "sent")
 
 
+def late_peers(path: Path) -> list[str]:
+    """Whose predictions came too late, and in which rounds."""
+    late: dict[str, list[int]] = {}
+    for event in read_audit(path):
+        if event["event"] == "late":
+            late.setdefault(str(event.get("agent")), []).append(int(event["round"]))
+    return [f"{name} ({_rounds(numbers)})" for name, numbers in late.items()]
+
+
+def privacy_spent(path: Path) -> tuple[float, float] | None:
+    """Epsilon that is spent, and the budget; None where nothing is promised."""
+    spent: tuple[float, float] | None = None
+    for event in read_audit(path):
+        if event["event"] == "ledger":
+            spent = float(event["spent"]), float(event["budget"])
+        elif event["event"] == "privacy" and spent is not None:
+            spent = float(event["epsilon"]), spent[1]
+    return spent
+
+
 def incidents(path: Path) -> list[str]:
     """Sentences on peers that were absent or late, on what was rejected, and on rounds that this site left out."""
     absent: dict[str, list[int]] = {}

@@ -25,6 +25,7 @@ from consilience.federation.peers.mailbox import Event
 from consilience.federation.peers.open_round import OpenRound
 from consilience.federation.peers.outbox import Outbox
 from consilience.federation.peers.outside import read_change
+from consilience.federation.peers.presence import Presence
 from consilience.federation.peers.session import Session
 from consilience.methods.protocol import Received
 from consilience.tasks.protocol import Array
@@ -60,7 +61,7 @@ class Mesh:
         self.roster = federation.names
         self._federation, self._me, self._folder = federation, me, folder
         self._format = Format(federation)
-        self._audit, self._say = audit, say
+        self._audit, self._say, self._presence = audit, say, Presence(folder)
         self._peers = [name for name in self.roster if name != me]
         self._outbox = Outbox(federation, me, signing, folder / "published", role)
         self._excluded = agents_with_evidence(folder / "evidence") - {me}
@@ -154,6 +155,7 @@ class Mesh:
             self._heed_change()
             members = self._members()
             missing = members - self._outbox.finished
+            self._presence.tell(self._session.alive, missing, end - time.monotonic())
             if not missing and members <= acknowledged:
                 return
             if missing and missing != announced:
@@ -295,6 +297,7 @@ class Mesh:
         absent = [name for name in self.roster if name not in frames]
         heard = {name: frame.receipt.payload_hash.hex() for name, frame in frames.items() if name != self._me}
         self._audit.add("round", round=number, heard=heard, absent=absent)
+        self._presence.tell(self._session.alive, set(), 0)
         self._log_oddities(number)
         self._audit.sync()
         if absent:
@@ -324,6 +327,7 @@ class Mesh:
     def _say_left(self, when: str, missing: set[str], end: float) -> None:
         """Every few seconds of waiting, for whom and for how long at most."""
         now = time.monotonic()
+        self._presence.tell(self._session.alive, missing, end - now)
         if when != self._waits[0]:
             self._waits = (when, now)
         elif missing and now - self._waits[1] > NOTICE and end > now:

@@ -1,0 +1,30 @@
+"""Who is there, and for whom a site waits: a small file in its run folder, for those who watch the site."""
+
+import time
+from pathlib import Path
+from typing import final
+
+from consilience.runtime.now import write_quickly
+
+PRESENCE = "presence.json"
+PAUSE = 5.0
+"""Seconds after which the file is written again, though nothing has changed: who reads it sees that the site lives."""
+
+
+@final
+class Presence:
+    """Keeps presence.json up to date."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / PRESENCE
+        self._told: tuple[set[str], set[str]] | None = None
+        self._written = 0.0
+
+    def tell(self, present: set[str], waiting: set[str], seconds: float) -> None:
+        """Peers that are there, those that are waited for, and for how many seconds at most."""
+        now = time.monotonic()
+        if (present, waiting) == self._told and now - self._written < PAUSE:
+            return
+        self._told, self._written = (set(present), set(waiting)), now
+        content = {"time": time.time(), "until": time.time() + seconds}
+        write_quickly(self._path, content | {"present": sorted(present), "waiting": sorted(waiting)})
