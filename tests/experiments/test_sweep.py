@@ -8,7 +8,7 @@ import pytest
 
 from consilience import ConsilienceError
 from consilience.experiments.compare import compare
-from consilience.experiments.sweep import Axis, Sweep, choose, parse_axis, plan, summarise, sweep
+from consilience.experiments.sweep import Axis, Sweep, choose, given, parse_axis, plan, summarise, sweep
 from consilience.report.sweep import drawings, grid, sentences, write_sweep
 from consilience.settings.presets import read_settings
 from consilience.tasks import task_named
@@ -67,8 +67,9 @@ def test_lines_are_means_over_good_agents_and_seeds_in_the_order_of_the_grid():
 
 
 def test_a_heat_map_has_a_cell_for_every_pair_and_curves_a_point_for_every_value():
-    [(title, image)] = drawings(made(VALUES)).items()
-    assert title == "dynamic"
+    (first, chosen), (title, image) = drawings(made(VALUES)).items()
+    assert (first, title) == ("Score against alpha, each with its best lam", "dynamic")
+    assert chosen.count("<circle") == 2 and "0.450" in chosen, "of the seeds that chose nothing"
     assert image.count("<rect") == 4
     for mean in ("0.625", "0.550", "0.800", "0.700"):
         assert f">{mean}<" in image
@@ -98,8 +99,31 @@ def test_a_sweep_runs_all_combinations_once_and_what_does_not_apply_only_once(tm
     tidy = pd.read_csv(tmp_path / "sweep.csv")
     assert len(tidy) == len(found.table) == 2 * (4 + 2) * 2
     assert list(tidy.columns[:5]) == ["method", "lam", "alpha", "seed", "agent"]
-    assert {path.name for path in written} == {"sweep.csv", "sweep.md", "sweep.html"}
+    assert {path.name for path in written} == {"sweep.csv", "sweep.md", "sweep.html", "sweep.svg"}
     assert len(grid(found).rows) == 6
+
+
+def test_gains_are_over_agents_alone_with_the_same_setting_seed_by_seed(tmp_path):
+    found = sweep(read_settings("digits", SMALL), ["dynamic", "alone"], [LAM, ALPHA], [0, 1], tmp_path, 1)
+    score = found.table.groupby(["method", "alpha", "seed"])["accuracy_target"].mean()
+    for line in summarise(found):
+        if line.method == "alone":
+            assert np.isnan(line.gain.mean)
+            continue
+        mine = found.table.query(f"method == 'dynamic' and lam == {line.setting['lam']}")
+        own = mine.groupby(["alpha", "seed"])["accuracy_target"].mean()
+        by_seed = [own[line.setting["alpha"], seed] - score["alone", line.setting["alpha"], seed] for seed in (0, 1)]
+        assert line.gain.mean == pytest.approx(np.mean(by_seed))
+    assert grid(found).headings[-1] == "gain over alone" and grid(found).rows[-1][-1] == ""
+    assert next(iter(drawings(found))) == "Score against alpha, each with its best lam"
+
+
+def test_a_budget_of_privacy_is_an_axis_that_every_method_has_and_nothing_is_chosen_by_it():
+    axes = [Axis("agents.epsilon", (0, 4)), Axis("rounds", (2, 3))]
+    planned = plan(read_settings("digits", SMALL), ["dynamic", "alone"], axes, [0])
+    assert [one.job.settings.agents.privacy.epsilon for one in planned] == [0, 0, 4, 4] * 2
+    assert [one.job.settings.run.rounds for one in planned] == [2, 3] * 4
+    assert given(read_settings("digits", SMALL), [*axes, LAM, ALPHA]) == {"agents.epsilon", "alpha"}
 
 
 @pytest.mark.parametrize("text", ["lam", "lam=", "=1", "lam=1,,2", "lam=1,1"])

@@ -29,7 +29,7 @@ app = typer.Typer(
 _COMMANDS: list[Callable[..., None]] = [runs.run, runs.compare, reproduce.reproduce, runs.report, runs.presets]
 _COMMANDS += [data.datasets, collective.collective, watch.watch]
 _COMMANDS += [breakdown.breakdown, sites.keys, sites.agent, sites.doctor, models.export, models.predict, models.answer]
-_COMMANDS += [privacy.trade, privacy.audit]
+_COMMANDS += [privacy.audit]
 
 
 @app.callback()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from consilience import toml
 from consilience.errors import ConsilienceError
 from consilience.experiments.compare import Estimate, estimate
-from consilience.options import flat, to_table
+from consilience.options import to_table
 from consilience.runtime.callbacks import Callback
 from consilience.runtime.history import PLACES
 from consilience.settings.presets import write_config
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MOST_RUNS = 100_000
+PROBLEM = ("data.", "agents.privacy.")
+"""Settings that make another problem begin so."""
+ALONE = "alone"
+"""The method over which gains are measured."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,8 @@ class Line:
     """Mean over the agents with good labels, over all seeds."""
     worst: float
     """The worst of them, mean over seeds."""
+    gain: Estimate
+    """Over training alone with the same setting, seed by seed; NaN where agents alone are not in the sweep."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,7 @@ class Choice:
 
     method: str
     given: dict[str, Any]
-    """Settings of the data, which make another problem rather than a better answer: nothing is chosen among them."""
+    """Settings that make another problem rather than a better answer: nothing is chosen among them."""
     setting: dict[str, Any]
     tuning: tuple[int, ...]
     on_tuning: Estimate
@@ -70,8 +76,8 @@ class Sweep:
     methods: Sequence[str]
     seeds: Sequence[int]
     scores: Sequence[Score]
-    of_data: frozenset[str] = frozenset()
-    """Axes that change the data."""
+    given: frozenset[str] = frozenset()
+    """Axes that make another problem: settings of the data, and what is promised of private rows."""
 
     @property
     def default_score(self) -> str:
@@ -112,7 +118,7 @@ def points(settings: Settings, method: str, axes: Sequence[Axis]) -> list[tuple[
     """Every combination of the values of those axes that `method` has, with its settings."""
     base = settings.with_method(method)
     known = to_table(base)
-    own = [axis for axis in axes if where_it_is(axis.key, known) or axis.key in flat(known)]
+    own = [axis for axis in axes if where_it_is(axis.key, known)]
     found = []
     for values in itertools.product(*(axis.values for axis in own)):
         point = dict(zip((axis.key for axis in own), values, strict=True))
@@ -184,18 +190,22 @@ def sweep(
             table[axis.key] = None
     first = ["method", *(axis.key for axis in axes), "seed", "agent"]
     table = table[[*first, *(column for column in table if column not in first)]]
-    return Sweep(table, axes, list(methods), list(seeds), runs[0].summary.scores, _of_data(settings, axes))
+    return Sweep(table, axes, list(methods), list(seeds), runs[0].summary.scores, given(settings, axes))
 
 
 def summarise(found: Sweep, score: str = "") -> list[Line]:
     """One line per method and setting, in the order of the grid."""
     column = score or found.default_score
-    best = max if not found.higher_is_better(column) else min
+    higher = found.higher_is_better(column)
+    scores = [(method, setting, rows.groupby("seed")[column]) for method, setting, rows in _groups(found)]
     lines = []
-    for method, setting, rows in _groups(found):
-        by_seed = rows.groupby("seed")[column]
-        worst = by_seed.agg(best).mean()
-        lines.append(Line(method, setting, estimate(by_seed.mean().to_numpy()), float(worst)))
+    for method, setting, by_seed in scores:
+        own, gain = by_seed.mean(), Estimate(float("nan"), float("nan"))
+        for other, same, alone in scores:
+            if other == ALONE != method and same.items() <= setting.items():
+                gain = estimate((own - alone.mean()).to_numpy() * (1 if higher else -1))
+        worst = by_seed.agg("min" if higher else "max").mean()
+        lines.append(Line(method, setting, estimate(own.to_numpy()), float(worst), gain))
     return lines
 
 
@@ -212,8 +222,8 @@ def choose(found: Sweep, score: str = "") -> list[Choice]:
         problems: dict[str, list[tuple[dict[str, Any], pd.Series[float]]]] = {}
         for name, setting, rows in _groups(found):
             if name == method:
-                given = {key: value for key, value in setting.items() if key in found.of_data}
-                problems.setdefault(str(given), []).append((setting, rows.groupby("seed")[column].mean()))
+                problem = {key: value for key, value in setting.items() if key in found.given}
+                problems.setdefault(str(problem), []).append((setting, rows.groupby("seed")[column].mean()))
         for candidates in problems.values():
             if len(candidates) < 2 or not tuning:
                 continue
@@ -221,8 +231,8 @@ def choose(found: Sweep, score: str = "") -> list[Choice]:
             choices.append(
                 Choice(
                     method,
-                    {key: value for key, value in setting.items() if key in found.of_data},
-                    {key: value for key, value in setting.items() if key not in found.of_data},
+                    {key: value for key, value in setting.items() if key in found.given},
+                    {key: value for key, value in setting.items() if key not in found.given},
                     tuple(tuning),
                     estimate(values.loc[tuning].to_numpy()),
                     tuple(held_out),
@@ -232,9 +242,11 @@ def choose(found: Sweep, score: str = "") -> list[Choice]:
     return choices
 
 
-def _of_data(settings: Settings, axes: Sequence[Axis]) -> frozenset[str]:
+def given(settings: Settings, axes: Sequence[Axis]) -> frozenset[str]:
+    """Those axes that make another problem rather than a better answer."""
     known = to_table(settings)
-    return frozenset(axis.key for axis in axes if any(p.startswith("data.") for p in where_it_is(axis.key, known)[:1]))
+    places = {axis.key: where_it_is(axis.key, known) for axis in axes}
+    return frozenset(key for key, found in places.items() if found and found[0].startswith(PROBLEM))
 
 
 def halves(seeds: Sequence[int]) -> tuple[list[int], list[int]]:

@@ -54,9 +54,11 @@ def class_grid(found: Breakdown) -> Grid | None:
     return Grid(grid.title, grid.headings, rows, words=2) if len(rows) > 1 else None
 
 
-def interval(value: Estimate) -> str:
+def interval(value: Estimate, signed: bool = False) -> str:
     """A mean with its interval, if there is one."""
-    return f"{value.mean:.3f}" + ("" if np.isnan(value.half_width) else f" ± {value.half_width:.3f}")
+    return f"{value.mean:{'+' if signed else ''}.3f}" + (
+        "" if np.isnan(value.half_width) else f" ± {value.half_width:.3f}"
+    )
 
 
 def markdown(found: Breakdown, title: str) -> str:

@@ -26,13 +26,15 @@ def grid(found: Sweep, score: str = "") -> Grid:
     """Every method and setting with its mean and 95 % interval, the best of each method marked by a star."""
     lines, column = summarise(found, score), score or found.default_score
     chosen = [(choice.method, choice.given | choice.setting) for choice in choose(found, score)]
+    gains = any(not np.isnan(line.gain.mean) for line in lines)
     rows = []
     for line in lines:
         values = tuple(_shown(line.setting.get(axis.key)) for axis in found.axes)
         star = "*" if (line.method, line.setting) in chosen else ""
-        rows.append((line.method + star, *values, interval(line.score), f"{line.worst:.3f}"))
+        gain = ("" if np.isnan(line.gain.mean) else interval(line.gain, signed=True),) if gains else ()
+        rows.append((line.method + star, *values, interval(line.score), f"{line.worst:.3f}", *gain))
     title = f"{column}, mean over agents with good labels and {len(found.seeds)} seeds; ± 95 % interval"
-    headings = ("method", *(axis.key for axis in found.axes), "mean", "worst agent")
+    headings = ("method", *(axis.key for axis in found.axes), "mean", "worst agent", *["gain over alone"] * gains)
     return Grid(title, headings, rows, words=1)
 
 
@@ -56,11 +58,19 @@ def choice_sentence(choice: Choice) -> str:
 
 
 def drawings(found: Sweep, score: str = "") -> dict[str, str]:
-    """SVGs by title: curves for one axis; for more, a heat map for each method and value of the further axes."""
+    """SVGs by title: curves for one axis; for more, a heat map for each method and value of the further axes.
+
+    Where one axis is given and others are chosen, first the curves of what was chosen, on the seeds that chose nothing.
+    """
     lines = summarise(found, score)
     if len(found.axes) == 1:
         return {f"Score against {found.axes[0].key}": curves(found.axes[0], lines)}
     images = {}
+    given, nothing = [axis for axis in found.axes if axis.key in found.given], Estimate(np.nan, np.nan)
+    best = [Line(c.method, c.given, c.on_held_out, np.nan, nothing) for c in choose(found, score)]
+    if len(given) == 1 and best:
+        others = ", ".join(axis.key for axis in found.axes if axis is not given[0])
+        images[f"Score against {given[0].key}, each with its best {others}"] = curves(given[0], best)
     first, second, *rest = found.axes
     shown = [line for line in lines if first.key in line.setting and second.key in line.setting]
     means = [line.score.mean for line in shown] or [0.0, 1.0]
@@ -145,15 +155,15 @@ def curves(axis: Axis, lines: Sequence[Line]) -> str:
 
 
 def write_sweep(found: Sweep, folder: Path, title: str, score: str = "") -> list[Path]:
-    """Writes sweep.csv (tidy: a row per method, setting, seed and agent), sweep.md and sweep.html; their paths."""
-    table, words = grid(found, score), sentences(found, score)
+    """Writes sweep.csv (tidy: a row per method, setting, seed and agent), .md, .html and the first drawing as .svg."""
+    table, words, images = grid(found, score), sentences(found, score), drawings(found, score)
     note = (
         f"{len(found.table[['method', 'seed', *(a.key for a in found.axes)]].drop_duplicates())} runs: methods x "
         f"settings x the seeds {_numbers(found.seeds)}. Scores are means over the agents with good labels after the "
         "last round; ± is a 95 % confidence interval over seeds."
     )
     parts = [f"<p>{escape(note)}</p>", "<h2>Which setting is the best?</h2>", shell.bullets(words)]
-    for name, image in drawings(found, score).items():
+    for name, image in images.items():
         parts += [f"<h2>{escape(name)}</h2>", shell.scrolled(image, name)]
     parts += ["<h2>The numbers</h2>", shell.table(table), f"<p>{STAR}</p>"]
     listed = "\n".join(f"- {sentence}" for sentence in words)
@@ -161,6 +171,7 @@ def write_sweep(found: Sweep, folder: Path, title: str, score: str = "") -> list
         "sweep.csv": found.table.to_csv(index=False),
         "sweep.md": f"# {title}\n\n{listed}\n\n{table.title}:\n\n{table.markdown()}\n\\{STAR}\n",
         "sweep.html": shell.page(title, parts),
+        "sweep.svg": next(iter(images.values())),
     }
     for name, text in texts.items():
         write_atomically(folder / name, text.encode())

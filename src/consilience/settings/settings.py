@@ -156,7 +156,11 @@ def settings_agreed(tables: dict[str, Any], where: str) -> Settings:
 
 
 def where_it_is(key: str, tables: dict[str, Any]) -> list[str]:
-    """Dotted keys of values and tables that end with `key`."""
+    """Dotted keys of values and tables that end with `key`, or the only value that has its ends: agents.epsilon."""
+    return _ending(_inner(tables, key), tables)
+
+
+def _ending(key: str, tables: dict[str, Any]) -> list[str]:
     paths = set(flat(tables))
     paths |= {".".join(path.split(".")[:depth]) for path in paths for depth in range(1, path.count(".") + 1)}
     return [path for path in sorted(paths, key=lambda p: (p.count("."), p)) if path == key or path.endswith(f".{key}")]
@@ -210,7 +214,7 @@ def _inner(tables: dict[str, Any], key: str) -> str:
     """`key` itself, or where its table lacks it, the only longer one with the same ends: agents.privacy.epsilon."""
     first, _, last = key.rpartition(".")
     found = [path for path in flat(tables) if path.startswith(f"{first}.") and path.endswith(f".{last}")]
-    return found[0] if len(found) == 1 and key not in where_it_is(key, tables) else key
+    return found[0] if len(found) == 1 and key not in _ending(key, tables) else key
 
 
 def _path(tables: dict[str, Any], key: str, where: str) -> str:
