@@ -43,11 +43,11 @@ fuzz: $(VENV)/dev.stamp  ## damaged inputs for every reader of files and of what
 lock: $(VENV)/peers.stamp  ## write requirements.lock: what a site needs, with hashes, for this platform
 	$(VENV)/bin/python deploy/lock.py
 
-sbom: $(VENV)/peers.stamp $(VENV)/security.stamp  ## write sbom.json: what is installed, in the CycloneDX format
-	$(VENV)/security/bin/cyclonedx-py environment --of JSON -o sbom.json $(VENV)/bin/python
+sbom: $(VENV)/peers.stamp $(VENV)/security.stamp  ## write sbom.json: what is in requirements.lock, with licences, in the CycloneDX format
+	$(VENV)/security/bin/python deploy/sbom.py $(VENV)/bin/python
 
 audit: $(VENV)/security.stamp  ## ask a public database for known vulnerabilities of what is in requirements.lock; needs the internet
-	$(VENV)/security/bin/pip-audit --strict --disable-pip --require-hashes -r requirements.lock
+	$(VENV)/security/bin/python deploy/audit.py
 
 bench: $(VENV)/dev.stamp  ## measure how fast it is and write docs/benchmarks.md (about 11 minutes)
 	$(VENV)/bin/python -m benchmarks
