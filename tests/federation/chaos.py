@@ -20,8 +20,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import namespaces, root
-from tests.federation.conftest import Launcher, Trial, lay_out, slowness
+from tests.conftest import namespaces, root, slowness
+from tests.federation.conftest import Launcher, Trial, lay_out
 from tests.federation.history import problems
 
 HERE = Path(__file__).parent
