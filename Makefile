@@ -32,7 +32,7 @@ mutants: $(VENV)/dev.stamp  ## change the code of the results in thousands of wa
 	$(VENV)/bin/python -m tests.mutants
 
 faults: $(VENV)/dev.stamp  ## faults and attacks between sites and between machines, in about eight minutes; some need root
-	$(VENV)/bin/python -m pytest tests -m faults
+	$(VENV)/bin/python -m pytest $$(grep -rl 'pytest.mark.faults' tests --include='test_*.py') -m faults -n 4 --dist loadgroup
 
 chaos: $(VENV)/dev.stamp  ## seven sites, one hostile; kills, partitions, slow links, clock jumps; fifty seeds, an hour; root for all of it
 	$(VENV)/bin/python -m tests.federation.chaos
@@ -43,11 +43,11 @@ fuzz: $(VENV)/dev.stamp  ## damaged inputs for every reader of files and of what
 lock: $(VENV)/peers.stamp  ## write requirements.lock: what a site needs, with hashes, for this platform
 	$(VENV)/bin/python deploy/lock.py
 
-sbom: $(VENV)/peers.stamp $(VENV)/security.stamp  ## write sbom.json: what is installed, in the CycloneDX format
-	$(VENV)/security/bin/cyclonedx-py environment --of JSON -o sbom.json $(VENV)/bin/python
+sbom: $(VENV)/peers.stamp $(VENV)/security.stamp  ## write sbom.json: what is in requirements.lock, with licences, in the CycloneDX format
+	$(VENV)/security/bin/python deploy/sbom.py $(VENV)/bin/python
 
 audit: $(VENV)/security.stamp  ## ask a public database for known vulnerabilities of what is in requirements.lock; needs the internet
-	$(VENV)/security/bin/pip-audit --strict --disable-pip --require-hashes -r requirements.lock
+	$(VENV)/security/bin/python deploy/audit.py
 
 bench: $(VENV)/dev.stamp  ## measure how fast it is and write docs/benchmarks.md (about 11 minutes)
 	$(VENV)/bin/python -m benchmarks

@@ -63,6 +63,11 @@ class Hears(Callback):
         self.tell = function
 
 
+def slowness() -> float:
+    """How many times longer than alone things take on this machine now: deadlines of the tests are stretched by it."""
+    return min(8.0, max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)))
+
+
 def root(command: str) -> None:
     """Runs a command that needs root; skips the test where that cannot be."""
     program = command.split()[0]

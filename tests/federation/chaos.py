@@ -15,13 +15,14 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import namespaces, root
-from tests.federation.conftest import Launcher, Trial, lay_out, slowness
+from tests.conftest import namespaces, root, slowness
+from tests.federation.conftest import Launcher, Trial, lay_out
 from tests.federation.history import problems
 
 HERE = Path(__file__).parent
@@ -138,29 +139,47 @@ def clock_library(folder: Path) -> Path | None:
     return library if subprocess.run(command).returncode == 0 else None
 
 
+_launcher: Launcher
+"""Of this process, which goes through some of the seeds."""
+
+
+def begin(library: Path | None) -> None:
+    """Starts the launcher of a process; it ends with it."""
+    global _launcher
+    _launcher = Launcher(**({"LD_PRELOAD": str(library)} if library else {}))
+
+
+def try_seed(scratch: Path, seed: int, clocks: bool) -> tuple[bool, str]:
+    """Whether all was well with a seed, and what happened."""
+    began, folder = time.monotonic(), scratch / f"seed-{seed}"
+    try:
+        good, words = True, run(_launcher, folder, seed, clocks)
+    except Exception as error:
+        good, words = False, f"BAD: {type(error).__name__}: {error}"
+    shutil.rmtree(folder, ignore_errors=True)
+    return good, f"seed {seed}: {words}; {time.monotonic() - began:.0f} s"
+
+
 def main() -> None:
     """Prints one line per seed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", default="0-49", help="such as 3 or 0-49")
-    first, _, last = parser.parse_args().seeds.partition("-")
-    seeds, bad = range(int(first), int(last or first) + 1), []
+    parser.add_argument("--at-once", type=int, default=2, help="seeds that are gone through side by side")
+    given = parser.parse_args()
+    first, _, last = given.seeds.partition("-")
+    seeds, good = range(int(first), int(last or first) + 1), 0
     with tempfile.TemporaryDirectory() as scratch:
         library = clock_library(Path(scratch))
-        launcher = Launcher(**({"LD_PRELOAD": str(library)} if library else {}))
         if os.geteuid() or not library:
             print("without partitions and slow links" * bool(os.geteuid()), "without clocks that jump" * (not library))
-        for seed in seeds:
-            began = time.monotonic()
-            try:
-                words = run(launcher, Path(scratch) / f"seed-{seed}", seed, library is not None)
-            except AssertionError as error:
-                bad.append(seed)
-                words = f"BAD: {error}"
-            print(f"seed {seed}: {words}; {time.monotonic() - began:.0f} s", flush=True)
-            shutil.rmtree(Path(scratch) / f"seed-{seed}", ignore_errors=True)
-        launcher.close()
-    print(f"{len(seeds) - len(bad)} of {len(seeds)} seeds passed")
-    sys.exit(bool(bad))
+        with ProcessPoolExecutor(given.at_once, initializer=begin, initargs=(library,)) as pool:
+            tried = [pool.submit(try_seed, Path(scratch), seed, library is not None) for seed in seeds]
+            for one in as_completed(tried):
+                passed, words = one.result()
+                good += passed
+                print(words, flush=True)
+    print(f"{good} of {len(seeds)} seeds passed")
+    sys.exit(good < len(seeds))
 
 
 if __name__ == "__main__":

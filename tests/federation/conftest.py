@@ -17,14 +17,11 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import slowness
+
 HERE = Path(__file__).parent
 PATIENCE = 90.0
 """Seconds for anything that should happen; only a failure takes so long."""
-
-
-def slowness() -> float:
-    """How many times longer than alone things take on this machine now: deadlines of the tests are stretched by it."""
-    return min(8.0, max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)))
 
 
 class Launcher:
@@ -145,7 +142,7 @@ class Trial:
             if time.monotonic() > end:
                 logs = "\n\n".join(f"--- {name}\n{self.output(name)}" for name in self.sites)
                 raise AssertionError(f"not seen: {what}\n{logs}")
-            time.sleep(0.02)
+            time.sleep(0.05)
 
     def log(self, name: str) -> Path:
         return self.folder / f"{name}.log"

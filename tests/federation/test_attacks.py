@@ -157,13 +157,13 @@ def test_the_positive_control_an_impostor_with_the_right_certificate_is_heard(fe
 
 
 def test_a_certificate_that_expires_during_the_run_ends_the_site_until_there_is_a_new_one(federate):
-    trial = federate(4, rounds=30, deadline=5.0)
+    trial = federate(4, rounds=40, deadline=5.0)
     expiring, *others = trial.names
     for name in others:
-        trial.hold(name, "train", "0.5")
+        trial.hold(name, "train", "0.6")
     folder = trial.sites[expiring].parent / "keys"
     (folder / "tls.key").unlink()
-    keys.issue_certificate(trial.folder / "trial-ca", folder, expiring, "127.0.0.1", days=10 / 86400)
+    keys.issue_certificate(trial.folder / "trial-ca", folder, expiring, "127.0.0.1", days=15 * trial.slow / 86400)
     trial.start()
     for name in others:
         trial.until_event(name, "gone", agent=expiring)
@@ -173,7 +173,7 @@ def test_a_certificate_that_expires_during_the_run_ends_the_site_until_there_is_
     keys.issue_certificate(trial.folder / "trial-ca", folder, expiring, "127.0.0.1")
     trial.start(expiring)
     trial.finish()
-    trial.check(*others, rounds=30)
+    trial.check(*others, rounds=40)
     absent = [expiring in one["absent"] for one in trial.events(others[0], "round")]
     assert not absent[0] and any(absent) and not absent[-1]
 

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("zenoh", reason="needs consilience[peers]")
 
 from tests.federation.history import history_problems
-from tests.fuzz.targets import federation
+from tests.fuzz.peers import federation
 
 
 def good() -> dict[str, list[dict[str, Any]]]:

@@ -15,7 +15,8 @@ from collections import Counter
 from pathlib import Path
 
 from tests.fuzz.mutate import mutated
-from tests.fuzz.targets import Target, crash_of, with_scratch
+from tests.fuzz.target import Target, crash_of
+from tests.fuzz.targets import with_scratch
 
 CRASHES = Path(__file__).parent / "crashes"
 
@@ -39,9 +40,9 @@ def fuzz(targets: dict[str, Target], seed: int, seconds: float, most: int, only:
     found = Counter[tuple[str, str]]()
     names = [name for name, target in targets.items() for _ in range(target.weight)]
     print(f"seed {seed}, {len(targets)} targets", flush=True)
-    for name, target in targets.items():
+    for target in targets.values():
         for good in target.good:
-            assert crash_of(target, target.remake(good, draw)) is None, f"{name}: a good input crashes"
+            target.read(target.remake(good, draw))  # a good input is accepted
     next_word = began + 60
     while time.monotonic() < began + seconds and sum(done.values()) < most:
         name = draw.choice(names)

@@ -3,9 +3,11 @@
 import random
 import re
 
-WORDS = [b"nan", b"inf", b"-inf", b"true", b"[]", b"{}", b'""', b"1e999", b"0x" + b"f" * 5000, b"9" * 401, b"9" * 5001]
+WORDS = [b"nan", b"inf", b"-inf", b"NaN", b"-Infinity", b"true", b"[]", b"{}", b'""', b"1e999"]
+WORDS += [b"0x" + b"f" * 5000, b"9" * 401, b"9" * 5001]
 WORDS += [b"[" * 3000, b"a." * 2000 + b"a = 1\n", b"\x1b]0;x\x07", b"[bold red]", b"\xff\xfe", "\u202e".encode(), b"\0"]
 WORDS += [b"../../etc", b"2024-01-01", b"00:00:00", b"1979-05-27T07:32:00Z", b"-1", b"18446744073709551616", b"''' "]
+_VALUES = re.compile(rb'"[^"\n]{0,200}"|-?[0-9][0-9.e+-]{0,200}|\[[^\]\n]{0,200}\]|true|false')
 NUMBERS = [0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, 0x7FFFFFFFFFFFFFFF, 0xFFFFFFFFFFFFFFFF]
 
 
@@ -55,7 +57,7 @@ def _word(data: bytes, draw: random.Random, others: list[bytes]) -> bytes:
 
 def _value(data: bytes, draw: random.Random, others: list[bytes]) -> bytes:
     """Another value in the place of a number, a word or a list of a text."""
-    places = list(re.finditer(rb'"[^"\n]*"|-?[0-9][0-9.e+-]*|\[[^\]\n]*\]|true|false', data[:100_000]))
+    places = list(_VALUES.finditer(data, 0, 20_000))
     if not places:
         return _word(data, draw, others)
     place = draw.choice(places)

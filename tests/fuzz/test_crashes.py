@@ -9,7 +9,8 @@ import pytest
 pytest.importorskip("zenoh", reason="needs consilience[peers]")
 
 from tests.fuzz.mutate import mutated
-from tests.fuzz.targets import crash_of, kept, targets
+from tests.fuzz.target import crash_of
+from tests.fuzz.targets import kept, targets
 
 
 def test_no_damaged_input_crashes_a_reader_or_is_taken_for_a_good_one(tmp_path: Path) -> None:

@@ -8,13 +8,13 @@ import pytest
 from consilience.errors import ConsilienceError
 from consilience.runtime.run import load_run
 from consilience.runtime.sums import checked_files
-from tests.fuzz.targets import _run_folder
+from tests.fuzz.folders import run_folders
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     pytest.importorskip("zenoh", reason="needs consilience[peers]")
-    _run_folder(tmp_path)
+    run_folders(tmp_path)
     return tmp_path / "run"
 
 

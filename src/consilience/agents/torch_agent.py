@@ -251,7 +251,7 @@ class TorchAgent:
     def digest(self, shared: Rows, labels: Array, passes: int) -> Losses:
         """So many passes over the shared data with `labels`, and no private row."""
         draw = stream(self.seed, "digest", self.name, self._round)
-        picks = [pick for _ in range(passes) for pick in _batches(draw, count(shared), self.shared_batch)]
+        picks = [pick for _ in range(passes) for pick in batches(draw, count(shared), self.shared_batch)]
         with self._torch_stream("digest"):
             _, total, trained, _ = self._steps(((None, pick) for pick in picks), shared, labels, 1.0)
         return Losses(float("nan"), total / len(picks), trained)

@@ -99,9 +99,14 @@ def answered_today(log: Path) -> dict[str, list[tuple[float, int]]]:
     found: dict[str, list[tuple[float, int]]] = {}
     now = datetime.now(UTC)
     for event in read_audit(log) if log.is_file() else []:
-        when = datetime.fromisoformat(event["time"])
-        if event.get("event") == "answered" and now - when < DAY:
-            found.setdefault(str(event["agent"]), []).append((when.timestamp(), int(event["samples"])))
+        try:
+            when = datetime.fromisoformat(event["time"])
+            if event["event"] == "answered" and now - when < DAY:
+                found.setdefault(str(event["agent"]), []).append((when.timestamp(), int(event["samples"])))
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise ConsilienceError(
+                f"{log}, which says how many samples were answered today, is damaged ({error}). Restore it."
+            ) from None
     return found
 
 

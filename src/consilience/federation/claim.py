@@ -31,7 +31,7 @@ def claim(out: Path, federation: Federation, signing_key: Path) -> None:
         raise ConsilienceError(f"{out} holds something else. Set `out` in site.toml to a new folder.")
     out.mkdir(parents=True, exist_ok=True)
     mark = out / "claim"
-    token = mark.read_text().strip()[:64] if mark.is_file() else secrets.token_hex(16)
+    token = mark.read_bytes().decode("utf-8", "replace").strip()[:64] if mark.is_file() else secrets.token_hex(16)
     used, identity = _used(signing_key.parent / USED), federation.identity().hex()
     if used.get(identity, token) != token:
         raise ConsilienceError(

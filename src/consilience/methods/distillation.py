@@ -120,7 +120,4 @@ def digests(agent: Agent) -> Digests | None:
 
 def _joined(before: Mapping[str, Losses], learned: Mapping[str, Losses]) -> dict[str, Losses]:
     """Losses of a round in which some trained on their private data before they spoke."""
-    return {
-        name: both(before[name], losses) if name in before else losses
-        for name, losses in learned.items()
-    }
+    return {name: both(before[name], losses) if name in before else losses for name, losses in learned.items()}

@@ -73,11 +73,12 @@ class LedgerFile:
                 continue
             os.close(_locked(path, wait=False))  # nobody else may be spending on these rows now
             self._others += [entry for _, entry in lines]
-        fresh = not self.path.exists() or not self.path.read_bytes().strip()
+        fresh = not self.path.exists() or b"\n" not in self.path.read_bytes()  # or killed within the first line
         self._file = _locked(self.path, wait=False)
         self._lines: list[tuple[str, Entry]] = []
         self._last = ""
         if fresh:
+            os.ftruncate(self._file, 0)
             self._append({"data": self.fingerprint, "rows": list(rows)})
             _sync_folder(folder)
         else:
@@ -144,9 +145,10 @@ def _read(path: Path) -> tuple[dict[str, Any], list[tuple[str, Entry]]]:
             if number == 1:
                 first = {"rows": [str(row) for row in content["rows"]]}
             else:
-                values = content["round"], content["rate"], content["noise"], content["steps"]
-                found.append((str(content["run"]), Entry(*values)))
-        except (ValueError, KeyError, TypeError) as error:
+                values = (float(content[key]) for key in ("round", "rate", "noise", "steps"))
+                number, rate, noise, steps = values
+                found.append((str(content["run"]), Entry(int(number), rate, noise, int(steps))))
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise ConsilienceError(
                 f"line {number} of the privacy ledger {path} was changed or damaged ({error}). Restore the file from a "
                 "backup; without it nothing may be spent."

@@ -96,7 +96,7 @@ def suspicious_peers(path: Path) -> list[str]:
 
 def bytes_sent(path: Path) -> int:
     """Bytes of all frames that left this site."""
-    return sum(int(event["bytes"]) for event in read_audit(path) if event.get("event") == "sent")
+    return sum(_whole(event.get("bytes")) for event in read_audit(path) if event["event"] == "sent")
 
 
 def late_peers(path: Path) -> list[str]:
@@ -126,22 +126,26 @@ def incidents(path: Path) -> list[str]:
     rejected: dict[tuple[str, str], list[int]] = {}
     sentences = []
     for event in read_audit(path):
-        kind, agent = event.get("event"), str(event.get("agent"))
-        if kind == "round":
+        kind, agent, number = event["event"], str(event.get("agent")), _whole(event.get("round"))
+        if kind == "round" and isinstance(event.get("absent"), list):
             for name in event["absent"]:
-                absent.setdefault(str(name), []).append(int(event["round"]))
+                absent.setdefault(str(name), []).append(number)
         elif kind == "late":
-            late.setdefault(agent, []).append(int(event["round"]))
+            late.setdefault(agent, []).append(number)
         elif kind == "rejected":
-            rejected.setdefault((agent, str(event["reason"])), []).append(int(event["round"]))
+            rejected.setdefault((agent, str(event.get("reason"))), []).append(number)
         elif kind == "jump":
-            sentences.append(
-                f"This site went from round {event['round']} to round {event['to']}, where its peers were."
-            )
+            to = _whole(event.get("to"))
+            sentences.append(f"This site went from round {number} to round {to}, where its peers were.")
     found = [f"{name} was absent in {_rounds(numbers)}." for name, numbers in absent.items()]
     found += [f"What {name} said came too late in {_rounds(numbers)}." for name, numbers in late.items()]
     found += [f"What {name} sent was rejected in {_rounds(n)}: {why}." for (name, why), n in rejected.items()]
     return found + sentences
+
+
+def _whole(value: Any) -> int:
+    """A whole number of a line; 0 where the line, which somebody has damaged, has none."""
+    return value if isinstance(value, int) else 0
 
 
 def _rounds(numbers: list[int]) -> str:

@@ -11,12 +11,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from consilience.core.suspicion import suspicions
 from consilience.errors import ConsilienceError
 from consilience.federation.peers.audit import AuditLog
-from consilience.federation.peers.equivocation import (
-    Equivocation,
-    agents_with_evidence,
-    equivocations,
-    write_evidence,
-)
+from consilience.federation.peers.circle import Circle
+from consilience.federation.peers.equivocation import Equivocation
 from consilience.federation.peers.federation import Federation
 from consilience.federation.peers.frame import Format, Frame, Receipt, Status
 from consilience.federation.peers.inbox import Inbox, Say
@@ -24,7 +20,6 @@ from consilience.federation.peers.link import Tls
 from consilience.federation.peers.mailbox import Event
 from consilience.federation.peers.open_round import OpenRound
 from consilience.federation.peers.outbox import Outbox
-from consilience.federation.peers.outside import read_change
 from consilience.federation.peers.presence import Presence
 from consilience.federation.peers.session import Session
 from consilience.methods.protocol import Received
@@ -64,12 +59,8 @@ class Mesh:
         self._audit, self._say, self._presence = audit, say, Presence(folder)
         self._peers = [name for name in self.roster if name != me]
         self._outbox = Outbox(federation, me, signing, folder / "published", role)
-        self._excluded = agents_with_evidence(folder / "evidence") - {me}
-        """Peers of whom equivocation was proven."""
         self._receipts: dict[int, Receipt] = self._outbox.heard_before()
         """Of the last exchange, by place in the roster."""
-        self._change, self._heeded, self._next_look = change, 0, 0.0
-        """Where a change of the roster may appear, which one was heeded last, and when to look again."""
         self._misses: dict[str, int] = {}
         """Rounds in a row that each peer was there and silent."""
         self._told = dict.fromkeys(self._peers, 0)
@@ -78,6 +69,7 @@ class Mesh:
         """Predictions of the last exchange, by agent."""
         self._session = Session(federation, me, tls, listen, self._outbox)
         self._inbox = Inbox(federation, self._session, audit, say)
+        self._circle = Circle(federation, me, folder, change, self._session, self._inbox, self._outbox, audit, say)
 
     _waits: tuple[str, float] = ("", 0.0)
     """What is waited for, and since when, or when this was said last."""
@@ -90,13 +82,13 @@ class Mesh:
         patience = min(GRACE, self._federation.deadline) if self._outbox.round else self._federation.start_wait
         end = time.monotonic() + patience
         while True:
-            self._heed_change()
+            self._circle.heed_change()
             here = self._inbox.checked & self._session.alive
-            members = self._members()
+            members = self._circle.members
             late = time.monotonic() > end
             if members <= here or (late and len(here) >= self._federation.quorum - 1):
                 break
-            self._check_quorum_is_possible()
+            self._circle.check_quorum_is_possible()
             if late:
                 self._say_waiting("before the first round", 0, here)
                 end = time.monotonic() + self._federation.deadline
@@ -152,8 +144,8 @@ class Mesh:
         end = time.monotonic() + (self._federation.deadline if seconds is None else seconds)
         acknowledged, announced, closing = set[str](), set[str](), dict[str, tuple[Receipt, ...]]()
         while time.monotonic() < end:
-            self._heed_change()
-            members = self._members()
+            self._circle.heed_change()
+            members = self._circle.members
             missing = members - self._outbox.finished
             self._presence.tell(self._session.alive, missing, end - time.monotonic())
             if not missing and members <= acknowledged:
@@ -168,7 +160,7 @@ class Mesh:
                 continue
             if event.kind == "receipts":
                 closing[event.peer] = event.content
-                self._exclude_equivocators({}, {event.peer: event.content})
+                self._circle.exclude_equivocators(self._receipts.values(), {event.peer: event.content})
             elif event.kind in ("ahead", "rejected") and event.peer in self._outbox.finished:
                 closing[event.peer] = ()  # it has none, and says that it has all it needs
             elif event.kind == "acknowledged":
@@ -213,23 +205,25 @@ class Mesh:
             number, self._federation.quorum - 1, self._federation.enough_claims, opened + patience, behind
         )
         while True:
-            self._heed_change()
-            open_round.drop(self._excluded)
+            self._circle.heed_change()
+            open_round.drop(self._circle.excluded)
             now = time.monotonic()
-            present = self._members() & self._session.alive
+            present = self._circle.members & self._session.alive
             waiting = open_round.waiting(present)
             heeded = waiting if now < opened + max(1.0, patience / 20) else waiting - self._silent()
             if open_round.can_close(heeded, now):
                 frames = open_round.frames | {self._me: own}
-                if not self._exclude_equivocators(frames, {name: frame.others for name, frame in frames.items()}):
+                known = [*self._receipts.values(), *(frame.receipt for frame in frames.values())]
+                brought = {name: frame.others for name, frame in frames.items()}
+                if not self._circle.exclude_equivocators(known, brought):
                     self._count_misses(waiting, frames)
                     return frames, 0
-                open_round.drop(self._excluded)
+                open_round.drop(self._circle.excluded)
                 continue
             later = open_round.later_round(heeded, now)
             if later:
                 return {}, later
-            self._check_quorum_is_possible()
+            self._circle.check_quorum_is_possible()
             if now > next_notice:
                 next_notice = now + patience
                 self._say_waiting(f"round {number}", number, set(open_round.frames))
@@ -267,7 +261,7 @@ class Mesh:
             open_round.peer_is_ahead(event.peer, event.content.round)
         elif event.kind == "status":
             open_round.peer_says(event.peer, event.content.round)
-        elif event.kind == "frame" and event.peer not in self._excluded:
+        elif event.kind == "frame" and event.peer not in self._circle.excluded:
             self._take_frame(event.peer, event.content, open_round)
 
     def _take_frame(self, peer: str, data: bytes, open_round: OpenRound) -> None:
@@ -278,17 +272,9 @@ class Mesh:
             open_round.given_up.add(peer)
         elif before is not None and before.receipt.contradicts(frame.receipt):
             del open_round.frames[peer]
-            self._exclude(Equivocation(peer, before.receipt, frame.receipt, reporter=peer))
+            self._circle.exclude(Equivocation(peer, before.receipt, frame.receipt, reporter=peer))
         else:
             open_round.frames[peer] = frame
-
-    def _exclude_equivocators(self, frames: dict[str, Frame], brought: dict[str, tuple[Receipt, ...]]) -> bool:
-        """Whether receipts show that somebody signed two different predictions for one round; who did is excluded."""
-        known = [*self._receipts.values(), *(frame.receipt for frame in frames.values())]
-        found = equivocations(self._format, known, brought, self._excluded)
-        for one in found:
-            self._exclude(one)
-        return bool(found)
 
     def _close_round(self, number: int, frames: dict[str, Frame]) -> None:
         """Keeps the receipts of what was heard, which go into the next frame, and logs the round."""
@@ -311,19 +297,6 @@ class Mesh:
                 self._told[peer] = count
                 self._audit.add("dropped", round=number, agent=peer, count=count)
 
-    def _exclude(self, found: Equivocation) -> None:
-        """Keeps both signed statements as evidence; from now on the agent is not heard."""
-        path = write_evidence(self._folder / "evidence", self._format.run, found)
-        self._audit.add("excluded", round=found.round, agent=found.agent, evidence=str(path))
-        if found.agent == self._me:
-            raise ConsilienceError(
-                f"someone else signs with this site's key (evidence: {path}). Tell the others, and make a new key."
-            )
-        self._excluded.add(found.agent)
-        self._say(
-            f"{found.agent} signed two different predictions for round {found.round}: excluded; evidence in {path}"
-        )
-
     def _say_left(self, when: str, missing: set[str], end: float) -> None:
         """Every few seconds of waiting, for whom and for how long at most."""
         now = time.monotonic()
@@ -335,62 +308,7 @@ class Mesh:
             minutes, seconds = divmod(int(end - now), 60)
             self._say(f"{when}: waiting for {', '.join(sorted(missing))}, deadline in {minutes}:{seconds:02}")
 
-    def _heed_change(self) -> None:
-        """Members that a quorum has revoked meanwhile are not heard any more, and their certificates not accepted."""
-        now = time.monotonic()
-        if self._change is None or now < self._next_look:
-            return
-        self._next_look = now + 1.0
-        try:
-            modified = self._change.stat().st_mtime_ns
-        except OSError:
-            return
-        if modified == self._heeded:
-            return
-        self._heeded = modified
-        try:
-            change = read_change(self._change)
-            change.check(self._federation)
-        except ConsilienceError as error:
-            self._audit.add("refused", agent="", reason=f"change of the roster: {error}")
-            self._say(f"{self._change} is not heeded: {error}")
-            return
-        if self._me in change.remove:
-            raise ConsilienceError("this site was revoked by a quorum of the members. Ask them why.")
-        revoked = (set(change.remove) & set(self._peers)) - self._excluded
-        if revoked:
-            self._excluded |= revoked
-            for peer in sorted(revoked):
-                self._audit.add("revoked", agent=peer, by=change.signers(self._federation))
-                self._say(f"{peer} was revoked by a quorum: it is not heard any more")
-            self._session.bar(revoked)
-
     def _say_waiting(self, when: str, number: int, found: set[str]) -> None:
         self._audit.add("waiting", round=number, found=sorted(found), quorum=self._federation.quorum)
         missing = ", ".join(name for name in self._peers if name not in found)
         self._say(f"{when}: {len(found) + 1} agents of {self._federation.quorum} needed; waiting for {missing}")
-
-    def _members(self) -> set[str]:
-        """Peers that may be heard."""
-        return set(self._peers) - self._excluded - self._inbox.refused.keys()
-
-    def _check_quorum_is_possible(self) -> None:
-        if len(self._peers) - len(self._excluded) < self._federation.quorum - 1:
-            raise ConsilienceError(
-                f"{', '.join(sorted(self._excluded))} signed two different predictions for one round, or was revoked; "
-                f"without that, {len(self._peers) - len(self._excluded) + 1} agents are left and "
-                f"{self._federation.quorum} are needed. Agree on a new federation file."
-            )
-        if len(self._members()) < self._federation.quorum - 1:
-            reasons = "; ".join(f"{peer}: {why}" for peer, why in sorted(self._inbox.refused.items()))
-            self._show_federation_file()
-            raise ConsilienceError(
-                f"this site's federation file is not that of its peers: {reasons}. "
-                "All sites need the same file; get it again from the others."
-            )
-
-    def _show_federation_file(self) -> None:
-        """Answers for a moment longer, so that peers can read this site's file and log what differs."""
-        end = time.monotonic() + min(GRACE, self._federation.deadline)
-        while time.monotonic() < end and not self._outbox.shown.issuperset(self._peers):
-            self._inbox.next_event(0.2)

@@ -1,0 +1,41 @@
+"""Asks a public database for known vulnerabilities of what is in requirements.lock: make audit.
+
+Ends with 0 if there is none, with 1 if there are some, and with 2 if the database did not answer for every package.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+LOCK = Path(__file__).parent.parent / "requirements.lock"
+
+
+def main() -> int:
+    """What the database says, in sentences."""
+    pip_audit = Path(sys.executable).parent / "pip-audit"
+    options = ["--format", "json", "--progress-spinner", "off", "--disable-pip", "--require-hashes", "-r", str(LOCK)]
+    done = subprocess.run([pip_audit, *options], capture_output=True, text=True)
+    try:
+        packages = json.loads(done.stdout)["dependencies"]
+    except (ValueError, KeyError, TypeError):
+        why = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        print(f"Nothing is known: the database of vulnerabilities could not be asked ({why[:300]}).")
+        return 2
+    bad = [(one, found) for one in packages for found in one.get("vulns", [])]
+    for one, found in bad:
+        mended = ", ".join(found["fix_versions"]) or "no version yet"
+        print(f"{one['name']} {one['version']}: {found['id']}, mended in {mended}")
+    unknown = [one["name"] for one in packages if "skip_reason" in one]
+    if unknown:
+        print(
+            f"The database has no answer for {len(unknown)} of {len(packages)} packages of {LOCK.name} (the first is "
+            f"{unknown[0]}). If it is all of them, it cannot be reached from here: run this where the internet is."
+        )
+    elif not bad:
+        print(f"No vulnerability is known in the {len(packages)} packages of {LOCK.name}.")
+    return 1 if bad else 2 if unknown else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
