@@ -149,7 +149,10 @@ def test_beside_naive_the_other_short_forms_have_the_trust_of_the_paper():
         ("dynamc", f"unknown method 'dynamc'. Did you mean 'dynamic'? {KNOWN}"),
         ("fedprox(mu=0.1", "the method 'fedprox(mu=0.1' lacks a closing bracket. Write it as name(option=value)."),
         ("fedprox(mu=)", "the method 'fedprox(mu=)' is not valid TOML: "),
-        ("fedprox(nu=0.1)", "fedprox(nu=0.1): unknown setting 'nu'. Did you mean 'mu'? Known: keep_optimizer, mu."),
+        (
+            "fedprox(nu=0.1)",
+            "fedprox(nu=0.1): unknown setting 'nu'. Did you mean 'mu'? Known: keep_optimizer, warmup, server_ema, mu.",
+        ),
         ("fedprox(mu=-1)", "fedprox(mu=-1): mu is -1.0; it must be at least 0 "),
         ("every-x", "schedule is 'every-x'; it must be one of these (trust is made dynamic"),
     ],
@@ -167,10 +170,16 @@ def test_a_method_as_a_table_and_back_is_the_same(method):
 
 def test_a_table_is_complete_and_begins_with_the_name():
     assert method_table(Alone()) == {"name": "alone"}
-    assert method_table(FedProx(mu=0.5)) == {"name": "fedprox", "keep_optimizer": False, "mu": 0.5}
+    assert method_table(FedProx(mu=0.5)) == {
+        "name": "fedprox",
+        "keep_optimizer": False,
+        "warmup": 0,
+        "server_ema": 0.0,
+        "mu": 0.5,
+    }
     table = method_table(Consensus(trust=Uniform(), wire=Wire("float16")))
     first = ["name", "warmup", "lam", "schedule", "labels", "warmup_shared", "trust", "wire"]
-    assert list(table) == [*first, "peers", "random_peers"]
+    assert list(table) == [*first, "peers", "random_peers", "ramp", "prior"]
     assert table["trust"] == {"name": "uniform"} and table["wire"] == {"form": "float16", "top": 3}
 
 

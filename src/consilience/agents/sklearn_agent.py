@@ -90,7 +90,7 @@ class SklearnAgent:
         named = () if isinstance(classes, int) else tuple(classes)
         data = labelled(name, self.task, x, y, named)
         self.class_names, self.rows = data.class_names, data.x
-        self._read = Reader(who, transform, partial(for_estimator, who), lambda: "estimator")
+        self._read = Reader(who, transform, partial(for_estimator, who), _way)
         self._x, self._y = self._read(data.x), data.y
         self.samples = len(self._y)
         self.class_counts = data.counts
@@ -275,3 +275,8 @@ def _task_of(estimator: Any, y: Any) -> str:
     if is_regressor(estimator):
         return "regression"
     return "multilabel" if not isinstance(y, str) and np.ndim(y) == 2 else "classification"
+
+
+def _way() -> str:
+    """Rows for all estimators are read in one way."""
+    return "estimator"

@@ -51,10 +51,6 @@ class Consensus(Options):
         "dynamic", "trust is made dynamic (every round) | every-K (rounds) | static (once)", like=SCHEDULES
     )
     labels: str = option("soft", "soft | majority (one hard vote per agent, no trust)", one_of=LABELS)
-    ramp: int = option(0, "rounds after the warm-up over which lam grows in even steps to its value", at_least=0)
-    prior: str = option(
-        "unknown", "classes of the shared data that pseudo-labels are aligned with: unknown | even", one_of=PRIORS
-    )
     warmup_shared: bool = option(False, "show batch norm the shared data in the warm-up as well; three times slower")
     trust: Trust | Callable[..., Any] = option(
         Default(),
@@ -66,6 +62,10 @@ class Consensus(Options):
         0, "peers that an agent hears, those it trusts most of whom it heard before; 0 for all", at_least=0
     )
     random_peers: int = option(4, "others, drawn in every round, that it hears beside these", at_least=1)
+    ramp: int = option(0, "rounds after the warm-up over which lam grows in even steps to its value", at_least=0)
+    prior: str = option(
+        "unknown", "classes of the shared data that pseudo-labels are aligned with: unknown | even", one_of=PRIORS
+    )
 
     uses_shared = True
     short_forms = ("dynamic", "static", "every-K", "naive")

@@ -11,7 +11,7 @@ from typing import cast
 
 import numpy as np
 
-from consilience.agents.protocol import Agent, Digests, Losses, both, can
+from consilience.agents.protocol import Agent, Digests, Losses, both, can, predicted
 from consilience.agents.team import Team
 from consilience.core.wire import Wire
 from consilience.errors import ConsilienceError
@@ -81,6 +81,7 @@ class Distillation(Options):
                 t, sent, received = max(t, answer.number), answer.sent, answer.predictions
                 heard = tuple(name for name in exchange.roster if name in received)
                 losses = _joined(trained, self._learned(agents, shared, heard, answer))
+                losses = {name: predicted(one, count(shared)) for name, one in losses.items()}
             own = agents.published(shared)
             yield Round(t, Record(own, losses, sent, heard, received))
 
