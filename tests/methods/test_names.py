@@ -264,6 +264,6 @@ def test_another_package_brings_a_method_by_registering_it(monkeypatch):
         speed: float = 1.0
 
     assert method_named("fedmine(speed=2.5)") == FedMine(speed=2.5)
-    assert method_table(FedMine()) == {"name": "fedmine", "keep_optimizer": False, "speed": 1.0}
+    assert method_table(FedMine()) == {"name": "fedmine", "keep_optimizer": False, "warmup": 0, "server_ema": 0.0, "speed": 1.0}
     assert method_from(method_table(FedMine(speed=3.0)), "method") == FedMine(speed=3.0)
     assert FedMine().label == "fedmine"
