@@ -55,7 +55,8 @@ def agent(
     """
     os.umask(0o077)  # what a run writes is for its owner alone
     with console.status("Loading ..."):
-        from consilience.federation.site import prepare, run_site, serve_site
+        from consilience.federation.site import prepare
+        from consilience.federation.site_run import run_site, serve_site
         from consilience.report.gains import verdicts
         from consilience.report.page import write_page
         from consilience.report.tables import site_grid
@@ -96,7 +97,8 @@ def doctor(
 
     with console.status("Asking peers ..."):
         from consilience.federation.peers.doctor import examine
-        from consilience.federation.site import check_agent_of, prepare
+        from consilience.federation.site import prepare
+        from consilience.federation.site_agent import check_agent_of
 
         prepared = prepare(site)
         check_agent_of(prepared)
