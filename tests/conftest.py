@@ -65,7 +65,7 @@ class Hears(Callback):
 
 def slowness() -> float:
     """How many times longer than alone things take on this machine now: deadlines of the tests are stretched by it."""
-    return min(8.0, max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)))
+    return min(20.0, max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)))
 
 
 def root(command: str) -> None:

@@ -23,7 +23,7 @@ def load() -> None:
     import zenoh
 
     import consilience.cli
-    import consilience.federation.site
+    import consilience.federation.site_run
     import consilience.report.page
     import consilience.report.tables
 

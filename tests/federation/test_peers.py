@@ -19,7 +19,7 @@ from consilience.federation.peers import keys
 from consilience.federation.peers.audit import AuditLog, broken_at, read_audit
 from consilience.federation.peers.federation import Federation, Member, fingerprint
 from consilience.federation.peers.frame import Format
-from consilience.federation.peers.outbox import Outbox
+from consilience.federation.peers.outbox import HELD, Outbox
 from consilience.federation.peers.outside import OutsideError, federation_from, frame_from, status_from
 from tests.federation.rogue import mutated
 
@@ -219,6 +219,34 @@ def test_a_round_is_signed_once_even_after_a_restart(federation, tmp_path):
     assert later.receipt.sequence > first.receipt.sequence
     outbox.publish(9, other, {})
     assert sorted(path.stem for path in tmp_path.glob("*.frame")) == ["6", "9"]
+
+
+class Query:
+    """A question as Zenoh hands it over."""
+
+    def __init__(self, asker: str, topic: str) -> None:
+        self.key_expr, self.parameters = f"consilience/a/{asker}/agent/{topic}", f"nonce={'00' * 16}"
+        self.replies: list[bytes] = []
+        self.dropped = False
+
+    def reply(self, key: str, data: bytes) -> None:
+        self.replies.append(data)
+
+    def drop(self) -> None:
+        self.dropped = True
+
+
+def test_questions_that_wait_for_a_round_are_few_for_each_peer_and_one_peer_takes_no_other_ones_place(
+    federation, tmp_path
+):
+    outbox = Outbox(federation, "a", SIGNING[0], tmp_path)
+    many, one = [Query("b", "round/1") for _ in range(500)], Query("c", "round/1")
+    for query in [*many, one]:
+        outbox.answer(query)
+    assert outbox.odd == {"a": 0, "b": 500 - HELD, "c": 0, "d": 0}
+    outbox.publish(1, F, {})
+    assert [len(query.replies) for query in many] == [1] * HELD + [0] * (500 - HELD)
+    assert len(one.replies) == 1 and one.dropped
 
 
 def test_what_was_published_in_another_federation_is_not_published_again(federation, tmp_path):

@@ -15,7 +15,8 @@ from consilience.errors import ConsilienceError
 from consilience.federation.membership import make_keys, new_federation, write_site
 from consilience.federation.peers import keys
 from consilience.federation.peers.outside import federation_from, read_member
-from consilience.federation.site import Site, build_site_agent, prepare, read_site
+from consilience.federation.site import Site, prepare, read_site
+from consilience.federation.site_agent import build_site_agent
 from consilience.privacy.options import Privacy
 from consilience.settings.settings import Settings, changed
 

@@ -11,7 +11,8 @@ import pytest
 from consilience import ConsilienceError
 from consilience.federation.membership import make_keys, new_federation, write_site
 from consilience.federation.peers.frame import Format
-from consilience.federation.site import Site, build_site_agent, prepare
+from consilience.federation.site import Site, prepare
+from consilience.federation.site_agent import build_site_agent
 from consilience.rows import count
 
 Make = Callable[..., Path]

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from consilience.cli import breakdown, collective, data, models, privacy, reproduce, runs, sites, watch
+from consilience.cli import breakdown, collective, data, federation, models, privacy, reproduce, runs, sites, watch
 from consilience.cli.screen import end_with_error
 from consilience.errors import ConsilienceError, sentence_of
 from consilience.plugins import blame
@@ -45,7 +45,7 @@ def _program(
 
 for _command in _COMMANDS:
     app.command()(_command)
-app.add_typer(sites.federation, name="federation")
+app.add_typer(federation.federation, name="federation")
 app.add_typer(sites.audit_log, name="audit-log")
 
 

@@ -1,4 +1,4 @@
-"""The commands of an organisation: keys, federation, agent, doctor."""
+"""The commands of an organisation: keys, agent, doctor, audit-log."""
 
 import os
 import sys
@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from consilience.cli.screen import RUNS, DataDir, console, set_data_dir
+from consilience.cli.screen import console
 from consilience.errors import ConsilienceError
 
 if TYPE_CHECKING:
-    from consilience.federation.peers.change import Change
     from consilience.federation.peers.doctor import Finding
 
-federation = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="A federation of organisations.")
 SiteFile = Annotated[Path, typer.Option("--site", metavar="FILE", help="This site's site.toml.")]
 
 
@@ -43,176 +41,6 @@ def keys(
     console.print(f"Written: {', '.join(map(str, written))}", soft_wrap=True, highlight=False)
 
 
-@federation.command("new")
-def new(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The federation's name.")],
-    members: Annotated[list[Path], typer.Argument(metavar="MEMBER...", help="The member.toml of every site.")],
-    shared: Annotated[Path, typer.Option(metavar="FILE", help="Shared data: npz (x), npy, csv, parquet, or images.")],
-    classes: Annotated[str, typer.Option(help="Names of classes, labels or values in order, separated by commas.")],
-    task: Annotated[str, typer.Option(help="classification, regression or multilabel.")] = "classification",
-    deadline: Annotated[float, typer.Option(help="Seconds after which a round closes without the missing.")] = 600.0,
-    quorum: Annotated[
-        int | None, typer.Option(help="Agents needed in a round. Default: as few as are safe, about two thirds.")
-    ] = None,
-    start_wait: Annotated[
-        float, typer.Option(help="Seconds in which all are waited for before round 1; then a quorum begins.")
-    ] = 3600.0,
-    on_suspicion: Annotated[
-        str, typer.Option(help="A peer that repeats itself, another or us: warn, or exclude it from that round.")
-    ] = "warn",
-    changes: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, such as rounds=20.")
-    ] = None,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write.")] = Path("federation.toml"),
-) -> None:
-    """Write the federation file that every site holds in the same form.
-
-    Example:
-
-      consilience federation new heart */member.toml --shared shared.csv --classes healthy,ill --set rounds=20
-    """
-    from consilience.federation.membership import new_federation
-    from consilience.runtime.checkpoint import write_atomically
-    from consilience.settings.settings import parse_change
-
-    if out.exists():
-        raise ConsilienceError(f"{out} exists and is not overwritten. Choose another --out.")
-    names = [part.strip() for part in classes.split(",")]
-    changed = dict(parse_change(text) for text in changes or [])
-    agreed = new_federation(name, shared, names, members, changed, deadline, quorum, on_suspicion, start_wait, task)
-    write_atomically(out, agreed.to_toml().encode())
-    console.print(
-        f"Written: {out}, for {len(agreed.roster)} sites, quorum {agreed.quorum}. Give every site this file and the "
-        f"shared data. Identity: {agreed.identity().hex()[:16]}",
-        soft_wrap=True,
-        highlight=False,
-    )
-
-
-@federation.command("again")
-def again(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The federation file.")] = Path("federation.toml"),
-) -> None:
-    """Write the next epoch into the federation file, for a new run of the same federation.
-
-    Every site does this with its own copy. What was signed in an earlier epoch is not valid in a later one.
-    """
-    from dataclasses import replace
-
-    from consilience.federation.peers.outside import read_federation
-    from consilience.runtime.checkpoint import write_atomically
-
-    before = read_federation(file)
-    after = replace(before, epoch=before.epoch + 1)
-    write_atomically(file, after.to_toml().encode())
-    console.print(
-        f"{file}: epoch {after.epoch}. Identity: {after.identity().hex()[:16]}", soft_wrap=True, highlight=False
-    )
-
-
-@federation.command("change")
-def change(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The federation file.")],
-    remove: Annotated[list[str] | None, typer.Option(metavar="AGENT", help="A member to revoke.")] = None,
-    member: Annotated[
-        list[Path] | None, typer.Option(metavar="MEMBER", help="A member.toml with new keys, or of a new member.")
-    ] = None,
-    site: SiteFile = Path("site.toml"),
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write.")] = Path("change.toml"),
-) -> None:
-    """Propose a change of the roster, signed with this site's key: a member is revoked, or has new keys.
-
-    The others add their signatures with `federation sign`. With a quorum of them, sites put the file beside their
-    site.toml, where a running agent heeds it at once: who is revoked is not heard any more. `federation apply` writes
-    the federation file of the next epoch.
-    """
-    from consilience.federation.peers.change import Change
-    from consilience.federation.peers.outside import read_federation, read_member
-
-    if out.exists():
-        raise ConsilienceError(f"{out} exists and is not overwritten. Choose another --out.")
-    agreed = read_federation(file)
-    for name in remove or []:
-        agreed.member(name)
-    members = tuple(read_member(path) for path in member or [])
-    _write_signed(Change(agreed.identity().hex(), tuple(remove or ()), members, {}), file, site, out)
-
-
-@federation.command("sign")
-def sign(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The federation file.")],
-    proposed: Annotated[Path, typer.Argument(metavar="CHANGE", help="The change.toml to sign.")],
-    site: SiteFile = Path("site.toml"),
-) -> None:
-    """Add this site's signature to a change of the roster. Read it first."""
-    from consilience.federation.peers.outside import read_change
-
-    _write_signed(read_change(proposed), file, site, proposed)
-
-
-@federation.command("apply")
-def apply(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The federation file.")],
-    proposed: Annotated[Path, typer.Argument(metavar="CHANGE", help="The change.toml that a quorum signed.")],
-) -> None:
-    """Write a change that a quorum signed into the federation file, in its next epoch. Every site does the same."""
-    from consilience.federation.peers.outside import read_change, read_federation
-    from consilience.runtime.checkpoint import write_atomically
-
-    after = read_change(proposed).applied(read_federation(file))
-    write_atomically(file, after.to_toml().encode())
-    console.print(
-        f"{file}: {', '.join(after.names)}; quorum {after.quorum}, epoch {after.epoch}. "
-        f"Identity: {after.identity().hex()[:16]}",
-        soft_wrap=True,
-        highlight=False,
-    )
-
-
-def _write_signed(proposed: "Change", file: Path, site: Path, out: Path) -> None:
-    from consilience.federation.peers.keys import read_signing_key
-    from consilience.federation.peers.outside import read_federation
-    from consilience.federation.site import read_site
-    from consilience.runtime.checkpoint import write_atomically
-
-    agreed, own = read_federation(file), read_site(site)
-    signed = proposed.signed(agreed, own.agent, read_signing_key(site.parent / own.signing_key))
-    write_atomically(out, signed.to_toml().encode())
-    console.print(
-        f"{out}: signed by {', '.join(signed.signers(agreed))}; {agreed.quorum} are needed.",
-        soft_wrap=True,
-        highlight=False,
-    )
-
-
-@federation.command("try")
-def trial(
-    data_dir: DataDir = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Where to write. Default: runs/federation-1, ...")
-    ] = None,
-) -> None:
-    """Four sites as four processes on this machine, from keys to report.
-
-    With the heart-disease data four hospitals, otherwise four agents reading digits; each with its own kind of model.
-    """
-    from consilience.federation.trial import try_federation
-    from consilience.runtime.folders import next_folder
-
-    set_data_dir(data_dir)
-    out = out or next_folder(RUNS, "federation")
-    with console.status("Making keys and data ...") as status:
-        runs = try_federation(
-            out,
-            lambda who, text: console.print(f"[bold]{escape(who)}[/bold]: {escape(text)}", highlight=False),
-            status.stop,
-        )
-    from consilience.report.tables import site_grid
-
-    console.print(site_grid(runs).for_screen())
-    console.print(f"Reports: {out}/SITE/run/report.html; audit logs: {out}/SITE/run/audit.jsonl", highlight=False)
-
-
 def agent(
     site: SiteFile = Path("site.toml"),
     serve: Annotated[
@@ -227,7 +55,8 @@ def agent(
     """
     os.umask(0o077)  # what a run writes is for its owner alone
     with console.status("Loading ..."):
-        from consilience.federation.site import prepare, run_site, serve_site
+        from consilience.federation.site import prepare
+        from consilience.federation.site_run import run_site, serve_site
         from consilience.report.gains import verdicts
         from consilience.report.page import write_page
         from consilience.report.tables import site_grid
@@ -268,7 +97,8 @@ def doctor(
 
     with console.status("Asking peers ..."):
         from consilience.federation.peers.doctor import examine
-        from consilience.federation.site import check_agent_of, prepare
+        from consilience.federation.site import prepare
+        from consilience.federation.site_agent import check_agent_of
 
         prepared = prepare(site)
         check_agent_of(prepared)

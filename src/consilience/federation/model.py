@@ -8,7 +8,9 @@ from consilience.errors import ConsilienceError
 from consilience.export.facts import facts_of
 from consilience.export.folder import copy_model, export_agent, load_model
 from consilience.export.manifest import FILE
-from consilience.federation.site import MODEL, Prepared, build_site_agent, prepare, read_site, scale_of
+from consilience.federation.preprocess import scale_of
+from consilience.federation.site import MODEL, Prepared, prepare, read_site
+from consilience.federation.site_agent import build_site_agent
 from consilience.runtime import checkpoint
 from consilience.runtime.run import load_run
 from consilience.runtime.witness import check_witness

@@ -1,51 +1,28 @@
-"""One organisation's part of a federation: its site.toml, its agent, and its run."""
+"""One organisation's part of a federation: its site.toml, and everything that this names, read and checked."""
 
 import os
 import stat
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
-from math import inf
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from sklearn.base import clone
-
 from consilience import toml
-from consilience.agents.protocol import Agent, lacks
-from consilience.core.streams import stream
-from consilience.data.files import read_features, read_labelled
+from consilience.data.files import read_features
 from consilience.errors import ConsilienceError
-from consilience.export.facts import facts_of
-from consilience.export.folder import export_agent
-from consilience.export.inputs import Scale
-from consilience.federation.claim import claim
 from consilience.federation.peers import keys
-from consilience.federation.peers.audit import AuditLog, bytes_sent, incidents, suspicious_peers
+from consilience.federation.peers.audit import AuditLog
 from consilience.federation.peers.federation import Federation, check_address, fingerprint
 from consilience.federation.peers.inbox import Say
 from consilience.federation.peers.link import Tls
 from consilience.federation.peers.mesh import Mesh
 from consilience.federation.peers.outside import read_federation
-from consilience.federation.private import Spending, keep_ledger
-from consilience.options import Options, flat, from_table, option, to_table
-from consilience.plugins import load_plugin
+from consilience.federation.preprocess import preprocessing, scaled
+from consilience.options import Options, from_table, option
 from consilience.privacy.options import Privacy
 from consilience.rows import Rows, count
-from consilience.runtime import checkpoint
-from consilience.runtime.callbacks import About, Callback, Callbacks
-from consilience.runtime.driver import run_rounds
-from consilience.runtime.history import Evaluation
-from consilience.runtime.now import Now
-from consilience.runtime.run import Run
-from consilience.runtime.summary import Summary, known_elsewhere, summarised
-from consilience.settings.presets import write_config
 from consilience.settings.settings import Settings
-from consilience.settings.wiring import agent_for, reading
-from consilience.tasks.protocol import Array, Task, checked_predictions
 
 MODEL = "model"
 """The folder of the trained model, in the run folder."""
@@ -189,226 +166,6 @@ def read_site(path: Path) -> Site:
     if site.listen:
         check_address(site.listen, f"{path}: `listen`")
     return site
-
-
-def run_site(prepared: Prepared, say: Say, callbacks: Sequence[Callback] = (), serve: bool = False) -> Run:
-    """Takes part in the federation: waits for peers, runs the rounds, and writes the run folder.
-
-    To `serve` is to answer, after the last round, until every peer has finished, however long that takes.
-    """
-    out, federation = prepared.out, prepared.federation
-    claim(out, federation, prepared.path(prepared.site.signing_key))
-    audit = prepared.audit(out)
-    agent, evaluation = build_site_agent(prepared)
-    settings = prepared.settings
-    write_config(settings, out)
-    audit.add("start", agent=agent.name, federation=federation.identity().hex(), epoch=federation.epoch)
-    ledger = keep_ledger(prepared, agent, audit, say)
-    mesh = prepared.mesh(out, audit, say)
-    told = Callbacks([Now(), *callbacks, Spending(agent, audit, say)])
-    about = About(agent.name, out, flat(to_table(settings)))
-    try:
-        if checkpoint.last_round(out / "checkpoint") < settings.run.rounds:
-            mesh.meet()
-        run = run_rounds(
-            [agent],
-            prepared.features(prepared.shared),
-            mesh,
-            settings.method,
-            _summary(prepared, agent),
-            evaluation,
-            folder=out,
-            threads=settings.run.threads,
-            tell=partial(told.tell, about),
-            baseline=prepared.site.baseline,
-        )
-        keep_model(prepared, agent, run, say)
-        mesh.finish(inf if serve else None)
-        run = _with_log(run, out)
-    except ConsilienceError as error:
-        audit.add("stopped", reason=str(error))
-        raise
-    except OSError as error:
-        with suppress(OSError):
-            audit.add("stopped", reason=str(error))
-        raise ConsilienceError(
-            f"{out} cannot be written to: {error.strerror}. Fix this; the same command goes on from the last round."
-        ) from error
-    finally:
-        mesh.close()
-        audit.close()
-        if ledger is not None:
-            ledger.close()
-        told.close()
-    return run
-
-
-def _with_log(run: Run, out: Path) -> Run:
-    """The run with what the audit log has of peers and of bytes sent, before and after interruptions."""
-    log = out / "audit.jsonl"
-    known = replace(run.summary, suspicions=suspicious_peers(log), incidents=incidents(log), sent=bytes_sent(log))
-    run = replace(run, summary=known)
-    run.save(out)
-    return run
-
-
-def keep_model(prepared: Prepared, agent: Agent, run: Run, say: Say) -> None:
-    """Writes the trained model into the run folder, where `predict` finds it: the data may change afterwards."""
-    if prepared.read is not None:
-        return say(
-            "with preprocessing of tables the model is not stored by itself; `predict` takes it up from the run."
-        )
-    prepare = [scale_of(prepared.shared)] if prepared.site.standardise else []
-    facts = facts_of(run, agent.name, tuple(prepared.columns))
-    try:
-        export_agent(agent, prepared.model, prepared.shared, facts, prepare, onnx=False, overwrite=True)
-    except Exception as error:  # whatever a model of the site's own does; the run is finished and good
-        say(f"the model is not stored by itself, and `predict` will have to fit it again: {error}")
-
-
-def serve_site(prepared: Prepared, say: Say) -> None:
-    """Answers for a finished run until every peer has finished, too: one that comes late finds what it needs."""
-    audit = prepared.audit(prepared.out)
-    try:
-        audit.add("start", agent=prepared.site.agent, serves=True)
-        mesh = prepared.mesh(prepared.out, audit, say)
-        try:
-            mesh.finish(inf)
-        finally:
-            mesh.close()
-    finally:
-        audit.close()
-
-
-def check_agent_of(prepared: Prepared) -> None:
-    """Builds the site's agent and lets it predict the shared data once; an error says what is wrong."""
-    agent, _ = build_site_agent(prepared)
-    f = agent.predict(prepared.features(prepared.shared))
-    checked_predictions(agent.name, f, count(prepared.shared), len(prepared.federation.classes), agent.task)
-
-
-def build_site_agent(prepared: Prepared) -> tuple[Agent, Evaluation]:
-    """The site's agent, and the data it is measured on."""
-    site, classes = prepared.site, prepared.federation.classes
-    target = None
-    if site.target:
-        target = _labelled(prepared, site.target)
-    if site.python:
-        own = {site.agent: _labelled(prepared, site.test)} if site.test else {}
-        return _own_agent(prepared), Evaluation(target=target, own=own)
-    if not site.data:
-        raise ConsilienceError(f"the model {site.model!r} needs `data`, the site's private training data.")
-    x, y = _labelled(prepared, site.data)
-    if site.test:
-        test = _labelled(prepared, site.test)
-    else:
-        order = stream(prepared.settings.run.seed, "own test", site.agent).permutation(len(y))
-        held_out, rest = np.split(order, [len(y) // 5])
-        test, (x, y) = (x[held_out], y[held_out]), (x[rest], y[rest])
-    shape = prepared.features(prepared.shared).shape[1:]
-    if x.shape[1:] != shape:
-        raise ConsilienceError(
-            f"a sample of {site.data} has the shape {x.shape[1:]}, one of the shared data {shape}. "
-            "Both need the same features in the same order."
-        )
-    agent = agent_for(prepared.settings, site.agent, site.model, x, y, len(classes), prepared.federation.task)
-    return agent, Evaluation(target=target, own={site.agent: test})
-
-
-def _own_agent(prepared: Prepared) -> Agent:
-    path = prepared.path(prepared.site.python).resolve()
-    module = load_plugin(path)
-    make: Callable[..., Any] | None = getattr(module, "make_agent", None)
-    if make is None:
-        raise ConsilienceError(f"{path} has no function make_agent(name, classes, seed).")
-    name, classes = prepared.site.agent, prepared.federation.classes
-    agent: Agent = make(name, classes, prepared.settings.run.seed)
-    missing = lacks(agent, Agent)
-    if missing:
-        raise ConsilienceError(
-            f"make_agent in {path} returned {type(agent).__name__}, which is no agent: it lacks {', '.join(missing)}."
-        )
-    agent.name = name
-    if lacks(agent.task, Task):
-        raise ConsilienceError(
-            f"the agent of {path} has the task {agent.task!r}. Use consilience.TASKS.find('classification')."
-        )
-    if agent.task.name != prepared.federation.task or agent.outputs != len(classes):
-        raise ConsilienceError(
-            f"the agent of {path} does {agent.task.name}; for {prepared.federation.task} it must predict the "
-            f"{len(classes)} {agent.task.outputs_are} {', '.join(classes)}."
-        )
-    return agent
-
-
-def _labelled(prepared: Prepared, name: str) -> tuple[Array, Array]:
-    x, y = read_labelled(
-        prepared.path(name),
-        prepared.site.label,
-        prepared.federation.classes,
-        prepared.columns,
-        task=prepared.federation.task,
-        table=hasattr(prepared.shared, "iloc"),
-        side=prepared.site.side,
-    )
-    return prepared.features(x), y
-
-
-def preprocessing(asked: str, folder: Path, shared: Rows, built_in: bool) -> Callable[[Rows], Any] | None:
-    """How a site makes numbers of rows: as its file says, or for built-in models as tables need it.
-
-    A file has a function transform(rows), or a scikit-learn transformer `preprocessing`, which is fitted to the shared
-    data: so it is the same whatever a site's own data are.
-    """
-    if asked in ("", "table"):
-        table = hasattr(shared, "iloc")
-        if asked and not table:
-            raise ConsilienceError("preprocess is 'table', but the shared data are no table. Leave it out.")
-        return reading(shared) if table and (asked or built_in) else None
-    path = (folder / asked).resolve()
-    module = load_plugin(path)
-    if hasattr(module, "transform"):
-        made: Callable[[Rows], Any] = module.transform
-        return made
-    steps = getattr(module, "preprocessing", None)
-    if not hasattr(steps, "fit"):
-        raise ConsilienceError(f"{path} has neither a function transform(rows) nor a transformer `preprocessing`.")
-    fitted = clone(steps).fit(shared)
-
-    def read(rows: Rows) -> Any:
-        found = fitted.transform(rows)
-        return np.asarray(found.toarray() if hasattr(found, "toarray") else found, dtype=np.float32)
-
-    return read
-
-
-def scaled(x: Array, shared: Array) -> Array:
-    """`x` with the mean and deviation of the shared data taken out."""
-    return scale_of(shared)(x)
-
-
-def scale_of(shared: Array) -> Scale:
-    """By mean and deviation of the shared data."""
-    deviation = shared.std(axis=0)
-    return Scale(shared.mean(axis=0), np.where(deviation > 0, deviation, np.ones_like(deviation)))
-
-
-def _summary(prepared: Prepared, agent: Agent) -> Summary:
-    federation, settings = prepared.federation, prepared.settings
-    return Summary(
-        method=settings.method.label,
-        title=settings.method.title,
-        task=agent.task.name,
-        rounds=settings.run.rounds,
-        warmup=settings.method.warmup,
-        shared_samples=federation.shared_samples,
-        agents=known_elsewhere(summarised([agent]), federation.names, len(federation.classes)),
-        classes=[] if agent.task.noisy else list(federation.classes),
-        dataset=federation.name,
-        seed=settings.run.seed,
-        data=federation.shared,
-        federation=federation.identity().hex(),
-    )
 
 
 def _check_private(path: Path) -> None:

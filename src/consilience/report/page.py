@@ -44,7 +44,8 @@ def audit_of(folder: Path) -> Any:
     """What an audit of the run in this folder found, if there was one."""
     path = folder / "audit.json"
     try:
-        found = json.loads(path.read_text(), parse_constant=lambda word: None) if path.is_file() else None
+        found = json.loads(path.read_text()) if path.is_file() else None
+        json.dumps(found, allow_nan=False)
     except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) and {"attacks", "bound", "claimed", "canaries"} <= found.keys() else None

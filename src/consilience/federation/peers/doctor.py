@@ -10,6 +10,7 @@ from consilience.federation.peers.frame import Status
 from consilience.federation.peers.keys import Certificate, parse_certificate
 from consilience.federation.peers.link import Tls
 from consilience.federation.peers.mesh import Mesh
+from consilience.federation.peers.outside import shown
 
 
 @dataclass(frozen=True)
@@ -74,4 +75,7 @@ def _handshake(member: Member, tls: Tls) -> tuple[str, Certificate | None]:
         return f"its certificate is not accepted: {error.verify_message}", None
     except (OSError, ssl.SSLError) as error:
         return f"no connection to {member.address}: {error.strerror or error}", None
-    return "", parse_certificate(ssl.DER_cert_to_PEM_cert(der).encode()) if der else None
+    try:
+        return "", parse_certificate(ssl.DER_cert_to_PEM_cert(der).encode()) if der else None
+    except Exception as error:  # TLS takes what the reader of certificates does not
+        return f"its certificate cannot be read: {shown(error)}", None

@@ -9,7 +9,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -29,7 +29,7 @@ def read_signing_key(path: Path) -> Ed25519PrivateKey:
     """The private key in `path`."""
     try:
         key = serialization.load_pem_private_key(path.read_bytes(), password=None)
-    except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
+    except Exception as error:  # damaged files make the reader of keys fail in many ways
         raise ConsilienceError(
             f"no signing key can be read from {path} ({error}). Make one: consilience keys."
         ) from error
@@ -163,7 +163,7 @@ def read_certificate(path: Path) -> Certificate:
     """The certificate in a PEM file."""
     try:
         return parse_certificate(path.read_bytes())
-    except (OSError, ValueError, UnsupportedAlgorithm) as error:
+    except Exception as error:  # here, too
         raise ConsilienceError(f"no certificate can be read from {path} ({error}).") from error
 
 

@@ -1,0 +1,54 @@
+"""How a site makes numbers of rows, by the shared data alone, which are the same everywhere."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from consilience.errors import ConsilienceError
+from consilience.export.inputs import Scale
+from consilience.plugins import load_plugin
+from consilience.rows import Rows
+from consilience.settings.wiring import reading
+from consilience.tasks.protocol import Array
+
+
+def preprocessing(asked: str, folder: Path, shared: Rows, built_in: bool) -> Callable[[Rows], Any] | None:
+    """How a site makes numbers of rows: as its file says, or for built-in models as tables need it.
+
+    A file has a function transform(rows), or a scikit-learn transformer `preprocessing`, which is fitted to the shared
+    data: so it is the same whatever a site's own data are.
+    """
+    if asked in ("", "table"):
+        table = hasattr(shared, "iloc")
+        if asked and not table:
+            raise ConsilienceError("preprocess is 'table', but the shared data are no table. Leave it out.")
+        return reading(shared) if table and (asked or built_in) else None
+    path = (folder / asked).resolve()
+    module = load_plugin(path)
+    if hasattr(module, "transform"):
+        made: Callable[[Rows], Any] = module.transform
+        return made
+    steps = getattr(module, "preprocessing", None)
+    if not hasattr(steps, "fit"):
+        raise ConsilienceError(f"{path} has neither a function transform(rows) nor a transformer `preprocessing`.")
+    fitted = clone(steps).fit(shared)
+
+    def read(rows: Rows) -> Any:
+        found = fitted.transform(rows)
+        return np.asarray(found.toarray() if hasattr(found, "toarray") else found, dtype=np.float32)
+
+    return read
+
+
+def scaled(x: Array, shared: Array) -> Array:
+    """`x` with the mean and deviation of the shared data taken out."""
+    return scale_of(shared)(x)
+
+
+def scale_of(shared: Array) -> Scale:
+    """By mean and deviation of the shared data."""
+    deviation = shared.std(axis=0)
+    return Scale(shared.mean(axis=0), np.where(deviation > 0, deviation, np.ones_like(deviation)))

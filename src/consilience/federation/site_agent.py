@@ -1,0 +1,91 @@
+"""A site's agent: a built-in model on the site's data, or what its own Python file makes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from consilience.agents.protocol import Agent, lacks
+from consilience.core.streams import stream
+from consilience.data.files import read_labelled
+from consilience.errors import ConsilienceError
+from consilience.federation.site import Prepared
+from consilience.plugins import load_plugin
+from consilience.rows import count
+from consilience.runtime.history import Evaluation
+from consilience.settings.wiring import agent_for
+from consilience.tasks.protocol import Array, Task, checked_predictions
+
+
+def check_agent_of(prepared: Prepared) -> None:
+    """Builds the site's agent and lets it predict the shared data once; an error says what is wrong."""
+    agent, _ = build_site_agent(prepared)
+    f = agent.predict(prepared.features(prepared.shared))
+    checked_predictions(agent.name, f, count(prepared.shared), len(prepared.federation.classes), agent.task)
+
+
+def build_site_agent(prepared: Prepared) -> tuple[Agent, Evaluation]:
+    """The site's agent, and the data it is measured on."""
+    site, classes = prepared.site, prepared.federation.classes
+    target = None
+    if site.target:
+        target = _labelled(prepared, site.target)
+    if site.python:
+        own = {site.agent: _labelled(prepared, site.test)} if site.test else {}
+        return _own_agent(prepared), Evaluation(target=target, own=own)
+    if not site.data:
+        raise ConsilienceError(f"the model {site.model!r} needs `data`, the site's private training data.")
+    x, y = _labelled(prepared, site.data)
+    if site.test:
+        test = _labelled(prepared, site.test)
+    else:
+        order = stream(prepared.settings.run.seed, "own test", site.agent).permutation(len(y))
+        held_out, rest = np.split(order, [len(y) // 5])
+        test, (x, y) = (x[held_out], y[held_out]), (x[rest], y[rest])
+    shape = prepared.features(prepared.shared).shape[1:]
+    if x.shape[1:] != shape:
+        raise ConsilienceError(
+            f"a sample of {site.data} has the shape {x.shape[1:]}, one of the shared data {shape}. "
+            "Both need the same features in the same order."
+        )
+    agent = agent_for(prepared.settings, site.agent, site.model, x, y, len(classes), prepared.federation.task)
+    return agent, Evaluation(target=target, own={site.agent: test})
+
+
+def _own_agent(prepared: Prepared) -> Agent:
+    path = prepared.path(prepared.site.python).resolve()
+    module = load_plugin(path)
+    make: Callable[..., Any] | None = getattr(module, "make_agent", None)
+    if make is None:
+        raise ConsilienceError(f"{path} has no function make_agent(name, classes, seed).")
+    name, classes = prepared.site.agent, prepared.federation.classes
+    agent: Agent = make(name, classes, prepared.settings.run.seed)
+    missing = lacks(agent, Agent)
+    if missing:
+        raise ConsilienceError(
+            f"make_agent in {path} returned {type(agent).__name__}, which is no agent: it lacks {', '.join(missing)}."
+        )
+    agent.name = name
+    if lacks(agent.task, Task):
+        raise ConsilienceError(
+            f"the agent of {path} has the task {agent.task!r}. Use consilience.TASKS.find('classification')."
+        )
+    if agent.task.name != prepared.federation.task or agent.outputs != len(classes):
+        raise ConsilienceError(
+            f"the agent of {path} does {agent.task.name}; for {prepared.federation.task} it must predict the "
+            f"{len(classes)} {agent.task.outputs_are} {', '.join(classes)}."
+        )
+    return agent
+
+
+def _labelled(prepared: Prepared, name: str) -> tuple[Array, Array]:
+    x, y = read_labelled(
+        prepared.path(name),
+        prepared.site.label,
+        prepared.federation.classes,
+        prepared.columns,
+        task=prepared.federation.task,
+        table=hasattr(prepared.shared, "iloc"),
+        side=prepared.site.side,
+    )
+    return prepared.features(x), y
