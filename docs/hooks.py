@@ -1,12 +1,44 @@
-"""What the documentation site changes in pages: links to files of the repository outside docs/ become their names."""
+"""What the documentation site changes in pages: equations become MathML, and links out of docs/ become names."""
 
+import html
 import re
+import tomllib
+from pathlib import Path
 from typing import Any
+
+EQUATIONS = tomllib.loads((Path(__file__).parent / "equations.toml").read_text())["core"]
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """The page, in which `[text](../path)` is `text`, as the site has no such file."""
     return re.sub(r"\[([^\]]+)\]\(\.\./[^)]+\)", r"\1", markdown)
+
+
+def on_page_content(content: str, **_: Any) -> str:
+    """The page with its equations set: those in the text, and those of functions in the API reference."""
+    content = re.sub(r'<span class="arithmatex">\\\((.+?)\\\)</span>', lambda m: mathml(m[1]), content, flags=re.DOTALL)
+    content = re.sub(
+        r'<div class="arithmatex">\s*\\\[(.+?)\\\]\s*</div>', lambda m: block(m[1]), content, flags=re.DOTALL
+    )
+    for module, functions in EQUATIONS.items():
+        for name, latex in functions.items():
+            heading = re.escape(f'id="consilience.core.{module}.{name}"')
+            begins = rf'(<h\d {heading}.*?<div class="doc doc-contents[^"]*">)'
+            content = re.sub(begins, lambda m, latex=latex: m[1] + block(latex), content, count=1, flags=re.DOTALL)
+    return content
+
+
+def mathml(latex: str, display: str = "inline") -> str:
+    """LaTeX as MathML, which browsers draw by themselves."""
+    from latex2mathml.converter import convert
+
+    return str(convert(html.unescape(latex).strip(), display=display))
+
+
+def block(latex: str) -> str:
+    """An equation on its own line; one that is too wide for the screen can be scrolled, by keyboard too."""
+    set_ = mathml(latex, "block")
+    return f'<div class="equation" tabindex="0" role="region" aria-label="equation">{set_}</div>'
 
 
 def on_nav(nav: Any, config: Any, files: Any) -> Any:

@@ -1,5 +1,6 @@
 """A real Chromium, spoken to over a pipe in its own protocol."""
 
+import base64
 import json
 import os
 import shutil
@@ -40,9 +41,23 @@ class Browser:
     def open(self, address: str) -> None:
         self._ask("Page.navigate", session=True, url=address)
 
+    def look(self, width: int = 1400, dark: bool = False) -> None:
+        """From now on a screen of that width, in light or dark."""
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+        self._ask("Emulation.setDeviceMetricsOverride", session=True, **size)
+        scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+        self._ask("Emulation.setEmulatedMedia", session=True, features=scheme)
+
+    def picture(self, path: Path, whole: bool = True) -> None:
+        """Writes what is seen, or the whole page, as a PNG."""
+        found = self._ask("Page.captureScreenshot", session=True, format="png", captureBeyondViewport=whole)
+        path.write_bytes(base64.b64decode(found["data"]))
+
     def value(self, expression: str) -> Any:
-        """What an expression is worth in the page."""
-        found = self._ask("Runtime.evaluate", session=True, expression=expression, returnByValue=True)
+        """What an expression, or the promise it is, is worth in the page."""
+        asked = {"expression": expression, "returnByValue": True, "awaitPromise": True}
+        found = self._ask("Runtime.evaluate", session=True, **asked)
+        assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
 
     def until(self, expression: str, seconds: float = 60) -> Any:

@@ -68,23 +68,23 @@ SOURCES = {
     "tiny-imagenet": Source(
         "zh-plus/tiny-imagenet", ("tiny-imagenet",), "image", "label", 64, parts=("train", "valid")
     ),
-    "ag-news": Source("fancyzhang/ag_news", ("ag-news", "ag_news"), "text", "label", 1024),
+    "ag-news": Source("fancyzhx/ag_news", ("ag-news", "ag_news"), "text", "label", 1024),
     "adult": Source(
         "scikit-learn/adult-census-income", ("adult", "adult-census-income"), "", "income", 0, parts=("train",)
     ),
 }
 
 CATALOGUE = {
-    "digits": Entry("1,797 handwritten digits, 8x8, grey", "CC BY 4.0 (UCI)"),
-    "digit-properties": Entry("the same with four yes-or-no labels: even, prime, above four, loop", "CC BY 4.0 (UCI)"),
-    "breast-cancer": Entry("569 patients, 30 features, two classes", "CC BY 4.0 (UCI)"),
+    "digits": Entry("1,797 handwritten digits, 8x8, grey", "see its page at UCI"),
+    "digit-properties": Entry("the same with four yes-or-no labels: even, prime, above four, loop", "see its page at UCI"),
+    "breast-cancer": Entry("569 patients, 30 features, two classes", "see its page at UCI"),
     "heart-disease": Entry(
         "740 patients of four hospitals, ten features, two classes",
-        "CC BY 4.0 (UCI)",
+        "see its page at UCI",
         where="the four processed files of UCI's heart disease dataset in a folder heart-disease",
     ),
     "polynomial": Entry("the paper's regression example", "made here", where="made when asked for"),
-    "mnist": Entry("70,000 handwritten digits, 28x28, grey", "MIT (as the hub has it)", SOURCES["mnist"]),
+    "mnist": Entry("70,000 handwritten digits, 28x28, grey", "see its page", SOURCES["mnist"]),
     "fashion-mnist": Entry("70,000 clothes in ten classes, 28x28, grey", "MIT", SOURCES["fashion-mnist"]),
     "femnist": Entry(
         "handwritten characters in 62 classes, 28x28, grey: of 814,277 those of the busiest writers, "
@@ -92,21 +92,21 @@ CATALOGUE = {
         "BSD-2-Clause",
         SOURCES["femnist"],
     ),
-    "svhn": Entry("99,289 house numbers, 32x32", "non-commercial use", SOURCES["svhn"]),
-    "cifar10": Entry("60,000 pictures in ten classes, 32x32", "none stated", SOURCES["cifar10"]),
-    "cifar100": Entry("60,000 pictures in a hundred classes, 32x32", "none stated", SOURCES["cifar100"]),
+    "svhn": Entry("99,289 house numbers, 32x32", "other: see its page", SOURCES["svhn"]),
+    "cifar10": Entry("60,000 pictures in ten classes, 32x32", "unknown (hub)", SOURCES["cifar10"]),
+    "cifar100": Entry("60,000 pictures in a hundred classes, 32x32", "unknown (hub)", SOURCES["cifar100"]),
     "tiny-imagenet": Entry(
-        "110,000 pictures in 200 classes, 64x64", "ImageNet's terms: research only", SOURCES["tiny-imagenet"]
+        "110,000 pictures in 200 classes, 64x64", "see its page; ImageNet's terms", SOURCES["tiny-imagenet"]
     ),
     "fed-isic2019": Entry(
         "23,247 skin lesions of six hospitals, eight classes, 64x64", "CC BY-NC 4.0", SOURCES["fed-isic2019"]
     ),
     "ag-news": Entry(
-        "127,600 news items in four classes, as 1,024 counts of hashed words", "none stated", SOURCES["ag-news"]
+        "127,600 news items in four classes, as 1,024 counts of hashed words", "none; for research", SOURCES["ag-news"]
     ),
     "adult": Entry(
         "32,561 people of the US census of 1994: more than 50,000 dollars a year?",
-        "CC0 (as the hub has it)",
+        "CC0 1.0 (hub)",
         SOURCES["adult"],
     ),
 }

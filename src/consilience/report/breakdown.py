@@ -12,7 +12,7 @@ from consilience.report import shell
 from consilience.report.tables import Grid
 from consilience.runtime.checkpoint import write_atomically
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C510A", "#000000")
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C510A", "currentColor")
 """Told apart by the colour-blind, too (Okabe and Ito, Color universal design, 2008)."""
 DASHES = ("", "6 3", "2 2", "8 3 2 3")
 WIDTH, HEIGHT = 250, 190

@@ -20,7 +20,7 @@ def write_compare(found: Comparison, score: str, folder: Path, title: str) -> Pa
     lines, column = summarise(found, score), score or found.default_score
     seeds = found.table["seed"].nunique()
     runs = [standing(run, folder) for run in runs_below(folder)]
-    body = [shell.table(compare_grid(lines, column, seeds))]
+    body = ["<h2>Which method is the best?</h2>", shell.table(compare_grid(lines, column, seeds))]
     legend = "Dot and bar: mean and 95 % interval over seeds. Small dots: single seeds."
     drawn = shell.scrolled(drawing(found, lines, column), "scores of methods")
     body += [f"<h3>{escape(column)}, mean over the agents with good labels</h3>", f"<p>{legend}</p>", drawn]

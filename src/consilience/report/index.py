@@ -164,8 +164,8 @@ def index_page(folder: Path, title: str = "", live: bool = True) -> str:
     found = [standing(run, folder) for run in runs]
     pages = sorted(path.name for path in folder.glob("*.html") if path.name != "index.html") if live else []
     body = []
-    if not runs:
-        body.append("<p>Nothing has begun here yet.</p>" if live else "<p>There is no run here.</p>")
+    if live and not runs:
+        body.append("<p>Nothing has begun here yet.</p>")
     if pages:
         links = ", ".join(f'<a href="{quote(name)}">{escape(name)}</a>' for name in pages)
         body.append(f"<p>What came of it: {links}.</p>")
@@ -215,15 +215,21 @@ def _from_csv(path: Path) -> Grid:
         headings, *rows = list(csv.reader(file))
     shown = [tuple(_short(cell) for cell in row) for row in rows[:MOST_ROWS]]
     more = f", the first {MOST_ROWS} of {len(rows)} rows" if len(rows) > MOST_ROWS else ""
-    return Grid(f"{path.name}{more}", tuple(headings), shown, words=1)
+    texts = [place for place in range(len(headings)) if any(not _is_number(row[place]) for row in shown)]
+    return Grid(f"{path.name}{more}", tuple(headings), shown, words=max(texts, default=0) + 1)
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell.replace(",", "") or "nan")
+    except ValueError:
+        return False
+    return True
 
 
 def _short(cell: str) -> str:
-    try:
-        value = float(cell)
-    except ValueError:
-        return cell
-    return cell if value == int(value) else number(value)
+    """A number as tables have it; words and whole numbers as they are."""
+    return number(float(cell)) if _is_number(cell) and "." in cell and "e" not in cell else cell
 
 
 def _reports(folder: Path, found: Sequence[Standing]) -> list[str]:
