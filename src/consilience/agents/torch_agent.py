@@ -79,12 +79,11 @@ class TorchAgent:
         batched: bool = DEFAULT.batched,
         class_balanced: bool = DEFAULT.class_balanced,
         ema: float = DEFAULT.ema,
-        restart: bool = DEFAULT.restart,
         privacy: Privacy | None = None,
     ) -> None:
         self.name, self.seed, self.batched = name, seed, batched
         self.transform, self.augment = transform, augmentation(augment) if isinstance(augment, str) else augment
-        self.class_balanced, self.ema, self.restart = class_balanced, ema, restart
+        self.class_balanced, self.ema = class_balanced, ema
         self.task = task_named(task)
         data = labelled(name, self.task, x, y, classes)
         self.class_names = data.class_names
@@ -156,7 +155,6 @@ class TorchAgent:
             shared_batch=self.shared_batch,
             optimizer=self._make_optimizer,
             ema=self.ema,
-            restart=self.restart,
             seed=self.seed,
             device=str(self.device),
         )
@@ -269,8 +267,6 @@ class TorchAgent:
         A private agent's steps take Poisson samples, from `draws`, of the same expected size.
         """
         self._round += 1
-        if self.restart:
-            self.reset_optimizer()
         draw = stream(self.seed, "batches", self.name, self._round)
         picks = endless_batches(draw, shared, self.shared_batch) if shared else None
         if draws is not None and self.mechanism is not None:
