@@ -204,3 +204,9 @@ def test_a_comparison_can_be_overwritten_extended_and_has_a_page(tmp_path):
         call(*words, "--set", "lam=2", "--resume")
     call(*words, "--set", "lam=2", "--overwrite")
     assert "lam = 2" in Path("mine/seed-0/dynamic/config.toml").read_text()
+
+
+def test_compare_at_equal_compute_is_not_for_sweeps():
+    with pytest.raises(ConsilienceError, match="--equal-compute is for methods, and not for --grid"):
+        call("compare", "digits-mlp", "--equal-compute", "--grid", "lam=1,2", "--seeds", "0-1")
+    assert not Path("runs").exists()

@@ -1,4 +1,4 @@
-"""Options of training: augmentation, a class-balanced loss, averaged weights, fresh optimizers, and what they cost."""
+"""Options of training: augmentation, a class-balanced loss, averaged weights, and what they cost."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from consilience.privacy.options import Privacy
 from tests.conftest import blobs
 from tests.methods.models import classifier
 
-ALL = {"augment": "crop-flip", "class_balanced": True, "ema": 0.9, "restart": True}
+ALL = {"augment": "crop-flip", "class_balanced": True, "ema": 0.9}
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
@@ -100,15 +100,6 @@ def test_weights_that_are_set_are_what_predicts():
     agent.set_weights(other.weights())
     x, _ = blobs(10, seed=3)
     np.testing.assert_array_equal(agent.predict(x), other.predict(x))
-
-
-def test_a_restart_forgets_the_optimizer_every_round(shared):
-    agent, by_hand = classifier("a", restart=True), classifier("a")
-    for _ in range(3):
-        agent.train(shared, None, 0.0)
-        by_hand.reset_optimizer()
-        by_hand.train(shared, None, 0.0)
-    np.testing.assert_array_equal(agent.predict(shared), by_hand.predict(shared))
 
 
 @pytest.mark.parametrize("batched", [False, True])

@@ -179,7 +179,7 @@ def test_a_table_is_complete_and_begins_with_the_name():
     }
     table = method_table(Consensus(trust=Uniform(), wire=Wire("float16")))
     first = ["name", "warmup", "lam", "schedule", "labels", "warmup_shared", "trust", "wire"]
-    assert list(table) == [*first, "peers", "random_peers", "ramp", "prior"]
+    assert list(table) == [*first, "peers", "random_peers", "prior"]
     assert table["trust"] == {"name": "uniform"} and table["wire"] == {"form": "float16", "top": 3}
 
 
@@ -264,6 +264,12 @@ def test_another_package_brings_a_method_by_registering_it(monkeypatch):
         speed: float = 1.0
 
     assert method_named("fedmine(speed=2.5)") == FedMine(speed=2.5)
-    assert method_table(FedMine()) == {"name": "fedmine", "keep_optimizer": False, "warmup": 0, "server_ema": 0.0, "speed": 1.0}
+    assert method_table(FedMine()) == {
+        "name": "fedmine",
+        "keep_optimizer": False,
+        "warmup": 0,
+        "server_ema": 0.0,
+        "speed": 1.0,
+    }
     assert method_from(method_table(FedMine(speed=3.0)), "method") == FedMine(speed=3.0)
     assert FedMine().label == "fedmine"

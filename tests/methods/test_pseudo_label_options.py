@@ -1,4 +1,4 @@
-"""Options of consensus that change pseudo-labels and their weight."""
+"""Options of consensus that change pseudo-labels, and what they cost."""
 
 import numpy as np
 import pytest
@@ -19,12 +19,6 @@ def test_pseudo_labels_are_aligned_with_a_prior():
     even = np.full(OUTPUTS, 1 / OUTPUTS)
     np.testing.assert_allclose(after_one_round(), mean, rtol=1e-5)
     np.testing.assert_allclose(after_one_round(prior="even"), aligned(mean, even), rtol=1e-4)
-
-
-def test_lambda_grows_in_even_steps():
-    agents = parrots()
-    rounds_of(Consensus(warmup=1, lam=2.0, ramp=4), 6, agents=agents)
-    assert [lam for lam, _ in agents[0].trained] == [0.0, 0.5, 1.0, 1.5, 2.0, 2.0]
 
 
 def test_what_is_predicted_for_peers_is_counted():

@@ -1,10 +1,10 @@
 """An agent whose model is any `torch.nn.Module`. The local objective (label `step-local-update`) is here."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from math import isfinite
-from typing import Any, Protocol, final
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from consilience.agents.averaging import AveragedWeights
 from consilience.agents.batches import batches, endless_batches, number_of_batches
 from consilience.agents.classes import renumbered
 from consilience.agents.noise import folds, noise_of
+from consilience.agents.optimizers import MakeOptimizer, as_numpy, optimizer_arrays, restore_optimizer
 from consilience.agents.protocol import Correction, Losses, Weights
 from consilience.agents.reading import Reader, Transform
 from consilience.agents.tensors import (
@@ -40,26 +41,6 @@ from consilience.rows import Rows, count, fingerprint
 from consilience.tasks import task_named
 from consilience.tasks.protocol import Array, Task, labelled
 
-
-class Optimizer(Protocol):
-    """What an agent needs of an optimizer; all of torch's have it."""
-
-    param_groups: list[dict[str, Any]]
-
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forgets the gradients."""
-
-    def step(self) -> Any:
-        """Moves the parameters."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Everything to go on from later, the tensors by parameter under `state`."""
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes up what `state_dict` gave."""
-
-
-MakeOptimizer = Callable[[Iterable[nn.Parameter]], Optimizer]
 Augment = Callable[[Any], Any]
 """A batch of what the model takes in, another out. It draws from torch's generator, which is the agent's own then."""
 
@@ -108,12 +89,11 @@ class TorchAgent:
         batched: bool = DEFAULT.batched,
         class_balanced: bool = DEFAULT.class_balanced,
         ema: float = DEFAULT.ema,
-        restart: bool = DEFAULT.restart,
         privacy: Privacy | None = None,
     ) -> None:
         self.name, self.seed, self.batched = name, seed, batched
         self.transform, self.augment = transform, augmentation(augment) if isinstance(augment, str) else augment
-        self.class_balanced, self.ema, self.restart = class_balanced, ema, restart
+        self.class_balanced, self.ema = class_balanced, ema
         self.task = task_named(task)
         data = labelled(name, self.task, x, y, classes)
         self.class_names, self._rows = data.class_names, data.x
@@ -185,7 +165,6 @@ class TorchAgent:
             shared_batch=self.shared_batch,
             optimizer=self._make_optimizer,
             ema=self.ema,
-            restart=self.restart,
             seed=self.seed,
             device=str(self.device),
         )
@@ -336,8 +315,6 @@ class TorchAgent:
         A private agent's steps take Poisson samples, from `draws`, of the same expected size.
         """
         self._round += 1
-        if self.restart:
-            self.reset_optimizer()
         draw = stream(self.seed, "batches", self.name, self._round)
         picks = endless_batches(draw, shared, self.shared_batch) if shared else None
         if draws is not None and self.mechanism is not None:
@@ -423,7 +400,7 @@ class TorchAgent:
 
         Buffers of whole numbers, such as batch norm's count of batches, stay each agent's own.
         """
-        return {name: _numpy(tensor) for name, tensor in self._averageable().items()}
+        return {name: as_numpy(tensor) for name, tensor in self._averageable().items()}
 
     def set_weights(self, weights: Weights) -> None:
         """Takes over what the `weights` of an agent with the same architecture gave."""
@@ -439,15 +416,12 @@ class TorchAgent:
 
     def state(self) -> dict[str, Array]:
         """Weights, buffers, optimizer state and the number of rounds trained."""
-        saved = {f"model.{key}": _numpy(value) for key, value in self.model.state_dict().items()}
-        for index, slots in self.optimizer.state_dict()["state"].items():
-            for slot, value in slots.items():
-                if value is not None:
-                    saved[f"optimizer.{index}.{slot}"] = _numpy(torch.as_tensor(value))
+        saved = {f"model.{key}": as_numpy(value) for key, value in self.model.state_dict().items()}
+        saved |= optimizer_arrays(self.optimizer)
         if self.mechanism is not None:
             saved |= {f"privacy.{key}": value for key, value in self.mechanism.state().items()}
         if self._averaged is not None:
-            saved |= {f"averaged.{key}": _numpy(value) for key, value in self._averaged.state().items()}
+            saved |= {f"averaged.{key}": as_numpy(value) for key, value in self._averaged.state().items()}
         noise = {} if self._noise is None else {"noise": np.array(self._noise)}
         return saved | {"round": np.array(self._round)} | noise
 
@@ -467,13 +441,7 @@ class TorchAgent:
         if self._averaged is not None:
             parts = {k.removeprefix("averaged."): v for k, v in state.items() if k.startswith("averaged.")}
             self._averaged.restore({key: torch.from_numpy(value) for key, value in parts.items()})
-        slots: dict[int, dict[str, Tensor]] = {}
-        for key, value in state.items():
-            if key.startswith("optimizer."):
-                _, index, slot = key.split(".", 2)
-                slots.setdefault(int(index), {})[slot] = torch.from_numpy(value.copy())
-        groups = self.optimizer.state_dict()["param_groups"]
-        self.optimizer.load_state_dict({"state": slots, "param_groups": groups})
+        restore_optimizer(self.optimizer, state)
 
     def inputs(self, rows: Rows) -> Inputs:
         """What the model is called with for these rows."""
@@ -532,9 +500,3 @@ class TorchAgent:
         with torch.random.fork_rng(devices=devices):
             torch.manual_seed(int(stream(self.seed, purpose, self.name, self._round).integers(2**63)))
             yield
-
-
-def _numpy(tensor: Tensor) -> Array:
-    tensor = tensor.detach().cpu()
-    array: Any = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
-    return np.array(array)

@@ -21,7 +21,6 @@ class Training(Options):
     ema: float = option(
         0.0, "an average of the weights over steps predicts; so much of it stays in a step", at_least=0, below=1
     )
-    restart: bool = option(False, "begin every round with a fresh optimizer")
 
 
 DEFAULT = Training()

@@ -62,7 +62,6 @@ class Consensus(Options):
         0, "peers that an agent hears, those it trusts most of whom it heard before; 0 for all", at_least=0
     )
     random_peers: int = option(4, "others, drawn in every round, that it hears beside these", at_least=1)
-    ramp: int = option(0, "rounds after the warm-up over which lam grows in even steps to its value", at_least=0)
     prior: str = option(
         "unknown", "classes of the shared data that pseudo-labels are aligned with: unknown | even", one_of=PRIORS
     )
@@ -135,15 +134,11 @@ class Consensus(Options):
                     psi = {name: aligned(labels, np.full(f.shape[2], 1 / f.shape[2])) for name, labels in psi.items()}
             elif self.warmup_shared:
                 psi = own
-            losses = agents.train(shared, psi, self._lam(t) if together else 0.0)
+            losses = agents.train(shared, psi, self.lam if together else 0.0)
             if together:
                 losses = {name: predicted(one, count(shared)) for name, one in losses.items()}
             own = self._published(agents, shared)
             yield Round(t, Record(own, losses, sent, heard, received, w, by_class, peers), memory)
-
-    def _lam(self, t: int) -> float:
-        """lambda in round t: lam min(1, (t - warmup) / ramp)."""
-        return self.lam * min(1.0, (t - self.warmup) / self.ramp) if self.ramp else self.lam
 
     def _memory(self, start: Start, names: tuple[str, ...]) -> Memory:
         """What `start` holds, if it is this method's."""

@@ -166,7 +166,6 @@ def _network_agent(name: str, make: "Callable[..., nn.Module] | tuple[str, str]"
         augment=training.augment,
         class_balanced=training.class_balanced,
         ema=training.ema,
-        restart=training.restart,
         seed=order.seed,
         device=order.device,
         transform=order.transform,
