@@ -14,8 +14,8 @@ RUN = About("dynamic")
 MEANS = {"accuracy_shared": 0.9, "accuracy_target": 0.5, "auc_target": 0.7, "disagreement_all": 0.25}
 
 
-def started(*agents_by_worker: tuple[str, ...], done: int = 0) -> Started:
-    return Started(Summary("dynamic", "dynamic", "classification", 10, 1, 9), agents_by_worker, done)
+def started(*agents_by_worker: tuple[str, ...], done: int = 0, rounds: int = 10) -> Started:
+    return Started(Summary("dynamic", "dynamic", "classification", rounds, 1, 9), agents_by_worker, done)
 
 
 def lines(progress: Progress) -> list[str]:
@@ -31,7 +31,7 @@ def test_slow_rounds_show_how_far_every_worker_is(monkeypatch, slow, shown):
     monkeypatch.setattr(module, "SLOW", slow)
     screen = StringIO()
     with Progress(Console(file=screen, width=120), 2, 1) as progress:
-        progress.tell(RUN, started(("a", "b"), ("c",)))
+        progress.tell(RUN, started(("a", "b"), ("c",), rounds=2))
         assert "Agents of dynamic: worker 0 trains a, b; worker 1 trains c." in screen.getvalue()
         assert len(lines(progress)) == 1
         progress.tell(RUN, Trained("a", 0))

@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 
 from consilience import ConsilienceError, load_run
+from consilience.experiments.compare import compare
 from consilience.experiments.run import run_experiment
 from consilience.runtime import checkpoint
 from consilience.runtime.callbacks import Finished, Started, Trained
@@ -258,3 +259,22 @@ def test_a_killed_worker_ends_the_run_at_once_with_its_name_and_the_run_resumes(
     assert not (tmp_path / "run" / "summary.json").exists()
     run_experiment(settings, tmp_path / "run")
     equal(whole, tmp_path / "run")
+
+
+def test_options_of_training_methods_and_pseudo_labels_on_workers_and_with_more_rounds_later(tmp_path):
+    """Agents are spread over two workers for each method; the same rounds, in two parts, give the same bits."""
+    options = {"models": ["cnn"], "agents.count": 3, "low_quality": [], "limit": 30, "shared_per_agent": 10}
+    options |= {"augment": "crop-flip", "class_balanced": True, "ema": 0.9, "restart": True, "epochs": 1}
+    options |= {"warmup": 1, "prior": "even", "ramp": 2, "rounds": 4, "references": []}
+    methods = ["consensus", 'feddyn(measured="average", warmup=1, server_ema=0.5)']
+
+    def compared(folder: str, workers: int, rounds: int = 4):
+        compare(read_settings("digits", options | {"rounds": rounds}), methods, [0], tmp_path / folder, workers)
+        return [tmp_path / folder / "seed-0" / method for method in methods]
+
+    whole, spread = compared("whole", 1), compared("spread", 4)
+    compared("parts", 1, rounds=2)
+    for one, two, parts in zip(whole, spread, compared("parts", 1), strict=True):
+        equal(one, two)
+        equal(one, parts)
+    assert load_run(whole[0]).metrics["samples_trained"].min() > 0

@@ -167,10 +167,10 @@ def test_optimizer_state_lives_on_across_rounds(shared, make):
 
 
 def test_batches_cover_everything_and_none_is_a_lone_sample():
-    from consilience.agents.torch_agent import _batches
+    from consilience.agents.batches import batches
 
     for samples in (2, 64, 65, 129, 1000):
-        parts = _batches(np.random.default_rng(0), samples, 64)
+        parts = batches(np.random.default_rng(0), samples, 64)
         assert sorted(np.concatenate(parts).tolist()) == list(range(samples))
         assert all(2 <= len(part) <= 64 for part in parts)
 

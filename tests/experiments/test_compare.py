@@ -5,10 +5,11 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from consilience import ConsilienceError
+from consilience import ConsilienceError, load_run
 from consilience.experiments.compare import Comparison, compare, estimate, parse_seeds, summarise
 from consilience.runtime.callbacks import Finished
 from consilience.settings.presets import read_settings
+from consilience.settings.settings import changed
 from consilience.tasks import task_named
 from tests.conftest import Hears
 
@@ -90,3 +91,35 @@ def test_unknown_score_names_the_known():
 def test_wrong_seeds_are_refused(text):
     with pytest.raises(ConsilienceError, match="seeds"):
         parse_seeds(text)
+
+
+def test_at_equal_compute_cheaper_methods_go_on_for_as_many_rounds_as_fit(tmp_path):
+    settings = read_settings(
+        "digits-mlp", {"agents.count": 3, "limit": 40, "shared_per_agent": 10, "rounds": 4, "warmup": 1, "epochs": 2}
+    )
+    methods = ["naive", "alone", "fedavg(warmup=1)"]
+    found = compare(settings, methods, [0, 1], tmp_path, 1, equal_compute=True)
+    spent = found.table.groupby(["seed", "method"])["samples_trained_in_all"].sum()
+    rounds = found.table.groupby(["seed", "method"])["round"].max()
+    for seed in (0, 1):
+        budget, one = spent[seed, "naive"], spent[seed, "alone"] / rounds[seed, "alone"]
+        assert rounds[seed, "naive"] == 4
+        for method in methods[1:]:
+            assert rounds[seed, method] > 4
+            assert budget - one < spent[seed, method] <= budget
+    again = compare(settings, methods, [0, 1], tmp_path, 1, [Hears(lambda *_: pytest.fail("ran"))], equal_compute=True)
+    pd.testing.assert_frame_equal(found.table, again.table)
+    longer = load_run(tmp_path / "seed-1" / "alone").metrics
+    at_once = compare(changed(settings, {"rounds": int(rounds[1, "alone"])}), ["alone"], [1], tmp_path / "at-once", 1)
+    last = longer[longer["round"] == rounds[1, "alone"]]
+    np.testing.assert_array_equal(last["accuracy_target"], at_once.table["accuracy_target"])
+    lines = {line.method: line for line in summarise(found)}
+    assert lines["naive"].trained == pytest.approx(np.mean([spent[s, "naive"] for s in (0, 1)]))
+    assert lines["naive"].forward > 0 and lines["alone"].forward == 0
+
+
+def test_methods_with_the_same_title_are_called_as_they_were_asked_for(tmp_path):
+    settings = read_settings("digits-mlp", {"agents.count": 2, "limit": 30, "shared_per_agent": 10, "rounds": 1})
+    methods = ["fedavg", "fedavg(warmup=1)", "alone"]
+    titles = compare(settings, methods, [0], tmp_path, 1).titles
+    assert titles == {"fedavg": "fedavg", "fedavg(warmup=1)": "fedavg(warmup=1)", "alone": "alone"}

@@ -49,6 +49,9 @@ def _made(one: Job) -> tuple[Job, Run]:
         [(t, agent.name, *draw.random(2), 1000 * t) for t in range(1, ROUNDS + 1) for agent in agents],
         columns=["round", "agent", "accuracy_shared", "balanced_accuracy_shared", "bytes_sent"],
     )
+    metrics = metrics.assign(
+        accuracy_target=metrics["accuracy_shared"] ** 2, accuracy_own=metrics["accuracy_shared"] ** 3, samples_trained=7
+    )
     trust = draw.dirichlet(np.ones(count), size=(ROUNDS - WARMUP, count))
     method = one.settings.method
     summary = Summary(method.label, method.title, "classification", ROUNDS, WARMUP, SHARED, agents, ["c"] * CLASSES)

@@ -15,7 +15,7 @@ import pytest
 
 from consilience.data.scenario import polynomial
 from consilience.errors import ConsilienceError
-from consilience.paper import communication, fig1, fig2, fig4, fig5, fig6, figA1, lam, table1, theory
+from consilience.paper import communication, fig1, fig2, fig4, fig5, fig6, figA1, lam, schedule, table1, theory
 from consilience.paper.artefact import needs
 from consilience.paper.fig1 import Fig1
 from consilience.paper.fig2 import AXIS, CENTRES, Fig2, gaussian_classes
@@ -117,6 +117,7 @@ FIGURES: dict[str, tuple[Draw, tuple[int, int], int]] = {
     "rounds": (lambda stem: fig6.draw_rounds(a_table([*range(1, 51)]), [], Path(stem)), (840, 480), 1),
     "lambda": (drawn(lam, made_runs(LAMBDAS)), (840, 480), 1),
     "communication": (drawn(communication, made_runs(needs(["cifar10"], ["regular"], METHODS))), (840, 420), 1),
+    "schedule": (drawn(schedule, made_runs(schedule.ARTEFACTS[0].needs)), (1080, 435), 2),
     "theory": (drawn(theory, TRUST_OVER_SEEDS), (1260, 480), 2),
 }
 """How each is drawn, the size of its PNG in pixels, and the number of its panels, an inset and colour bars included."""
@@ -129,6 +130,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "rounds": ("round", "accuracy on the shared data"),
     "lambda": ("lambda", "accuracy on the shared data", "0.1", "2"),
     "communication": ("megabytes of all agents in a round", "SCAFFOLD", "formula"),
+    "schedule": ("regular labels", "low-quality labels", "consensus", "fresh images", "own test data"),
     "theory": ("cifar10-regular, static", "cifar10-regular, dynamic", "trace of W"),
     "bubbles": ("few", "many", "x", "samples"),
 }

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from consilience.core.consensus import lower_importance
-from consilience.paper import communication, fig4, fig5, fig6, lam, table1, theory
+from consilience.paper import communication, fig4, fig5, fig6, lam, schedule, table1, theory
 from consilience.paper.artefact import FromRuns, needs, verdict
 from consilience.paper.artefacts import artefact
 from consilience.paper.measures import intervals, marked_agents, mean_score, score_of
@@ -36,6 +36,34 @@ def mean(values: list[float]) -> float:
 def half_width(a: float, b: float) -> float:
     """Of the 95 % interval from two seeds: t * s / sqrt(2), where s is |a - b| / sqrt(2)."""
     return STUDENT * abs(a - b) / 2
+
+
+def test_the_schedule_table_has_the_three_places_and_the_samples() -> None:
+    runs = made_runs(artefact("schedule").needs, TWO)
+    table = schedule.tabulate(runs)
+    assert len(table) == 2 * len(schedule.RUN)
+    for row in table.to_dict("records"):
+        for place in ("shared", "target", "own"):
+            by_seed = []
+            for one, run in runs:
+                variant = one.folder.parts[-3].removeprefix("cifar10-")
+                if (variant, one.method) == (row["labels"], row["method"]):
+                    good = [a for a in run.names if variant == "regular" or a not in ("2", "9")]
+                    by_seed.append(mean([score(run, a, f"accuracy_{place}") for a in good]))
+            assert row[place] == pytest.approx(mean(by_seed))
+            if place == "target":
+                assert row["half_width"] == pytest.approx(half_width(*by_seed))
+        assert row["trained"] == 7 * 10 * ROUNDS
+
+
+def test_the_schedule_is_judged_against_the_best_server_method() -> None:
+    ours = dict.fromkeys(schedule.RUN, 0.3) | {"fedavg": 0.5, "scaffold": 0.55, "dynamic": 0.54, "consensus": 0.6}
+    table = pd.DataFrame([("cifar10", "regular", m, v, v, v) for m, v in ours.items()])
+    table.columns = ["dataset", "labels", "method", "shared", "target", "own"]
+    said = schedule.check(table)
+    assert len(said) == 6
+    assert "target: dynamic beats every server method that was run: does not hold (-0.010)." in said[2]
+    assert "own: consensus beats every server method that was run: holds (+0.050)." in said[5]
 
 
 @pytest.mark.parametrize("dataset", ["cifar10", "fed-isic2019"])

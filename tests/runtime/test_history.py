@@ -33,6 +33,7 @@ from tests.runtime.known import (
 )
 
 REST = ["loss_local", "loss_disagreement", "disagreement", "disagreement_all", "bytes_sent"]
+REST += ["samples_trained", "samples_forward"]
 
 
 @pytest.fixture(params=TASKS)
@@ -88,9 +89,9 @@ def test_columns_their_order_and_their_types(task):
     scores = [f"{score.name}_{place}" for place in ("shared", "target", "own") for score in task_named(task).scores]
     assert PLACES == ("shared", "target", "own")
     assert list(metrics.columns) == ["round", "agent", *scores, *REST]
-    assert {str(metrics[key].dtype) for key in ("round", "bytes_sent")} == {"int64"}
+    assert {str(metrics[key].dtype) for key in ("round", *REST[-3:])} == {"int64"}
     assert all(isinstance(name, str) for name in metrics["agent"])
-    floats = [key for key in metrics.columns if key not in ("round", "agent", "bytes_sent")]
+    floats = [key for key in metrics.columns if key not in ("round", "agent", *REST[-3:])]
     assert {str(metrics[key].dtype) for key in floats} == {"float64"}
 
 
@@ -151,7 +152,7 @@ def test_without_trust_there_are_no_matrices():
 
 def a_round(number: int, names=NAMES, received=None, trust=None) -> Round:
     predictions = {name: Known(name).tables[number][SHARED[:, 0]] for name in names}
-    losses = {name: Losses(float(number)) for name in names}
+    losses = {name: Losses(float(number), 0.5, 100 * number, 7) for name in names}
     return Round(number, Record(predictions, losses, dict.fromkeys(names, 4), (), received or {}, trust))
 
 
@@ -276,3 +277,20 @@ def test_a_score_that_is_no_function_of_sums_is_resampled_as_it_is(task):
     evaluation = replace(evaluation_of(task), more=(slow,))
     found = evaluation.draws(Known(NAMES[0], task), None)
     np.testing.assert_allclose(found["slow_target"], found[f"{name}_target"], rtol=1e-6)
+
+
+def test_samples_that_passed_through_the_models_are_counted_by_agent_and_round():
+    history = History(NAMES)
+    for number in (1, 2):
+        history.add(a_round(number), no_scores())
+    frame = history.frame()
+    assert frame["samples_trained"].tolist() == [100] * 3 + [200] * 3
+    assert set(frame["samples_forward"]) == {7}
+
+
+def test_a_checkpoint_from_before_samples_were_counted_goes_on():
+    before, after = History(NAMES), History(NAMES)
+    before.add(a_round(1), no_scores())
+    after.restore({key: value for key, value in before.arrays().items() if "samples_" not in key})
+    after.add(a_round(2), no_scores())
+    assert after.frame()["samples_trained"].tolist() == [0] * 3 + [200] * 3

@@ -55,7 +55,10 @@ def a_round(names, warmup: bool) -> tuple[Round, dict[str, dict[str, float]]]:
     place = {name: ROSTER.index(name) for name in names}
     record = Record(
         predictions(names),
-        {name: Losses(place[name] + 0.5, float("nan") if warmup else place[name] + 0.25) for name in names},
+        {
+            name: Losses(place[name] + 0.5, float("nan") if warmup else place[name] + 0.25, 3, place[name])
+            for name in names
+        },
         {name: 10 * place[name] for name in names},
         () if warmup else ROSTER,
         {} if warmup else predictions(ROSTER),

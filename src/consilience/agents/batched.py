@@ -85,6 +85,8 @@ def _stackable(agent: Agent) -> TorchAgent | None:
         return None
     if not isinstance(network.x, Tensor) or network.transform is not None or network.augment is not None:
         return None
+    if network.class_balanced or network.ema:
+        return None
     layers, weights = _layers(network.model), list(network.model.parameters())
     plain = len(weights) == 2 * len(layers) and all(w.dtype == torch.float32 and w.requires_grad for w in weights)
     small = sum(w.numel() for w in weights) <= LARGEST_MODEL and network.x.numel() <= LARGEST_DATA
@@ -279,12 +281,14 @@ def _train(agents: list[TorchAgent], shared: Rows, labels: Mapping[str, Array], 
             stack.root[step, :active],
         )
     _unstack(stack)
-    return {agent.name: _losses(agent, sums, plan.own, lam) for agent, sums in zip(agents, total, strict=True)}
+    trained = (plan.weights > 0).sum(dim=(0, 2)).tolist()
+    found = zip(agents, total, trained, strict=True)
+    return {agent.name: _losses(agent, sums, plan.own, lam, samples) for agent, sums, samples in found}
 
 
-def _losses(agent: TorchAgent, sums: Tensor, own: int, lam: float) -> Losses:
+def _losses(agent: TorchAgent, sums: Tensor, own: int, lam: float, trained: int) -> Losses:
     disagreement = sums[own:].sum().item() / lam if lam > 0 else float("nan")
-    return agent.end_round(sums[:own].sum().item(), disagreement)
+    return agent.end_round(sums[:own].sum().item(), disagreement, trained)
 
 
 def _one(inputs: Inputs) -> Tensor:

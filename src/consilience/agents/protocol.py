@@ -1,7 +1,7 @@
 """What methods need of an agent, whatever its model. Ask for a capability, never for a class."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
 
 from consilience.errors import ConsilienceError
@@ -16,10 +16,19 @@ Correction = Callable[[str, Any, Any], Any]
 
 @dataclass(frozen=True)
 class Losses:
-    """The two terms of the local objective (label `step-local-update`) after a round of training."""
+    """The two terms of the local objective (label `step-local-update`) after a round of training, and what it cost."""
 
     local: float
     disagreement: float = float("nan")
+    trained: int = 0
+    """Samples that passed forward and back."""
+    forward: int = 0
+    """Samples that passed forward only."""
+
+
+def predicted(losses: Losses, samples: int) -> Losses:
+    """The same of an agent that predicted so many samples for its peers as well."""
+    return replace(losses, forward=losses.forward + samples)
 
 
 class Agent(Protocol):

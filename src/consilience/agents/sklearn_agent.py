@@ -179,15 +179,16 @@ class SklearnAgent:
     def train(self, shared: Rows, labels: Array | None, lam: float) -> Losses:
         """Refits. Without pseudo-labels the model depends on the private data alone and is fitted only once."""
         self._round += 1
-        collaborating = labels is not None and lam > 0
+        collaborating, fitted = labels is not None and lam > 0, 0
         if collaborating or self._last is not None or not self._answers:
             self._last = (self._read(shared), np.array(labels), lam) if collaborating else None
             self._on_own = collaborating and shared is self.rows
             self._fit()
+            fitted = self.samples + (count(shared) if collaborating else 0)
         local = self.task.distance(self._predict(self._x), self.task.targets(self._y, self.outputs))
         if labels is None or not collaborating:
-            return Losses(local)
-        return Losses(local, self.task.distance(self.predict(shared), labels))
+            return Losses(local, trained=fitted)
+        return Losses(local, self.task.distance(self.predict(shared), labels), trained=fitted)
 
     def state(self) -> dict[str, Array]:
         """The last pseudo-labels and the number of rounds: the model itself is refitted from them, never unpickled."""

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from itertools import pairwise
 from math import isfinite
 from typing import Any, Protocol, final
 
@@ -12,12 +11,16 @@ import torch
 from torch import Tensor, nn
 
 from consilience.agents.adam import Adam
+from consilience.agents.augment import augmentation
+from consilience.agents.averaging import AveragedWeights
+from consilience.agents.batches import batches, endless_batches, number_of_batches
 from consilience.agents.classes import renumbered
 from consilience.agents.noise import folds, noise_of
 from consilience.agents.protocol import Correction, Losses, Weights
 from consilience.agents.reading import Reader, Transform
 from consilience.agents.tensors import Inputs, called, described, for_network, lone_sample, on, picked, size
 from consilience.agents.training import DEFAULT
+from consilience.core.balance import class_offsets
 from consilience.core.streams import stream
 from consilience.errors import ConsilienceError
 from consilience.privacy.draws import Draws
@@ -84,7 +87,7 @@ class TorchAgent:
         classes: Sequence[str] = (),
         kind: str = "",
         transform: Transform | None = None,
-        augment: Augment | None = None,
+        augment: Augment | str | None = None,
         epochs: int = DEFAULT.epochs,
         batch: int = DEFAULT.batch,
         shared_batch: int = DEFAULT.shared_batch,
@@ -93,10 +96,14 @@ class TorchAgent:
         seed: int = 0,
         device: str = "cpu",
         batched: bool = DEFAULT.batched,
+        class_balanced: bool = DEFAULT.class_balanced,
+        ema: float = DEFAULT.ema,
+        restart: bool = DEFAULT.restart,
         privacy: Privacy | None = None,
     ) -> None:
         self.name, self.seed, self.batched = name, seed, batched
-        self.transform, self.augment = transform, augment
+        self.transform, self.augment = transform, augmentation(augment) if isinstance(augment, str) else augment
+        self.class_balanced, self.ema, self.restart = class_balanced, ema, restart
         self.task = task_named(task)
         data = labelled(name, self.task, x, y, classes)
         self.class_names, self._rows = data.class_names, data.x
@@ -121,6 +128,13 @@ class TorchAgent:
                 f"agent {name!r}: the labels need {data.outputs} outputs but the model has {self.outputs}. "
                 f"Give the model one output for each of the {self.task.outputs_are}."
             )
+        if class_balanced and privacy is not None and privacy.on:
+            raise ConsilienceError(
+                f"{self._who}: class_balanced is on, which would tell how many private rows each class has, and the "
+                "agent is private. Leave one of them out."
+            )
+        self._offsets = self._class_offsets() if class_balanced else None
+        self._averaged = AveragedWeights(self.model, ema) if ema else None
         self._make_optimizer = optimizer or (lambda parameters: Adam(parameters, lr))
         self.reset_optimizer()
         self.mechanism = self._private(privacy) if privacy is not None and privacy.on else None
@@ -160,6 +174,8 @@ class TorchAgent:
             batch=self.batch,
             shared_batch=self.shared_batch,
             optimizer=self._make_optimizer,
+            ema=self.ema,
+            restart=self.restart,
             seed=self.seed,
             device=str(self.device),
         )
@@ -194,14 +210,19 @@ class TorchAgent:
 
     def predict(self, x: Rows) -> Array:
         """Class probabilities (samples, classes) or values (samples, outputs), in evaluation mode."""
-        self.model.eval()
+        model = self.predictor.eval()
         inputs = self._read(x)
         step = 1024 if _numbers_of(inputs) < 1000 else 256  # of images more would not stay in the cache
         parts = (picked(inputs, slice(start, start + step)) for start in range(0, max(1, size(inputs)), step))
         with torch.inference_mode():
-            out = torch.cat([called(self.model, on(part, self.device)) for part in parts])
+            out = torch.cat([called(model, on(part, self.device)) for part in parts])
             out = self.task.predictions(out)
         return out.float().cpu().numpy()
+
+    @property
+    def predictor(self) -> nn.Module:
+        """What predicts: the model, or its average over steps."""
+        return self.model if self._averaged is None else self._averaged.model
 
     def train(self, shared: Rows, labels: Array | None, lam: float) -> Losses:
         """`epochs` passes over the private data; each step takes a private and a shared batch.
@@ -220,10 +241,10 @@ class TorchAgent:
     def digest(self, shared: Rows, labels: Array, passes: int) -> Losses:
         """So many passes over the shared data with `labels`, and no private row."""
         draw = stream(self.seed, "digest", self.name, self._round)
-        picks = [pick for _ in range(passes) for pick in _batches(draw, count(shared), self.shared_batch)]
+        picks = [pick for _ in range(passes) for pick in batches(draw, count(shared), self.shared_batch)]
         with self._torch_stream("digest"):
-            _, total = self._steps(((None, pick) for pick in picks), shared, labels, 1.0)
-        return Losses(float("nan"), total / len(picks))
+            sums = self._steps(((None, pick) for pick in picks), shared, labels, 1.0)
+        return Losses(float("nan"), sums.disagreement / len(picks), sums.trained)
 
     def _train(self, shared: Rows, labels: Array | None, lam: float, correct: Correction | None) -> Losses:
         draws = self._draws()
@@ -231,8 +252,9 @@ class TorchAgent:
             return Losses(float("nan"))  # another round would exceed the budget: the model stays as it is
         schedule = self.next_round(count(shared) if labels is not None else 0, draws)
         with self._torch_stream(), self._hooks():
-            local, disagreement = self._steps(schedule, shared, labels, lam, correct, draws)
-        return self.end_round(local, disagreement if lam > 0 and labels is not None else float("nan"))
+            sums = self._steps(schedule, shared, labels, lam, correct, draws)
+        disagreement = sums.disagreement if lam > 0 and labels is not None else float("nan")
+        return self.end_round(sums.local, disagreement, sums.trained, sums.forward)
 
     def _steps(
         self,
@@ -242,29 +264,35 @@ class TorchAgent:
         lam: float,
         correct: Correction | None = None,
         draws: Draws | None = None,
-    ) -> tuple[float, float]:
+    ) -> Losses:
         """The steps of a schedule of private and shared samples; the sums of the two losses over them."""
         shared_x = self._shared_inputs(shared) if labels is not None else self.x
         target = self._target(labels) if labels is not None else self.y
-        local_sum, shared_sum = torch.zeros(()), torch.zeros(())
+        local_sum, shared_sum, trained, forward = torch.zeros(()), torch.zeros(()), 0, 0
         self.model.train()
         for own, pick in schedule:
             self.optimizer.zero_grad(set_to_none=True)
             if own is not None:
                 local_sum += self._own_pass(torch.from_numpy(own), draws).cpu()
+                trained += len(own)
             if pick is not None:
                 seen = torch.from_numpy(pick)
                 with torch.set_grad_enabled(lam > 0):
                     disagreement = self.task.loss(self._trained_out(shared_x, seen), target[seen])
                 if lam > 0:
                     (lam * disagreement).backward()  # type: ignore[no-untyped-call]
+                    trained += len(pick)
+                else:
+                    forward += len(pick)
                 shared_sum += disagreement.detach().cpu()
             if correct is not None:
                 for name, parameter in self.model.named_parameters():
                     if parameter.grad is not None:
                         parameter.grad = correct(name, parameter.grad, parameter.detach())
             self.optimizer.step()
-        return local_sum.item(), shared_sum.item()
+            if self._averaged is not None:
+                self._averaged.update(self.model)
+        return Losses(local_sum.item(), shared_sum.item(), trained, forward)
 
     def _trained_out(self, inputs: Inputs, rows: Tensor) -> Tensor:
         """What the model returns for some rows in training: augmented, and with batch norm at rest for a lone one."""
@@ -279,7 +307,8 @@ class TorchAgent:
         """Puts the gradient of the loss on these private rows into the parameters; returns the loss."""
 
         def loss() -> Tensor:
-            return self.task.loss(self._trained_out(self.x, mine), self.y[mine])
+            out = self._trained_out(self.x, mine)
+            return self.task.loss(out if self._offsets is None else out + self._offsets, self.y[mine])
 
         if self.mechanism is None or draws is None:
             local = loss()
@@ -296,8 +325,10 @@ class TorchAgent:
         A private agent's steps take Poisson samples, from `draws`, of the same expected size.
         """
         self._round += 1
+        if self.restart:
+            self.reset_optimizer()
         draw = stream(self.seed, "batches", self.name, self._round)
-        picks = _endless_batches(draw, shared, self.shared_batch) if shared else None
+        picks = endless_batches(draw, shared, self.shared_batch) if shared else None
         if draws is not None and self.mechanism is not None:
             rate = self.mechanism.rate
             return (
@@ -307,15 +338,21 @@ class TorchAgent:
         return (
             (own, next(picks) if picks is not None else None)
             for _ in range(self.epochs)
-            for own in _batches(draw, self.samples, self.batch)
+            for own in batches(draw, self.samples, self.batch)
         )
+
+    def _class_offsets(self) -> Tensor:
+        """What the private loss adds to the logits, so that frequent classes do not gain by being frequent."""
+        if not self.task.sums_to_one:
+            raise ConsilienceError(f"{self._who}: class_balanced is for classes, and {self.task.name} has none.")
+        return self._target(class_offsets(self.class_counts, self.outputs).astype(np.float32))
 
     def _private(self, privacy: Privacy) -> Mechanism:
         from consilience.privacy.gradients import PerSample
 
         self._per_sample = PerSample(self.name, self.model)
         self._noise = 1.0  # what private rows say of their noise would leak through trust
-        rate = 1 / _number_of_batches(self.samples, self.batch)
+        rate = 1 / number_of_batches(self.samples, self.batch)
         return Mechanism(privacy, self.name, self.seed, self.samples, rate, self.steps)
 
     @contextmanager
@@ -334,8 +371,8 @@ class TorchAgent:
         self.mechanism.agent = self.name
         return self.mechanism.begin(self._round + 1)
 
-    def end_round(self, local: float, disagreement: float) -> Losses:
-        """Ends a round whose losses had these sums over its steps; returns their means."""
+    def end_round(self, local: float, disagreement: float, trained: int, forward: int = 0) -> Losses:
+        """Ends a round whose losses had these sums over its steps; returns their means, and the samples passed."""
         if self.mechanism is not None:
             self.mechanism.end(self._round)
         if not isfinite(local):
@@ -343,12 +380,12 @@ class TorchAgent:
                 f"agent {self.name!r}: training diverged in round {self._round} (the loss is not finite). "
                 "Use a smaller learning rate, and scale the inputs."
             )
-        return Losses(local / self.steps, disagreement / self.steps)
+        return Losses(local / self.steps, disagreement / self.steps, trained, forward)
 
     @property
     def steps(self) -> int:
         """Optimizer steps in a round of training."""
-        return self.epochs * _number_of_batches(self.samples, self.batch)
+        return self.epochs * number_of_batches(self.samples, self.batch)
 
     @property
     def lr(self) -> float:
@@ -375,15 +412,17 @@ class TorchAgent:
 
         Buffers of whole numbers, such as batch norm's count of batches, stay each agent's own.
         """
-        return {name: _numpy(tensor) for name, tensor in self._averaged().items()}
+        return {name: _numpy(tensor) for name, tensor in self._averageable().items()}
 
     def set_weights(self, weights: Weights) -> None:
         """Takes over what the `weights` of an agent with the same architecture gave."""
         with torch.no_grad():
-            for name, tensor in self._averaged().items():
+            for name, tensor in self._averageable().items():
                 tensor.copy_(torch.from_numpy(weights[name]))
+        if self._averaged is not None:
+            self._averaged.begin(self.model)
 
-    def _averaged(self) -> dict[str, Tensor]:
+    def _averageable(self) -> dict[str, Tensor]:
         tensors: dict[str, Tensor] = {**dict(self.model.named_parameters()), **dict(self.model.named_buffers())}
         return {name: tensor for name, tensor in tensors.items() if tensor.is_floating_point()}
 
@@ -396,6 +435,8 @@ class TorchAgent:
                     saved[f"optimizer.{index}.{slot}"] = _numpy(torch.as_tensor(value))
         if self.mechanism is not None:
             saved |= {f"privacy.{key}": value for key, value in self.mechanism.state().items()}
+        if self._averaged is not None:
+            saved |= {f"averaged.{key}": _numpy(value) for key, value in self._averaged.state().items()}
         noise = {} if self._noise is None else {"noise": np.array(self._noise)}
         return saved | {"round": np.array(self._round)} | noise
 
@@ -412,6 +453,9 @@ class TorchAgent:
             self.mechanism.restore(found)
         own = {k.removeprefix("model."): torch.from_numpy(v) for k, v in state.items() if k.startswith("model.")}
         self.model.load_state_dict(own)
+        if self._averaged is not None:
+            parts = {k.removeprefix("averaged."): v for k, v in state.items() if k.startswith("averaged.")}
+            self._averaged.restore({key: torch.from_numpy(value) for key, value in parts.items()})
         slots: dict[int, dict[str, Tensor]] = {}
         for key, value in state.items():
             if key.startswith("optimizer."):
@@ -473,23 +517,6 @@ class TorchAgent:
         with torch.random.fork_rng(devices=devices):
             torch.manual_seed(int(stream(self.seed, purpose, self.name, self._round).integers(2**63)))
             yield
-
-
-def _batches(draw: np.random.Generator, samples: int, size: int) -> list[Array]:
-    """All samples once, shuffled, in nearly equal batches of at most `size` (none of them a lone sample)."""
-    order, parts = draw.permutation(samples), _number_of_batches(samples, size)
-    least, more = divmod(samples, parts)
-    ends = [part * least + min(part, more) for part in range(parts + 1)]
-    return [order[start:end] for start, end in pairwise(ends)]
-
-
-def _number_of_batches(samples: int, size: int) -> int:
-    return -(-samples // size)
-
-
-def _endless_batches(draw: np.random.Generator, samples: int, size: int) -> Iterator[Array]:
-    while True:
-        yield from _batches(draw, samples, size)
 
 
 def _numbers_of(inputs: Inputs) -> int:

@@ -14,6 +14,14 @@ class Training(Options):
     shared_batch: int = option(256, "shared samples per step", at_least=1)
     lr: float = option(0.005, "learning rate of Adam", above=0)
     batched: bool = option(True, "train small models of one architecture together: faster, equal up to rounding")
+    augment: str = option(
+        "none", "images in training: none | crop-flip (moved a little, and mirrored)", one_of=("none", "crop-flip")
+    )
+    class_balanced: bool = option(False, "the private loss makes up for classes that are frequent")
+    ema: float = option(
+        0.0, "an average of the weights over steps predicts; so much of it stays in a step", at_least=0, below=1
+    )
+    restart: bool = option(False, "begin every round with a fresh optimizer")
 
 
 DEFAULT = Training()

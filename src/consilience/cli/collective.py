@@ -9,6 +9,7 @@ from consilience.cli.screen import (
     RUNS,
     Changes,
     DataDir,
+    EqualCompute,
     Out,
     Overwrite,
     Resume,
@@ -25,6 +26,7 @@ def collective(
     source: Source = None,
     methods: Annotated[str, typer.Option(help="Methods, as for compare; fedavg is there to compare with.")] = "dynamic",
     seeds: Annotated[str, typer.Option(help="Numbers and ranges, such as 0-4 or 1,3,5.")] = "0-4",
+    equal_compute: EqualCompute = False,
     changes: Changes = None,
     out: Out = None,
     resume: Resume = False,
@@ -56,7 +58,7 @@ def collective(
     folder = claim_folder(out or (last_folder(RUNS, name) if resume else next_folder(RUNS, name)), resume, overwrite)
     try:
         with Progress(console, settings.run.rounds, len(chosen) * len(numbers)) as progress:
-            score, lines = measure_collective(settings, chosen, numbers, folder, workers, [progress])
+            score, lines = measure_collective(settings, chosen, numbers, folder, workers, [progress], equal_compute)
     except KeyboardInterrupt:
         end_stopped(f"the same command, with --resume --out {folder}")
     table = collective_grid(lines, score, len(numbers))

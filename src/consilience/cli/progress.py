@@ -37,6 +37,8 @@ class Progress(Callback):
             "all rounds" if runs > 1 else "rounds", total=rounds * runs, state="starting ..."
         )
         self._runs: dict[str, progress.TaskID] = {}
+        self._of: dict[str, int] = {}
+        """Rounds of a run."""
         self._workers: dict[str, list[progress.TaskID]] = {}
         """Lines of the workers of a run, which stay hidden until a round is slow."""
         self._told = time.monotonic()
@@ -57,8 +59,11 @@ class Progress(Callback):
         if len(agents_by_worker) > 1:
             parts = [f"worker {place} trains {', '.join(names)}" for place, names in enumerate(agents_by_worker)]
             self._bar.console.print(f"Agents of {what}: {'; '.join(parts)}.", highlight=False)
-        self._runs[what] = self._bar.add_task(what, total=self._rounds, completed=news.done, state="", visible=False)
-        self._bar.update(self._all, advance=news.done)
+        rounds = self._of[what] = news.summary.rounds
+        more = rounds - self._rounds if what not in self._runs else rounds - news.done  # a run may be made longer
+        self._bar.update(self._all, total=(self._bar.tasks[self._all].total or 0) + more)
+        self._bar.update(self._all, advance=news.done if what not in self._runs else 0)
+        self._runs[what] = self._bar.add_task(what, total=rounds, completed=news.done, state="", visible=False)
         names = [
             f"  {what}, worker {place}" if len(agents_by_worker) > 1 else f"  {what}"
             for place in range(len(agents_by_worker))
@@ -84,11 +89,11 @@ class Progress(Callback):
         known = {label: event.means[key], "disagreement": event.means["disagreement_all"]}
         known |= {"epsilon": event.means["epsilon"]} if "epsilon" in event.means else {}
         state = "  ".join(f"{name} {value:.3f}" for name, value in known.items() if not isnan(value))
-        last = event.number >= self._rounds
+        last = event.number >= self._of[what]
         now = self._began[what] = time.monotonic()
         if not self._bar.console.is_terminal and now - self._told > QUIET:
             self._told = now
-            self._bar.console.print(f"{what}: round {event.number} of {self._rounds}  {state}", highlight=False)
+            self._bar.console.print(f"{what}: round {event.number} of {self._of[what]}  {state}", highlight=False)
         before = self._bar.tasks[self._runs[what]].completed
         self._bar.update(self._all, advance=event.number - before, state="left")
         self._bar.update(self._runs[what], completed=event.number, state=state, visible=not last)

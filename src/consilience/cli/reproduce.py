@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def reproduce(
     name: Annotated[str | None, typer.Argument(metavar="[ARTEFACT]", help="What to reproduce. Default: list.")] = None,
-    scale: Annotated[str, typer.Option(help="smoke (seconds), cpu (minutes to hours) or paper (days).")] = "cpu",
+    scale: Annotated[str, typer.Option(help="smoke (seconds), cpu (minutes), long (hours) or paper (days).")] = "cpu",
     seeds: Annotated[str, typer.Option(help="Numbers and ranges, such as 0-2.")] = "0",
     data_dir: DataDir = None,
     out: Annotated[Path, typer.Option(help="Where runs, tables and figures are kept.")] = RUNS / "reproduce",

@@ -10,6 +10,7 @@ from consilience.cli.screen import (
     RUNS,
     Changes,
     DataDir,
+    EqualCompute,
     Log,
     Out,
     Overwrite,
@@ -117,6 +118,7 @@ def compare(
         int,
         typer.Option(min=0, help="With --grid: not the whole grid, but so many settings that Optuna proposes."),
     ] = 0,
+    equal_compute: EqualCompute = False,
     changes: Changes = None,
     out: Out = None,
     resume: Resume = False,
@@ -128,7 +130,8 @@ def compare(
     """Compare methods over seeds, on identical splits and initial models.
 
     Prints the mean over agents with good labels, the worst agent, the gain over training alone and the difference
-    to the first method, with paired 95 % confidence intervals. Writes the same as compare.html, with
+    to the first method, with paired 95 % confidence intervals, and how many samples passed through the models: forward
+    and back, and forward only, all agents and rounds together. Writes the same as compare.html, with
     plots, compare.md, compare.tex and compare.csv.
 
     Example:
@@ -156,6 +159,8 @@ def compare(
         check_rounds(method_named(method, settings.method), settings.run.rounds)
     if trials and not grid:
         raise ConsilienceError("--trials needs at least one --grid, such as --grid lam=0.01,10.")
+    if equal_compute and grid:
+        raise ConsilienceError("--equal-compute is for methods, and not for --grid. Leave one of them out.")
     claim_folder(folder, resume, overwrite)
     write_config(settings, folder)
     if grid:
@@ -169,7 +174,7 @@ def compare(
         return
     try:
         with Progress(console, settings.run.rounds, len(chosen) * len(numbers)) as progress:
-            compared = run_all(settings, chosen, numbers, folder, workers, [progress, *loggers])
+            compared = run_all(settings, chosen, numbers, folder, workers, [progress, *loggers], equal_compute)
     except KeyboardInterrupt:
         end_stopped(f"the same command, with --resume --out {folder}")
     table = compare_grid(summarise(compared, score), score or compared.default_score, len(numbers))

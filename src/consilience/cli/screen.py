@@ -47,6 +47,13 @@ Log = Annotated[
         help="Log every round, such as tensorboard:logs, mlflow:logs or wandb:logs; may be given often.",
     ),
 ]
+EqualCompute = Annotated[
+    bool,
+    typer.Option(
+        "--equal-compute",
+        help="Methods that train on fewer samples go on for as many more rounds as the costliest one leaves room for.",
+    ),
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing run folder.")]
 
 

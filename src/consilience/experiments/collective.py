@@ -39,9 +39,10 @@ def measure_collective(
     folder: Path,
     workers: int = 0,
     callbacks: Sequence[Callback] = (),
+    equal_compute: bool = False,
 ) -> tuple[str, list[CollectiveLine]]:
     """The score's title, and a line for each method, run with every seed into `folder` as a comparison is."""
-    compared = compare(settings, methods, seeds, folder, workers, callbacks)
+    compared = compare(settings, methods, seeds, folder, workers, callbacks, equal_compute)
     found = [
         _line(compared.titles[method], [_scores(folder / f"seed-{seed}" / method) for seed in seeds])
         for method in methods

@@ -11,6 +11,8 @@ from scipy.stats import t as student
 from consilience.errors import ConsilienceError
 from consilience.runtime.callbacks import Callback
 from consilience.runtime.history import PLACES
+from consilience.runtime.run import Run
+from consilience.settings.presets import settings_of
 from consilience.settings.settings import Settings
 from consilience.tasks.protocol import Array, Score
 from consilience.workers.job import Job
@@ -18,6 +20,10 @@ from consilience.workers.jobs import run_jobs
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+PASSED = ("samples_trained", "samples_forward")
+"""Columns of the metrics with what passed through the models."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,10 @@ class Line:
     """Over training alone."""
     lead: Estimate
     """Over the first method of the comparison."""
+    trained: float = float("nan")
+    """Samples that passed forward and back in all agents and rounds, mean over seeds; NaN if nobody counted."""
+    forward: float = float("nan")
+    """Samples that passed forward only."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +60,7 @@ class Comparison:
     """What a comparison gave."""
 
     table: "pd.DataFrame"
-    """One row per method, seed and agent: the last round."""
+    """One row per method, seed and agent: the last round, with the samples passed in all rounds."""
     scores: Sequence[Score]
     """Of the task."""
     titles: dict[str, str]
@@ -83,10 +93,12 @@ def compare(
     folder: Path,
     workers: int = 0,
     callbacks: Sequence[Callback] = (),
+    equal_compute: bool = False,
 ) -> "Comparison":
     """Runs every method with every seed into `folder`/seed-S/METHOD; what is finished there is not run again.
 
-    The table has the last round: one row per method, seed and agent.
+    With `equal_compute` methods stop at the same budget: on every seed, the samples that the costliest one passed
+    forward and back in its rounds. The others go on for as many more rounds as fit into it.
     """
     import pandas as pd
 
@@ -103,13 +115,72 @@ def compare(
         for seed in seeds
         for method in methods
     ]
+    if equal_compute:
+        jobs = _to_one_budget(jobs, workers, callbacks)
     runs = run_jobs(jobs, workers, callbacks)
     rows = [
-        run.last_round().assign(method=job.method, seed=job.settings.run.seed)
+        _with_totals(run).assign(method=job.method, seed=job.settings.run.seed)
         for job, run in zip(jobs, runs, strict=True)
     ]
     titles = {job.method: run.summary.title for job, run in zip(jobs, runs, strict=True)}
+    names = list(titles.values())
+    titles = {method: title if names.count(title) == 1 else method for method, title in titles.items()}
     return Comparison(pd.concat(rows, ignore_index=True), runs[0].summary.scores, titles)
+
+
+def _to_one_budget(jobs: Sequence[Job], workers: int, callbacks: Sequence[Callback]) -> list[Job]:
+    """The jobs with as many rounds each as the samples allow that the costliest one of its seed trains on.
+
+    All of them run for their own rounds first; runs that were made longer before are longer already.
+    """
+    begun = [_as_long_as_begun(job) for job in jobs]
+    runs = run_jobs(begun, workers, callbacks)
+    costs = [_costs(run, job.settings.run.rounds) for job, run in zip(jobs, runs, strict=True)]
+    budgets: dict[int, float] = {}
+    for job, cost in zip(jobs, costs, strict=True):
+        seed = job.settings.run.seed
+        budgets[seed] = max(budgets.get(seed, 0.0), cost.sum())
+    found = zip(jobs, costs, strict=True)
+    return [_longer(job, rounds_within(budgets[job.settings.run.seed], cost)) for job, cost in found]
+
+
+def rounds_within(budget: float, costs: Array) -> int:
+    """T + floor((budget - sum_t c_t) / c_T): the rounds that fit, if all after the T known ones cost as the last did.
+
+    >>> rounds_within(100, np.array([10, 30, 20]))
+    5
+    """
+    return len(costs) + int((budget - costs.sum()) // costs[-1]) if costs[-1] > 0 else len(costs)
+
+
+def _costs(run: Run, rounds: int) -> Array:
+    """Samples that all agents of a run trained on, in each of its first rounds."""
+    if "samples_trained" not in run.metrics:
+        raise ConsilienceError(
+            "a run in this folder was made before samples were counted, so that methods cannot be stopped at the same "
+            "number of them. Compare in another folder."
+        )
+    costs = run.metrics.groupby("round")["samples_trained"].sum()
+    return np.asarray(costs[costs.index <= rounds], dtype=float)
+
+
+def _as_long_as_begun(job: Job) -> Job:
+    """With the rounds of the run in its folder, if that has more."""
+    if not (job.folder / "config.toml").is_file():
+        return job
+    return _longer(job, max(job.settings.run.rounds, settings_of(job.folder).run.rounds))
+
+
+def _longer(job: Job, rounds: int) -> Job:
+    settings = replace(job.settings, run=replace(job.settings.run, rounds=rounds))
+    return replace(job, settings=settings)
+
+
+def _with_totals(run: Run) -> "pd.DataFrame":
+    """The last round, with the samples that each agent passed through its model in all rounds."""
+    table, totals = run.last_round(), run.metrics.groupby("agent")
+    known = [column for column in PASSED if column in run.metrics]  # runs of earlier versions did not count
+    return table.assign(**{f"{column}_in_all": table["agent"].map(totals[column].sum()) for column in known})
 
 
 def summarise(compared: "Comparison", score: str = "") -> list[Line]:
@@ -125,6 +196,8 @@ def summarise(compared: "Comparison", score: str = "") -> list[Line]:
     grouped = good.groupby(["method", "seed"])[score]
     worst = (grouped.max() if lower_is_better else grouped.min()).groupby("method").mean()
     methods = list(dict.fromkeys(table["method"]))
+    counted = [f"{column}_in_all" for column in PASSED if f"{column}_in_all" in table]
+    passed = table.groupby(["method", "seed"])[counted].sum(min_count=1).groupby("method").mean()
     sign = -1 if lower_is_better else 1
     nothing = Estimate(float("nan"), float("nan"))
     lines = []
@@ -132,7 +205,8 @@ def summarise(compared: "Comparison", score: str = "") -> list[Line]:
         own = per_seed[method]
         gain = estimate(sign * (own - per_seed["alone"])) if "alone" in per_seed and method != "alone" else nothing
         lead = estimate(sign * (own - per_seed[methods[0]])) if method != methods[0] else nothing
-        lines.append(Line(method, compared.titles[method], estimate(own), float(worst[method]), gain, lead))
+        cost = passed.loc[method].tolist()
+        lines.append(Line(method, compared.titles[method], estimate(own), float(worst[method]), gain, lead, *cost))
     return lines
 
 

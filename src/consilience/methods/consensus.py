@@ -7,7 +7,9 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from consilience.agents.protocol import predicted
 from consilience.agents.team import Team
+from consilience.core.balance import aligned
 from consilience.core.labels import majority_labels, pseudo_labels
 from consilience.core.trust import restrict
 from consilience.core.wire import Wire
@@ -20,9 +22,11 @@ from consilience.methods.trust.paper import Paper
 from consilience.methods.trust.protocol import ByClass, Context, Trust, check_rule, opinion
 from consilience.methods.trust.uniform import Uniform
 from consilience.options import Options, option
+from consilience.rows import count
 from consilience.tasks.protocol import Array, Task
 
 LABELS = ("soft", "majority")
+PRIORS = ("unknown", "even")
 SCHEDULES = r"dynamic|static|every-[1-9]\d*"
 _TOLD = "told/"
 """Before what a trust rule keeps for an agent that was told something else than the others."""
@@ -46,6 +50,10 @@ class Consensus(Options):
         "dynamic", "trust is made dynamic (every round) | every-K (rounds) | static (once)", like=SCHEDULES
     )
     labels: str = option("soft", "soft | majority (one hard vote per agent, no trust)", one_of=LABELS)
+    ramp: int = option(0, "rounds after the warm-up over which lam grows in even steps to its value", at_least=0)
+    prior: str = option(
+        "unknown", "classes of the shared data that pseudo-labels are aligned with: unknown | even", one_of=PRIORS
+    )
     warmup_shared: bool = option(False, "show batch norm the shared data in the warm-up as well; three times slower")
     trust: Trust | Callable[..., Any] = option(
         Default(),
@@ -114,11 +122,19 @@ class Consensus(Options):
                     w_view, psi_view, memory_view, _ = self._believed(agents, f, heard, present, here, t, known)
                     memory = _with_view(w_heard, psi, memory, (w_view, psi_view, memory_view), heard, victims)
                 w = _own_rows(w_heard, here, present)
+                if self.prior == "even":
+                    psi = {name: aligned(labels, np.full(f.shape[2], 1 / f.shape[2])) for name, labels in psi.items()}
             elif self.warmup_shared:
                 psi = own
-            losses = agents.train(shared, psi, self.lam if together else 0.0)
+            losses = agents.train(shared, psi, self._lam(t) if together else 0.0)
+            if together:
+                losses = {name: predicted(one, count(shared)) for name, one in losses.items()}
             own = self._published(agents, shared)
             yield Round(t, Record(own, losses, sent, heard, received, w, by_class), memory)
+
+    def _lam(self, t: int) -> float:
+        """lambda in round t: lam min(1, (t - warmup) / ramp)."""
+        return self.lam * min(1.0, (t - self.warmup) / self.ramp) if self.ramp else self.lam
 
     def _memory(self, start: Start, names: tuple[str, ...]) -> Memory:
         """What `start` holds, if it is this method's."""
@@ -187,6 +203,8 @@ class Consensus(Options):
             raise ConsilienceError(
                 f"labels is 'majority', which is a vote for one class; {task.name} has no such. Use labels 'soft'."
             )
+        if self.prior != "unknown" and not task.sums_to_one:
+            raise ConsilienceError(f"prior is {self.prior!r}, which is about classes; {task.name} has none.")
         check_wire(self.wire, task)
 
 

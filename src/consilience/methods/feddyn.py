@@ -18,7 +18,22 @@ class FedDyn(ServerMethod):
 
     alpha: float = option(0.1, "weight of the dynamic regulariser", above=0)
 
+    measured: str = option(
+        "server",
+        "agents hold the server's model | the average of their models (which its authors measure)",
+        one_of=("server", "average"),
+    )
+
     remembers = True
+
+    @property
+    def title(self) -> str:
+        """With the model that is measured, if it is not the server's."""
+        return "FedDyn" if self.measured == "server" else "FedDyn (average of agents)"
+
+    def held(self, end: RoundEnd, x: Weights) -> Weights:
+        """x, or sum_i p_i y_i."""
+        return x if self.measured == "server" else end.average()
 
     def gradient(self, g: Any, y: Any, x: Any, common: Any, own: Any) -> Any:
         """g - lambda_i + alpha (y - x)."""

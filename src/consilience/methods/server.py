@@ -4,7 +4,7 @@ A method is a subclass that changes some of the steps `gradient`, `own_update`, 
 read like the lines of its pseudocode. `x` is the server's model, `y` that of an agent after its local training.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
@@ -18,12 +18,14 @@ from consilience.core.wire import Wire
 from consilience.errors import ConsilienceError
 from consilience.methods.protocol import Exchange, Memory, Record, Round, SharesArrays, Start
 from consilience.options import Options, option
-from consilience.rows import Rows
+from consilience.rows import Rows, count
 from consilience.tasks.protocol import Array
 
 Share = Callable[[dict[str, Weights]], dict[str, Weights]]
 """The arrays of all agents, in the order of the roster, from those of this process's agents."""
 
+_SERVER = "server/"
+"""Before the tensors of the server's model, where agents hold another one."""
 _ADVICE = (
     "Averaging models needs the same torch architecture everywhere; consensus works for agents with different models."
 )
@@ -71,14 +73,19 @@ class RoundEnd:
 class ServerMethod(Options):
     """A server sends its model, everyone trains it on private data, and the server averages.
 
-    All agents start from the first one's weights, and hold the server's model after every round. The order of the
-    roster is the order of summation. Every process plays the server, with the same numbers. The shared data are for
-    measuring only.
+    All agents start from the first one's weights, and hold the server's model after every round, or what `held` makes
+    of it. In a warm-up they train alone; then the server averages their models, and the first round begins from there.
+    The order of the roster is the order of summation. Every process plays the server, with the same numbers. The
+    shared data are for measuring only.
     """
 
     keep_optimizer: bool = option(False, "keep the local optimizer's state across rounds")
+    warmup: int = option(0, "rounds of training alone before the first averaging", at_least=0)
+    server_ema: float = option(
+        0.0, "agents hold an average of the server's models; so much of it stays in a round", at_least=0, below=1
+    )
 
-    warmup, uses_shared, wire = 0, False, Wire()
+    uses_shared, wire = False, Wire()
     remembers = False
     """Whether server and agents keep a tensor for every parameter from round to round, at first zeros."""
     sends_memory = False
@@ -110,6 +117,14 @@ class ServerMethod(Options):
         """What the server makes of its next model before it sends it; the agents still hold theirs."""
         return x
 
+    def counted(self, losses: Losses, first: bool, samples: int) -> Losses:
+        """With what the server did for an agent, given the shared samples; the `first` has what it did for all."""
+        return losses
+
+    def held(self, end: RoundEnd, x: Weights) -> Weights:
+        """The model that agents hold, and are measured with, after a round that left the server with `x`."""
+        return x
+
     def rounds(self, agents: Team, shared: Array, exchange: Exchange, start: Start) -> Iterator[Round]:
         """Rounds of local training and averaging."""
         share = sharing(exchange, f"{self.title} averages models")
@@ -128,21 +143,32 @@ class ServerMethod(Options):
             _check_architecture(agent, roster[0], x)
         p = shares([int(samples[name]["samples"]) for name in roster])
         common, own = self._memory(x, members[0].trained_names, roster, start)
-        for agent in members:
-            agent.set_weights(x)
-        for t in range(start.done + 1, start.rounds + 1):
+        if not start.done:
+            _spread(x, members)
+        for t in range(start.done + 1, min(self.warmup, start.rounds) + 1):
+            losses = agents.train(shared, {}, lam=0.0)
+            memory = self._remembered(common, own, here, {}, {})
+            yield Round(t, Record(agents.published(shared), losses, dict.fromkeys(here, 0)), memory)
+        x, held = self._server(x, start)
+        for t in range(max(start.done, self.warmup) + 1, start.rounds + 1):
+            begins = self.warmup > 0 and t == self.warmup + 1
+            if begins:
+                ys = share({name: agent.weights() for name, agent in here.items()})
+                x = each(lambda *y: average(y, p), *ys.values())
+            _spread(x, members)
             trained: dict[str, Weights] = {}
             kept: dict[str, Weights] = {}
             losses = agents.each(partial(self._local_round, here, x, common, own, trained, kept))
-            sent = {name: self._bytes(x, y, common) for name, y in trained.items()}
+            sent = {name: self._bytes(x, y, common) + begins * _size(y) for name, y in trained.items()}
             ys, after = share(trained), share(kept)
             after = {name: after.get(name, {}) for name in roster}
             end = RoundEnd(p, x, common, list(ys.values()), list(own.values()), list(after.values()))
             (x, common), own = self.server_update(end), after
             x = self.refined(x, members, shared, share)
-            for agent in members:
-                agent.set_weights(x)
-            memory = Memory(common, {name: own[name] for name in here})
+            losses = {name: self.counted(one, name == roster[0], count(shared)) for name, one in losses.items()}
+            held = self._averaged(held, self.held(end, x))
+            _spread(held, members)
+            memory = self._remembered(common, own, here, x, held)
             yield Round(t, Record(agents.published(shared), losses, sent, roster), memory)
 
     def _local_round(
@@ -191,12 +217,31 @@ class ServerMethod(Options):
         if not start.done:
             return common, own
         found = start.memory
-        if found.common.keys() != common.keys() or any(found.own.get(a, {}).keys() != own[a].keys() for a in roster):
+        kept = {name: value for name, value in found.common.items() if not name.startswith(_SERVER)}
+        if kept.keys() != common.keys() or any(found.own.get(a, {}).keys() != own[a].keys() for a in roster):
             raise ConsilienceError(
                 f"the checkpoint of round {start.done} does not hold what {self.title} keeps for these agents. "
                 "Was it made by another method? Resume with the same one, or start again in another folder."
             )
-        return found.common, {name: found.own.get(name, {}) for name in roster}
+        return kept, {name: found.own.get(name, {}) for name in roster}
+
+    def _averaged(self, before: Weights, held: Weights) -> Weights:
+        """d a + (1 - d) x with d = `server_ema`; x itself where nothing is averaged, or nothing was before."""
+        d = self.server_ema
+        return each(lambda a, x: d * a + (1 - d) * x, before, held) if d and before else held
+
+    def _remembered(
+        self, common: Weights, own: dict[str, Weights], here: Collection[str], x: Weights, held: Weights
+    ) -> Memory:
+        """What a later round needs: the server's model only where agents hold another one."""
+        server = {f"{_SERVER}{name}": value for name, value in x.items()} if held is not x else {}
+        return Memory(common | server, {name: own[name] for name in here})
+
+    def _server(self, x: Weights, start: Start) -> tuple[Weights, Weights]:
+        """The server's model and the one that agents hold, before the next round, from `x`, which agents hold."""
+        if start.done <= self.warmup:
+            return x, {}
+        return {n.removeprefix(_SERVER): v for n, v in start.memory.common.items() if n.startswith(_SERVER)} or x, x
 
     def _bytes(self, x: Weights, y: Weights, common: Weights) -> int:
         """To and from one agent in one round: the model down and up, and where it travels the memory down and up."""
@@ -232,6 +277,11 @@ def _like(tensor: Any, array: Array) -> Any:
     import torch
 
     return torch.from_numpy(array).to(tensor)
+
+
+def _spread(weights: Weights, members: Sequence[Averageable]) -> None:
+    for agent in members:
+        agent.set_weights(weights)
 
 
 def _averageable(agent: Agent) -> Averageable:

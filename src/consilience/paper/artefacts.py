@@ -11,12 +11,13 @@ from consilience.paper import (
     fig6,
     figA1,
     lam,
+    schedule,
     table1,
     theory,
 )
 from consilience.paper.artefact import Artefact
 
-_FILES = (fig1, figA1, fig2, fig3, table1, fig4, fig5, fig6, lam, communication, theory)
+_FILES = (fig1, figA1, fig2, fig3, table1, schedule, fig4, fig5, fig6, lam, communication, theory)
 
 ARTEFACTS: tuple[Artefact, ...] = tuple(one for file in _FILES for one in file.ARTEFACTS)
 

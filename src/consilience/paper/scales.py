@@ -1,4 +1,4 @@
-"""The paper's experiments as settings, at three scales; every method gets the same data, splits, models and seeds.
+"""The paper's experiments as settings, at four scales; every method gets the same data, splits, models and seeds.
 
 The models have batch norm. In the warm-up they see private data only (`warmup_shared` is off at every scale): the paper
 says that agents "perform local training for 5 global rounds". The authors' code passes the shared data as well.
@@ -14,9 +14,11 @@ from consilience.workers.job import Job
 SCALES = {
     "smoke": "seconds: a few real images, two rounds; shows that everything runs",
     "cpu": "minutes: a fixed subset and a small convolutional network in place of ResNet20 and EfficientNet",
+    "long": "half an hour for a run: all images and the paper's schedule, with the small network",
     "paper": "days on a CPU: the full protocol of the paper",
 }
 METHODS = ("fedavg", "fedprox", "scaffold", "feddyn", "alone", "naive", "static", "dynamic")
+SERVER = METHODS[:4]
 CONSENSUS = ("alone", "naive", "static", "dynamic")
 DATASETS = ("cifar10", "cifar100", "fed-isic2019")
 
@@ -93,7 +95,8 @@ def _cifar(dataset: str, scale: str) -> Settings:
         "method.warmup": 1,
         "training.epochs": 1,
     }
-    return changed(Settings(), full | {"paper": {}, "cpu": cpu, "smoke": smoke}[scale])
+    long: dict[str, Any] = {"agents.models": ["convnet"], "run.rounds": 25}
+    return changed(Settings(), full | {"paper": {}, "long": long, "cpu": cpu, "smoke": smoke}[scale])
 
 
 def _isic(scale: str) -> Settings:
@@ -117,4 +120,4 @@ def _isic(scale: str) -> Settings:
         "method.warmup": 1,
         "training.epochs": 1,
     }
-    return changed(Settings(), full | {"paper": {}, "cpu": cpu, "smoke": smoke}[scale])
+    return changed(Settings(), full | {"paper": {}, "long": small, "cpu": cpu, "smoke": smoke}[scale])

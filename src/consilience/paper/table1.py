@@ -9,7 +9,7 @@ from consilience.methods import method_named
 from consilience.paper.artefact import FromRuns, Runs, needs, verdict
 from consilience.paper.figures import METHOD_COLOURS, blank, save, style
 from consilience.paper.measures import intervals, mean_score
-from consilience.paper.scales import DATASETS, METHODS
+from consilience.paper.scales import DATASETS, METHODS, SERVER
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,7 +49,7 @@ def check(table: "pd.DataFrame") -> list[str]:
         if not set(METHODS) <= set(ours.index):
             continue
         best = max(ours["static"], ours["dynamic"])
-        over_alone, over_server = best - ours["alone"], best - ours[["fedavg", "fedprox", "scaffold", "feddyn"]].max()
+        over_alone, over_server = best - ours["alone"], best - ours[list(SERVER)].max()
         gap = ours["dynamic"] - ours["naive"]
         if labels == "low-quality":
             over_naive = f"dynamic trust beats naive trust: {verdict(gap > 0)}"

@@ -36,6 +36,17 @@ def bounds(low: float, high: float) -> str:
     return UNKNOWN if isnan(low) or isnan(high) else f"{signed(low)} … {signed(high)}"
 
 
+def many(number: float) -> str:
+    """A large count for people.
+
+    >>> many(1_080_000), many(840), many(float("nan"))
+    ('1.08 M', '840', '-')
+    """
+    if isnan(number):
+        return UNKNOWN
+    return f"{number / 1e6:.2f} M" if number >= 1e5 else f"{number / 1e3:.1f} k" if number >= 1000 else f"{number:.0f}"
+
+
 def size(number: float) -> str:
     """Bytes for people.
 

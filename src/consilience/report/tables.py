@@ -12,7 +12,7 @@ from rich.table import Table
 from consilience.core.consensus import trust_received
 from consilience.methods import method_named
 from consilience.report.gains import PLACES, Gain, Measure, gains, mean_gain, measures
-from consilience.report.numbers import UNKNOWN, bounds, number, signed, size
+from consilience.report.numbers import UNKNOWN, bounds, many, number, signed, size
 from consilience.runtime.run import Run
 from consilience.runtime.summary import AgentSummary
 from consilience.tasks.protocol import Array
@@ -190,10 +190,11 @@ def compare_grid(lines: Sequence["Line"], score: str, seeds: int) -> Grid:
     rows = []
     for line in lines:
         cells = (number(line.score.mean), number(line.worst), _interval(line.gain), _interval(line.lead))
-        rows.append((line.title, *cells))
+        rows.append((line.title, *cells, many(line.trained), many(line.forward)))
     title = f"{score}, mean over agents with good labels and {seeds} seed{'s' if seeds > 1 else ''}; ± 95 % interval"
     against = f"against {lines[0].method}"
-    return Grid(title, ("method", "mean", "worst agent", "gain over alone", against), rows)
+    headings = ("method", "mean", "worst agent", "gain over alone", against, "samples\ntrained", "forward\nonly")
+    return Grid(title, headings, rows)
 
 
 def collective_grid(lines: Sequence["CollectiveLine"], score: str, seeds: int) -> Grid:

@@ -103,6 +103,8 @@ class History:
     - loss_local, loss_disagreement: the two terms of the local objective, means over the round
     - disagreement: the agent's with the mean of all; disagreement_all: the largest between any two (`core.metrics`)
     - bytes_sent
+    - samples_trained, samples_forward: what passed through the model for training, forward and back, and what passed
+      forward only, for peers or to show it to batch norm. Estimators are trained on every sample of a fit once.
     """
 
     def __init__(self, names: Sequence[str], everyone: bool = True) -> None:
@@ -130,8 +132,9 @@ class History:
             losses = record.losses[name]
             row |= {"loss_local": losses.local, "loss_disagreement": losses.disagreement}
             row |= {"disagreement": distance[number], "disagreement_all": largest, "bytes_sent": record.sent[name]}
+            row |= {"samples_trained": losses.trained, "samples_forward": losses.forward}
             for key, value in row.items():
-                self._columns.setdefault(key, []).append(float(value))
+                self._columns.setdefault(key, [0.0] * first).append(float(value))
         if record.trust is not None:
             self._trust.append(record.trust)
             self._trust_rounds.append(done.number)
@@ -165,7 +168,7 @@ class History:
 
         columns: dict[str, object] = {key: np.array(values) for key, values in self._columns.items()}
         columns["agent"] = np.array(self._names)[np.array(self._columns["agent"], dtype=int)]
-        for key in ("round", "bytes_sent"):
+        for key in ("round", "bytes_sent", "samples_trained", "samples_forward"):
             columns[key] = np.array(self._columns[key], dtype=np.int64)
         return pd.DataFrame(columns)
 

@@ -114,7 +114,8 @@ class WorkerGroup:
         record, own = done.record, dict[str, Weights]()
         for place, name in enumerate(self.agents_by_worker[self.number]):
             losses = record.losses[name]
-            measured = [losses.local, losses.disagreement, record.sent[name], *scores[name].values()]
+            cost = [losses.trained, losses.forward, record.sent[name]]
+            measured = [losses.local, losses.disagreement, *cost, *scores[name].values()]
             own[name] = {"measured": np.array(measured, dtype=np.float64)}
             if record.trust is not None:
                 own[name]["trust"] = record.trust[place]
@@ -125,8 +126,8 @@ class WorkerGroup:
         measured_by = {name: arrays["measured"].tolist() for name, arrays in found.items()}
         joined = Record(
             predictions=self.everyone(record.predictions),
-            losses={name: Losses(values[0], values[1]) for name, values in measured_by.items()},
-            sent={name: int(values[2]) for name, values in measured_by.items()},
+            losses={name: Losses(v[0], v[1], int(v[2]), int(v[3])) for name, v in measured_by.items()},
+            sent={name: int(values[4]) for name, values in measured_by.items()},
             heard=record.heard,
             received=record.received,
             trust=None if record.trust is None else np.stack([arrays["trust"] for arrays in found.values()]),
@@ -136,7 +137,7 @@ class WorkerGroup:
         kept = {name: part(arrays, "memory/") for name, arrays in found.items()}
         memory = Memory(done.memory.common, {name: arrays for name, arrays in kept.items() if arrays})
         columns = list(next(iter(scores.values())))
-        all_scores = {name: dict(zip(columns, values[3:], strict=True)) for name, values in measured_by.items()}
+        all_scores = {name: dict(zip(columns, values[5:], strict=True)) for name, values in measured_by.items()}
         return Round(done.number, joined, memory), all_scores
 
     def _all_gather(self, own_predictions: dict[str, Array]) -> dict[str, Array]:

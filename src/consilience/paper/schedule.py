@@ -1,0 +1,86 @@
+"""The claim of Table 1, consensus ahead of server methods, at the schedule of the paper: meant for the scale long."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from consilience.methods import method_named
+from consilience.paper.artefact import FromRuns, Runs, needs, verdict
+from consilience.paper.figures import blank, colour_of, save, style
+from consilience.paper.measures import intervals
+from consilience.paper.scales import SERVER
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+RUN = ("fedavg", "scaffold", "alone", "naive", "dynamic", "consensus")
+PLACES = ("shared", "target", "own")
+
+
+def tabulate(runs: Runs) -> "pd.DataFrame":
+    """One row per method: accuracy on X*, on fresh images of the target domain and at home, and samples trained on."""
+    import pandas as pd
+
+    scores: dict[tuple[str, str, str], list[tuple[float, ...]]] = {}
+    for one, run in runs:
+        table = run.last_round()
+        good = table[~table["low_quality"]]
+        key = one.settings.data.dataset, "low-quality" if one.settings.data.low_quality else "regular", one.method
+        trained = float(run.metrics["samples_trained"].sum())
+        scores.setdefault(key, []).append((*(float(good[f"accuracy_{place}"].mean()) for place in PLACES), trained))
+    rows = []
+    half = intervals({key: [by_seed[1] for by_seed in values] for key, values in scores.items()})
+    for key, values in scores.items():
+        rows.append((*key, *np.mean(values, axis=0), half[key][1], len(values)))
+    return pd.DataFrame(rows, columns=["dataset", "labels", "method", *PLACES, "trained", "half_width", "seeds"])
+
+
+def check(table: "pd.DataFrame") -> list[str]:
+    """Our default and the paper's rule against the best server method, at each place."""
+    said = []
+    for (dataset, labels), part in table.groupby(["dataset", "labels"], sort=False):
+        for place in PLACES:
+            ours = part.set_index("method")[place]
+            best = ours[[method for method in SERVER if method in ours]].max()
+            for method in ("dynamic", "consensus"):
+                ahead = ours[method] - best
+                said.append(
+                    f"{dataset}, {labels} labels, {place}: {method} beats every server method that was run: "
+                    f"{verdict(ahead > 0)} ({ahead:+.3f})."
+                )
+    return said
+
+
+def draw(table: "pd.DataFrame", runs: Runs, stem: Path) -> tuple[Path, Path]:
+    """One panel for regular and one for low-quality labels; three dots for each method."""
+    with style():
+        labels = list(dict.fromkeys(table["labels"]))
+        figure = blank(3.6 * len(labels), 2.9)
+        panels = figure.subplots(1, len(labels), squeeze=False, sharex=True, sharey=True)[0]
+        for axes, kind in zip(panels, labels, strict=True):
+            part = table[table["labels"] == kind]
+            places = np.arange(len(part))[::-1]
+            colours = [colour_of(method) for method in part["method"]]
+            for place, marker in zip(PLACES, "o^s", strict=True):
+                name = {"shared": "shared data", "target": "fresh images", "own": "own test data"}[place]
+                axes.scatter(part[place], places, marker=marker, s=36, c=colours, label=name)
+            axes.set_yticks(places, [method_named(method).title for method in part["method"]])
+            axes.set(title=f"{kind} labels", xlabel="accuracy")
+            axes.grid(True, axis="x")
+        handles, names = panels[0].get_legend_handles_labels()
+        figure.legend(handles, names, loc="outside lower center", ncols=3)
+        return save(figure, stem)
+
+
+ARTEFACTS = (
+    FromRuns(
+        "schedule",
+        "Table 1 at the paper's schedule: consensus and server methods on CIFAR-10",
+        "Consensus beats every server method that was run, on the shared data, on fresh images and at home.",
+        needs(["cifar10"], ["regular", "low-quality"], RUN),
+        tabulate,
+        check,
+        draw,
+    ),
+)
