@@ -77,9 +77,12 @@ class Distillation(Options):
             else:
                 trained = self.before(agents, shared)
                 own = agents.published(shared) if trained or not own else own
-                answer = exchange.gather(t, self._spoken(own))
-                t, sent, received = max(t, answer.number), answer.sent, answer.predictions
-                heard = tuple(name for name in exchange.roster if name in received)
+                spoken = self._spoken(own)
+                answer = exchange.gather(t, spoken)
+                t, sent = max(t, answer.number), answer.sent
+                heard = tuple(name for name in exchange.roster if name in answer.predictions)
+                if spoken is own and not trained:  # they are what everyone said after the last round
+                    received = answer.predictions
                 learned = self._learned(agents, shared, heard, answer)
                 losses = {
                     name: predicted(after(trained.get(name), one), count(shared)) for name, one in learned.items()
