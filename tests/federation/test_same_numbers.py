@@ -75,6 +75,25 @@ def test_sites_of_a_federation_get_the_numbers_of_the_simulation(both):
         assert (trial.sites[name].parent / "run" / "report.html").is_file()
 
 
+@pytest.mark.faults
+@pytest.mark.parametrize("method", ["ds-fl(warmup=1)", "fedct(warmup=1)", "cronus(warmup=1, share=0.4)"])
+def test_with_other_methods_too(launcher, tmp_path, method):
+    settings = read_settings("digits", SMALL | {"method": method, "references": []})
+    trial = Trial(launcher, tmp_path, lay_out(settings, build_scenario(settings), tmp_path / "trial", deadline=60.0))
+    trial.start()
+    run_experiment(settings, tmp_path / "simulation", workers=1)
+    trial.finish()
+    simulated = load_run(tmp_path / "simulation").metrics
+    for name in trial.names:
+        site = load_run(trial.sites[name].parent / "run")
+        own = simulated[simulated["agent"] == name]
+        for column in COLUMNS:
+            np.testing.assert_array_equal(site.metrics[column].to_numpy(), own[column].to_numpy(), err_msg=column)
+        assert len(site.trust) == 0
+        assert (trial.sites[name].parent / "run" / "report.html").is_file()
+    trial.end()
+
+
 def test_the_model_of_a_site_is_the_one_that_was_trained_whatever_becomes_of_its_data(both):
     trial, simulation = both
     restored = restore(simulation)

@@ -14,6 +14,7 @@ from consilience import (
     FedDF,
     FedMD,
     InMemory,
+    Losses,
     Received,
     SklearnAgent,
     Start,
@@ -22,7 +23,6 @@ from consilience import (
     collaborate,
 )
 from consilience.agents.lying import Lying
-from consilience.agents.protocol import both, predicted
 from consilience.agents.team import Team
 from consilience.core.distillation import mean_logits, sharpened_mean
 from consilience.core.labels import majority_labels
@@ -130,6 +130,8 @@ def test_fedmd_digests_and_then_revisits(shared):
         np.testing.assert_allclose(one.predict(shared), other.predict(shared), atol=1e-5)
     assert done.record.losses["b"].disagreement == pytest.approx(digested.disagreement, rel=1e-4)
     assert done.record.losses["b"].local == pytest.approx(revisited.local, rel=1e-3)
+    assert done.record.losses["b"].trained == 2 * 30 + 3 * len(shared), "two epochs, three passes"
+    assert done.record.losses["b"].forward == len(shared)
 
 
 def test_ds_fl_trains_then_speaks_then_distils(shared):
@@ -139,7 +141,8 @@ def test_ds_fl_trains_then_speaks_then_distils(shared):
     digested = [agent.digest(shared, psi, 2) for agent in by_hand]
     [done] = DSFL(warmup=0, passes=2).rounds(Team(agents), shared, InMemory(("a", "b")), Start(1))
     assert same(agents[0], by_hand[0], shared) and same(agents[1], by_hand[1], shared)
-    assert done.record.losses["a"] == predicted(both(local[0], digested[0]), len(shared))
+    cost = {"trained": 2 * 30 + 2 * len(shared), "forward": len(shared)}
+    assert done.record.losses["a"] == Losses(local[0].local, digested[0].disagreement, **cost)
 
 
 def test_digesting_uses_no_private_row_and_does_not_touch_the_global_generator(shared):

@@ -45,6 +45,7 @@ def test_fd_by_hand(shared):
     assert two.record.sent == dict.fromkeys("abc", 2 * 4 * CLASSES * CLASSES), (
         "means to the server, and the others' back"
     )
+    assert [losses.forward for losses in two.record.losses.values()] == [30, 25, 25]
     assert two.record.heard == ("a", "b", "c") and two.record.trust is None
 
 

@@ -42,6 +42,12 @@ def test_feddf_by_hand(shared):
     [fedavg] = rounds_of(FedAvg(), 1, classifiers(), shared)
     assert done.record.sent == fedavg.record.sent, "only weights travel"
     assert_same_losses(done, fedavg)
+    more = {name: (one.trained - fedavg.record.losses[name].trained, one.forward) for name, one in _losses(done)}
+    assert more == {"a": (3 * len(shared), len(shared)), "b": (0, len(shared)), "c": (0, len(shared))}
+
+
+def _losses(done):
+    return done.record.losses.items()
 
 
 def test_agents_keep_their_own_optimizer_and_round(shared):

@@ -29,7 +29,7 @@ class BaseAgent:
     ) -> None:
         self.name, self.task = name, task_named(task)
         data = labelled(name, self.task, x, y)
-        self.x, self.y = data.x, data.y
+        self.x, self.y = self.rows, self.labels = data.x, data.y
         self.kind = type(self).__name__.lower()
         self.samples, self.class_counts = len(data.y), data.counts
         self.outputs = max(data.outputs, outputs)

@@ -26,12 +26,6 @@ class Losses:
     """Samples that passed forward only."""
 
 
-def both(own: Losses, shared: Losses) -> Losses:
-    """Of a round that trained on private data and on the shared data apart: a term of each, and the cost of both."""
-    trained, forward = own.trained + shared.trained, own.forward + shared.forward
-    return Losses(own.local, shared.disagreement, trained, forward)
-
-
 def predicted(losses: Losses, samples: int) -> Losses:
     """The same of an agent that predicted so many samples for its peers as well."""
     return replace(losses, forward=losses.forward + samples)

@@ -1,6 +1,6 @@
 """An agent whose model is any `torch.nn.Module`. The local objective (label `step-local-update`) is here."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from math import isfinite
@@ -232,8 +232,8 @@ class TorchAgent:
         draw = stream(self.seed, "digest", self.name, self._round)
         picks = [pick for _ in range(passes) for pick in batches(draw, count(shared), self.shared_batch)]
         with self._torch_stream("digest"):
-            _, total, trained, _ = self._steps(((None, pick) for pick in picks), shared, labels, 1.0)
-        return Losses(float("nan"), total / len(picks), trained)
+            sums = self._steps(((None, pick) for pick in picks), shared, labels, 1.0)
+        return Losses(float("nan"), sums.disagreement / len(picks), sums.trained)
 
     def _train(self, shared: Rows, labels: Array | None, lam: float, correct: Correction | None) -> Losses:
         draws = self._draws()
@@ -241,9 +241,9 @@ class TorchAgent:
             return Losses(float("nan"))  # another round would exceed the budget: the model stays as it is
         schedule = self.next_round(count(shared) if labels is not None else 0, draws)
         with self._torch_stream(), self._hooks():
-            local, disagreement, trained, forward = self._steps(schedule, shared, labels, lam, correct, draws)
-        disagreement = disagreement if lam > 0 and labels is not None else float("nan")
-        return self.end_round(local, disagreement, trained, forward)
+            sums = self._steps(schedule, shared, labels, lam, correct, draws)
+        disagreement = sums.disagreement if lam > 0 and labels is not None else float("nan")
+        return self.end_round(sums.local, disagreement, sums.trained, sums.forward)
 
     def _steps(
         self,
@@ -253,9 +253,8 @@ class TorchAgent:
         lam: float,
         correct: Correction | None = None,
         draws: Draws | None = None,
-    ) -> tuple[float, float, int, int]:
-        """The steps of a schedule of private and shared samples: the sums of the two losses over them, and how many
-        samples went forward and back, and forward only."""
+    ) -> Losses:
+        """The steps of a schedule of private and shared samples; the sums of the two losses over them."""
         shared_x = self._shared_inputs(shared) if labels is not None else self.x
         target = self._target(labels) if labels is not None else self.y
         local_sum, shared_sum, trained, forward = torch.zeros(()), torch.zeros(()), 0, 0
@@ -282,7 +281,7 @@ class TorchAgent:
             self.optimizer.step()
             if self._averaged is not None:
                 self._averaged.update(self.model)
-        return local_sum.item(), shared_sum.item(), trained, forward
+        return Losses(local_sum.item(), shared_sum.item(), trained, forward)
 
     def _trained_out(self, inputs: Inputs, rows: Tensor) -> Tensor:
         """What the model returns for some rows in training: augmented, and with batch norm at rest for a lone one."""

@@ -5,13 +5,13 @@ the predictions and sends the labels back; here everyone publishes to everyone, 
 labels.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 
-from consilience.agents.protocol import Agent, Digests, Losses, both, can, predicted
+from consilience.agents.protocol import Agent, Digests, Losses, can, predicted
 from consilience.agents.team import Team
 from consilience.core.wire import Wire
 from consilience.errors import ConsilienceError
@@ -77,11 +77,16 @@ class Distillation(Options):
             else:
                 trained = self.before(agents, shared)
                 own = agents.published(shared) if trained or not own else own
-                answer = exchange.gather(t, self._spoken(own))
-                t, sent, received = max(t, answer.number), answer.sent, answer.predictions
-                heard = tuple(name for name in exchange.roster if name in received)
-                losses = _joined(trained, self._learned(agents, shared, heard, answer))
-                losses = {name: predicted(one, count(shared)) for name, one in losses.items()}
+                spoken = self._spoken(own)
+                answer = exchange.gather(t, spoken)
+                t, sent = max(t, answer.number), answer.sent
+                heard = tuple(name for name in exchange.roster if name in answer.predictions)
+                if spoken is own and not trained:  # they are what everyone said after the last round
+                    received = answer.predictions
+                learned = self._learned(agents, shared, heard, answer)
+                losses = {
+                    name: predicted(after(trained.get(name), one), count(shared)) for name, one in learned.items()
+                }
             own = agents.published(shared)
             yield Round(t, Record(own, losses, sent, heard, received))
 
@@ -119,6 +124,10 @@ def digests(agent: Agent) -> Digests | None:
     return cast(Digests, agent) if can(agent, Digests) else None
 
 
-def _joined(before: Mapping[str, Losses], learned: Mapping[str, Losses]) -> dict[str, Losses]:
-    """Losses of a round in which some trained on their private data before they spoke."""
-    return {name: both(before[name], losses) if name in before else losses for name, losses in learned.items()}
+def after(private: Losses | None, losses: Losses) -> Losses:
+    """Of a round with private training, if there was any, and learning from labels apart."""
+    if private is None:
+        return losses
+    return Losses(
+        private.local, losses.disagreement, private.trained + losses.trained, private.forward + losses.forward
+    )

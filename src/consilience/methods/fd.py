@@ -6,7 +6,7 @@ from typing import cast, final
 
 import numpy as np
 
-from consilience.agents.protocol import Agent, Losses, OwnRows, can
+from consilience.agents.protocol import Agent, Losses, OwnRows, can, predicted
 from consilience.agents.team import Team
 from consilience.core.distillation import class_means, others_means
 from consilience.core.wire import Wire
@@ -65,7 +65,7 @@ class FD(Options):
 
     def _learned(self, agent: Agent, teacher: Array) -> Losses:
         own = cast(OwnRows, agent)
-        return agent.train(own.rows, teacher[own.labels], self.gamma)
+        return predicted(agent.train(own.rows, teacher[own.labels], self.gamma), agent.samples)
 
 
 def _check_rows(agent: Agent) -> None:

@@ -1,13 +1,13 @@
 """FedDF: models are averaged, and the average learns what all of them say together of the shared data."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast, final
 
 import numpy as np
 
 from consilience.agents.copies import copied
-from consilience.agents.protocol import Agent, Averageable, Digests, Weights, can
+from consilience.agents.protocol import Agent, Averageable, Digests, Losses, Weights, can, predicted
 from consilience.core.distillation import mean_logits
 from consilience.errors import ConsilienceError
 from consilience.methods import METHODS
@@ -27,6 +27,10 @@ class FedDF(ServerMethod):
     """
 
     passes: int = option(5, "over the shared data in a round, by the server", at_least=1)
+
+    def counted(self, losses: Losses, first: bool, samples: int) -> Losses:
+        """The server predicts with every agent's model, and trains its own."""
+        return replace(predicted(losses, samples), trained=losses.trained + first * self.passes * samples)
 
     def refined(self, x: Weights, members: Sequence[Averageable], shared: Rows, share: Share) -> Weights:
         """The average after its distillation. The process of the first agent plays this part of the server."""

@@ -5,12 +5,12 @@ from typing import final
 
 import numpy as np
 
-from consilience.agents.protocol import Agent, Losses, both
+from consilience.agents.protocol import Agent, Losses
 from consilience.agents.team import Team
 from consilience.core.distillation import mean_logits
 from consilience.errors import ConsilienceError
 from consilience.methods import METHODS
-from consilience.methods.distillation import Distillation, digests
+from consilience.methods.distillation import Distillation, after, digests
 from consilience.options import option
 from consilience.rows import Rows
 from consilience.tasks.protocol import Array, Task
@@ -50,9 +50,8 @@ class FedMD(Distillation):
             pupil = digests(agent)
             if pupil is None:
                 return super(FedMD, self).learn(agent, shared, true)
-            if number == 1:
-                pupil.digest(shared, true, self.pretraining)
-            return agent.train(shared, None, 0.0)
+            first = pupil.digest(shared, true, self.pretraining) if number == 1 else Losses(0.0)
+            return after(agent.train(shared, None, 0.0), first)
 
         return agents.each(trained)
 
@@ -62,7 +61,7 @@ class FedMD(Distillation):
         if pupil is None:
             return super().learn(agent, shared, labels)
         digested = pupil.digest(shared, labels, self.passes)
-        return both(agent.train(shared, None, 0.0), digested)
+        return after(agent.train(shared, None, 0.0), digested)
 
     def check(self, task: Task, samples: int) -> None:
         """Refuses true labels that are not those of the shared data."""

@@ -18,14 +18,14 @@ from consilience.core.wire import Wire
 from consilience.errors import ConsilienceError
 from consilience.methods.protocol import Exchange, Memory, Record, Round, SharesArrays, Start
 from consilience.options import Options, option
-from consilience.rows import Rows
+from consilience.rows import Rows, count
 from consilience.tasks.protocol import Array
 
-_SERVER = "server/"
-"""Before the tensors of the server's model, where agents hold another one."""
 Share = Callable[[dict[str, Weights]], dict[str, Weights]]
 """The arrays of all agents, in the order of the roster, from those of this process's agents."""
 
+_SERVER = "server/"
+"""Before the tensors of the server's model, where agents hold another one."""
 _ADVICE = (
     "Averaging models needs the same torch architecture everywhere; consensus works for agents with different models."
 )
@@ -113,12 +113,16 @@ class ServerMethod(Options):
         """The server's next model, buffers included, and what it keeps."""
         return end.average(), end.common
 
-    def held(self, end: RoundEnd, x: Weights) -> Weights:
-        """The model that agents hold, and are measured with, after a round that left the server with `x`."""
-        return x
-
     def refined(self, x: Weights, members: Sequence[Averageable], shared: Rows, share: Share) -> Weights:
         """What the server makes of its next model before it sends it; the agents still hold theirs."""
+        return x
+
+    def counted(self, losses: Losses, first: bool, samples: int) -> Losses:
+        """With what the server did for an agent, given the shared samples; the `first` has what it did for all."""
+        return losses
+
+    def held(self, end: RoundEnd, x: Weights) -> Weights:
+        """The model that agents hold, and are measured with, after a round that left the server with `x`."""
         return x
 
     def rounds(self, agents: Team, shared: Array, exchange: Exchange, start: Start) -> Iterator[Round]:
@@ -161,6 +165,7 @@ class ServerMethod(Options):
             end = RoundEnd(p, x, common, list(ys.values()), list(own.values()), list(after.values()))
             (x, common), own = self.server_update(end), after
             x = self.refined(x, members, shared, share)
+            losses = {name: self.counted(one, name == roster[0], count(shared)) for name, one in losses.items()}
             held = self._averaged(held, self.held(end, x))
             _spread(held, members)
             memory = self._remembered(common, own, here, x, held)
