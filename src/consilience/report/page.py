@@ -14,6 +14,7 @@ import numpy as np
 from consilience.core import consensus
 from consilience.errors import ConsilienceError
 from consilience.report.gains import PLACES, Gain, Measure, gains, mean_gain, measures, verdicts
+from consilience.report.many import MOST_AGENTS, Whole, part_of, sentences, shown_of, whole
 from consilience.report.numbers import bounds, number, signed, size
 from consilience.report.privacy import privacy_card
 from consilience.report.tables import good_agents
@@ -53,44 +54,48 @@ def page_data(run: Run) -> dict[str, Any]:
 
     A part that the run cannot fill is None or empty, and the page leaves its section out or says why.
     """
+    everyone, numbers, all_of = run, shown_of(run), whole(run)
+    run = part_of(run, numbers)
     rows, found, known = _rows(run), [_measure(run, one) for one in measures(run)], run.summary
     square = len(run.trust) > 0 and len(rows) == len(run.names)
     site = run.names[rows[0]] if len(rows) == 1 else ""
+    some = sentences(everyone, len(numbers)) if run is not everyone else []
     return {
         "title": (f"{site}: " if site else "") + known.title + (f" on {known.dataset}" if known.dataset else ""),
         "site": site,
-        "verdicts": verdicts(run),
-        "facts": _facts(run),
+        "verdicts": verdicts(everyone) + some,
+        "facts": _facts(everyone),
         "footer": ", ".join(f"{name} {number}" for name, number in known.versions.items()),
-        "agents": _agents(run, rows, square),
+        "agents": _agents(run, rows, numbers, all_of if square else None),
         "start": _start(run),
         "alone_note": _alone_note(run),
         "measures": found,
-        "headline": _headline(run, site),
-        "trust": _trust(run, rows),
+        "headline": _headline(everyone, site),
+        "trust": _trust(run, rows, all_of.received[:, numbers] if run is not everyone else None),
         "by_class": _by_class(run, rows),
-        "agreement": _agreement(run, rows, square),
-        "influence": _influence(run) if square else None,
+        "agreement": _agreement(everyone, rows, all_of if square else None),
+        "influence": _influence(run, numbers, all_of) if square else None,
         "incidents": known.incidents,
         "suspicions": known.suspicions,
         "privacy": privacy_card(run),
-        "theory": findings(run),
+        "theory": findings(everyone),
         "classes": _classes(run),
-        "sent": _sent(run),
+        "sent": _sent(run) | _total_sent(everyone),
     }
 
 
 def _rows(run: Run) -> list[int]:
     """Positions in the roster of the agents of this process: the rows of the trust matrices."""
     own = list(dict.fromkeys(run.metrics["agent"]))
-    unknown = [name for name in own if name not in run.names]
+    place = {name: number for number, name in enumerate(run.names)}
+    unknown = [name for name in own if name not in place]
     shape = run.trust.shape[1:] if len(run.trust) else (len(own), len(run.names))
     if unknown or shape != (len(own), len(run.names)):
         raise ConsilienceError(
             f"the run's parts do not fit together: metrics of {len(own)} agents, a summary of {len(run.names)}, "
             f"trust matrices of {shape[0]} x {shape[1]}. The summary must list every agent of the exchange."
         )
-    return [run.names.index(name) for name in own]
+    return [place[name] for name in own]
 
 
 def _start(run: Run) -> int | None:
@@ -126,10 +131,12 @@ def _facts(run: Run) -> list[list[str]]:
     return [[name, str(value)] for name, value in facts.items() if value is not None]
 
 
-def _agents(run: Run, rows: list[int], square: bool) -> list[dict[str, Any]]:
-    """One entry per agent of the roster. Little is known of those that live elsewhere."""
+def _agents(run: Run, rows: list[int], numbers: list[int], all_of: Whole | None) -> list[dict[str, Any]]:
+    """One entry per agent of the roster, or of those shown. Little is known of those that live elsewhere."""
     received = [_received(w, rows) for w in run.trust[[0, -1]]] if len(run.trust) else []
-    shares = consensus.influence(run.trust) if square else None
+    if all_of is not None:
+        received = list(all_of.received[:, numbers])
+    shares = None if all_of is None else all_of.influence[numbers]
     return [
         {
             "name": agent.name,
@@ -178,7 +185,9 @@ def _curves(run: Run, column: str) -> dict[str, Any] | None:
     series = _series(run, column)
     if series is None:
         return None
-    return {"rounds": sorted({int(one) for one in run.metrics["round"]}), "series": _rounded(series)}
+    scored = ~np.isnan(series).all(axis=0)
+    rounds = np.array(sorted({int(one) for one in run.metrics["round"]}))
+    return {"rounds": rounds[scored].tolist(), "series": _rounded(series[:, scored])}
 
 
 def _series(run: Run, column: str) -> Array | None:
@@ -232,18 +241,23 @@ def _mean(values: Array, numbers: list[int]) -> str | None:
     return number(float(np.mean(known))) if known else None
 
 
-def _trust(run: Run, rows: list[int]) -> dict[str, Any] | None:
-    """The trust matrices, thinned out to what a page can hold, and what each agent receives."""
+def _trust(run: Run, rows: list[int], ends: Array | None) -> dict[str, Any] | None:
+    """The trust matrices, thinned out to what a page can hold, and what each agent receives.
+
+    Where these are of some agents only, the first and the last round are, in which `ends` is what all give them.
+    """
     if not len(run.trust):
         return None
-    most = max(2, MOST_TRUST_VALUES // run.trust[0].size)
+    most = max(2, MOST_TRUST_VALUES // run.trust[0].size) if ends is None else 2
     shown = np.unique(np.linspace(0, len(run.trust) - 1, min(most, len(run.trust))).round().astype(int))
     return {
         "rounds": run.trust_rounds[shown].tolist(),
         "of": len(run.trust),
         "rows": rows,
         "matrices": _rounded(run.trust[shown]),
-        "received": _rounded(np.array([_received(w, rows) for w in run.trust[shown]])),
+        "received": _rounded(
+            np.array([_received(w, rows) for w in run.trust[shown]]) if ends is None else ends[: len(shown)]
+        ),
     }
 
 
@@ -273,16 +287,17 @@ def _received(w: Array, rows: list[int]) -> Array:
     return np.where(peers > 0, consensus.trust_received(known), np.nan)
 
 
-def _agreement(run: Run, rows: list[int], square: bool) -> dict[str, Any] | None:
+def _agreement(run: Run, rows: list[int], all_of: Whole | None) -> dict[str, Any] | None:
     """Disagreement over rounds beside the bound of the ideal dynamics, and mean self-confidence tr(W)/N."""
     if len(rows) < 2:
         return None
     largest = run.metrics.groupby("round")["disagreement_all"].first()
     before, bound = (_start(run) or 0) - 1, None
-    if square and before in largest.index:
+    if all_of is not None and before in largest.index and run.sparse is None and len(run.names) <= MOST_AGENTS:
         values = largest[before] * np.r_[1.0, consensus.contraction_bound(run.trust)]
         bound = {"rounds": [before, *run.trust_rounds.tolist()], "values": _rounded(values)}
-    own = run.trust[:, np.arange(len(rows)), rows].mean(axis=1) if len(run.trust) else np.zeros(0)
+    own = run.trust[:, np.arange(len(rows)), rows].mean(axis=1) if len(run.trust) and all_of is None else np.zeros(0)
+    own = own if all_of is None else all_of.confidence
     return {
         "rounds": largest.index.tolist(),
         "disagreement": _rounded(largest.to_numpy()),
@@ -291,12 +306,12 @@ def _agreement(run: Run, rows: list[int], square: bool) -> dict[str, Any] | None
     }
 
 
-def _influence(run: Run) -> dict[str, Any]:
+def _influence(run: Run, numbers: list[int], all_of: Whole) -> dict[str, Any]:
     """Each agent's share in the product of all W, and in the first and the last W kept for ever."""
     return {
-        "product": _rounded(consensus.influence(run.trust)),
-        "first": _rounded(consensus.stationary(run.trust[0])),
-        "last": _rounded(consensus.stationary(run.trust[-1])),
+        "product": _rounded(all_of.influence[numbers]),
+        "first": _rounded(all_of.first[numbers]),
+        "last": _rounded(all_of.last[numbers]),
         "rounds": run.trust_rounds[[0, -1]].tolist(),
     }
 
@@ -321,6 +336,17 @@ def _sent(run: Run) -> dict[str, Any]:
     sent = [None if np.isnan(number) else int(number) for number in total.astype(float)]
     logged = None if run.summary.sent is None else size(run.summary.sent)
     return {"bytes": sent, "rounds": len(active), "weights": cost, "obstacle": obstacle, "logged": logged}
+
+
+def _total_sent(run: Run) -> dict[str, Any]:
+    """What all agents sent together, and how many they are."""
+    parameters = sum(agent.parameters or 0 for agent in run.summary.agents)
+    active = set(run.metrics.loc[run.metrics["bytes_sent"] > 0, "round"]) | set(run.trust_rounds.tolist())
+    return {
+        "total": int(run.metrics["bytes_sent"].sum()),
+        "senders": int(run.metrics["agent"].nunique()),
+        "weights_total": 2 * 4 * parameters * len(active),
+    }
 
 
 def _obstacle_to_weights(agents: Sequence[AgentSummary]) -> str:
