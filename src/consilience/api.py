@@ -1,5 +1,6 @@
 """The Python interface: bring your own agents."""
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -53,12 +54,14 @@ class Result:
 
     @property
     def trust(self) -> Array:
-        """Trust matrices (rounds of collaboration, agents, agents)."""
+        """Trust matrices (rounds of collaboration, agents, agents); of many agents in sparse exchange `run.sparse`."""
         return self.run.trust
 
     @property
     def influence(self) -> dict[str, float]:
         """How much each agent's first exchanged prediction counts in the last pseudo-labels; sums to one."""
+        if self.run.sparse is not None:
+            return dict(zip(self.run.names, self.run.sparse.influence().tolist(), strict=True))
         if not len(self.trust):
             return dict.fromkeys(self.run.names, 1 / len(self.agents))
         return dict(zip(self.run.names, influence(self.trust).tolist(), strict=True))
@@ -222,8 +225,9 @@ def _agree(agents: list[Agent], shared: Rows, class_names: Sequence[str]) -> tup
             raise ConsilienceError(f"agent {number} ({type(agent).__name__}) is none: it lacks {', '.join(missing)}.")
         agent.name = agent.name or str(number)
     names = [agent.name for agent in agents]
+    repeated = Counter(names)
     for name in names:
-        if names.count(name) > 1 or "/" in name:
+        if repeated[name] > 1 or "/" in name:
             raise ConsilienceError(f"agent names must be unique and hold no slash; {name!r} does not fit.")
     tasks = dict.fromkeys(agent.task.name for agent in agents)
     if len(tasks) > 1:

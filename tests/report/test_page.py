@@ -328,7 +328,7 @@ def test_a_browser_draws_runs_that_lack_something(run: Run, there: str, missing:
 
 @needs_chromium
 def test_a_failed_drawing_is_told_and_not_called_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page, "influence", lambda run: {"product": None})
+    monkeypatch.setattr(page, "influence", lambda *_: {"product": None})
     dom = drawn(make_run(), tmp_path)
     assert 'data-ready="no"' in dom
     assert "This part could not be drawn" in dom

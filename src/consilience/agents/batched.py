@@ -8,6 +8,7 @@ every matrix product, row and sum belongs to one agent and has a size that follo
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,6 +29,10 @@ LARGEST_DATA = 500_000
 """Numbers in an agent's private data up to which it pays: those of a batch are copied into one tensor every round."""
 LARGEST_BATCH = 16
 """Agents in one batch; more gain nothing."""
+ROOM = 4_000_000
+"""Numbers in the inputs of one step of a batch: of large rows fewer agents are in it, so that it stays in the cache."""
+LARGE_ROW = 1000
+"""Numbers in a row from which on the rows of a step are copied from where they are, without a table of all of them."""
 _ALIGNED = 32
 """Every tensor starts at such a multiple, so that all agents' numbers pass through the same vector instructions."""
 
@@ -67,9 +72,16 @@ def units(agents: Sequence[Agent]) -> list[list[str]]:
     for number, agent in enumerate(agents):
         network = stackable(agent)
         alike.setdefault(number if network is None else architecture(network), []).append(agent.name)
+    most = {kind: _most(kind) if isinstance(kind, tuple) else 1 for kind in alike}
     return [
-        part.tolist() for names in alike.values() for part in np.array_split(names, -(-len(names) // LARGEST_BATCH))
+        part.tolist() for kind, names in alike.items() for part in np.array_split(names, -(-len(names) // most[kind]))
     ]
+
+
+def _most(kind: tuple[Any, ...]) -> int:
+    """Agents of an `architecture` in one batch."""
+    _, batch, shared_batch, (_, inputs), *_ = kind
+    return max(1, min(LARGEST_BATCH, ROOM // ((batch + shared_batch) * inputs)))
 
 
 def stackable(agent: Agent) -> TorchAgent | None:
@@ -94,7 +106,7 @@ def stackable(agent: Agent) -> TorchAgent | None:
     return network if plain and small and network.x.dtype == torch.float32 else None
 
 
-def architecture(network: TorchAgent) -> tuple[object, ...]:
+def architecture(network: TorchAgent) -> tuple[Any, ...]:
     """What the agents of one batch have in common."""
     shapes = (tuple(layer.weight.shape) for layer in _layers(network.model))
     return (network.task.name, network.batch, network.shared_batch, *shapes)
@@ -195,17 +207,37 @@ def _adam(agent: TorchAgent) -> Adam:
 class _Plan:
     """Which samples every agent takes in every step, and how much they weigh. Rows that only fill up weigh nothing."""
 
-    inputs: Tensor
-    """All samples of all agents, and the shared ones."""
+    private: list[Tensor]
+    """Each agent's samples."""
+    shared: Tensor | None
+    table: Tensor | None
+    """All samples of all agents, and the shared ones; None for large rows."""
     targets: Tensor
     """What each of them should give; the shared ones once for every agent."""
     input_rows: Tensor
-    """(steps, agents, samples of a step): places in `inputs`."""
+    """(steps, agents, samples of a step): places in such a table."""
     target_rows: Tensor
     weights: Tensor
     """(steps, agents, samples of a step): 1 / batch, or lambda / shared batch."""
     own: int
     """Samples of a step that are private; the others are shared."""
+    size: int
+    """Samples of a step that are shared."""
+
+    def inputs(self, step: int, active: int, room: Tensor | None) -> Tensor:
+        """What the first `active` agents take in a step (agents, samples of a step, numbers); large rows in `room`."""
+        rows = self.input_rows[step, :active]
+        if self.table is not None or room is None:
+            assert self.table is not None
+            return _rows(self.table, rows)
+        before, samples = 0, sum(len(own) for own in self.private)
+        for place, own in enumerate(self.private[:active]):
+            torch.index_select(own, 0, rows[place, : self.own] - before, out=room[place, : self.own])
+            if self.shared is not None:
+                seen = (rows[place, self.own : self.own + self.size] - samples).clamp_min(0)  # what only fills up is 0
+                torch.index_select(self.shared, 0, seen, out=room[place, self.own : self.own + self.size])
+            before += len(own)
+        return room[:active]
 
 
 def _planned(agents: list[TorchAgent], shared: Rows, labels: Mapping[str, Array], lam: float) -> _Plan:
@@ -216,10 +248,10 @@ def _planned(agents: list[TorchAgent], shared: Rows, labels: Mapping[str, Array]
     shape = (agents[0].steps, len(agents), -(-(own + size) // _ALIGNED) * _ALIGNED)
     input_rows, target_rows = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
     weights = np.zeros(shape, np.float32)
-    inputs, targets, before = [], [], 0
+    private, targets, before = [], [], 0
     samples = sum(agent.samples for agent in agents)
     for place, agent in enumerate(agents):
-        inputs.append(_one(agent.x).flatten(1))
+        private.append(_one(agent.x).flatten(1))
         targets.append(torch.from_numpy(agent.task.targets(agent.y.numpy(), outputs)))
         for step, (mine, pick) in enumerate(agent.next_round(drawn)):
             input_rows[step, place] = target_rows[step, place] = before
@@ -231,16 +263,20 @@ def _planned(agents: list[TorchAgent], shared: Rows, labels: Mapping[str, Array]
                 target_rows[step, place, seen] = samples + place * length + pick
                 weights[step, place, seen] = lam / len(pick)
         before += agent.samples
+    star = flat_rows(shared) if length else None
     if length:
-        inputs.append(flat_rows(shared))
         targets += [torch.from_numpy(np.asarray(labels[agent.name], np.float32)) for agent in agents]
+    large = private[0].shape[1] >= LARGE_ROW
     return _Plan(
-        torch.cat(inputs),
+        private,
+        star,
+        None if large else torch.cat(private if star is None else [*private, star]),
         torch.cat(targets),
         torch.from_numpy(input_rows),
         torch.from_numpy(target_rows),
         torch.from_numpy(weights),
         own,
+        size,
     )
 
 
@@ -254,10 +290,11 @@ def _train(agents: list[TorchAgent], shared: Rows, labels: Mapping[str, Array], 
     lam = lam if agents[0].name in labels else 0.0
     stack, plan = _stacked(agents), _planned(agents, shared, labels, lam)
     total = torch.zeros(plan.weights.shape[1:])
+    room = torch.zeros((*total.shape, plan.private[0].shape[1])) if plan.table is None else None
     for step in range(agents[0].steps):
         active = sum(agent.steps > step for agent in agents)
         weights, gradient = stack.views(stack.weights[:active]), stack.views(stack.gradient[:active])
-        x = _rows(plan.inputs, plan.input_rows[step, :active])
+        x = plan.inputs(step, active, room)
         target = _rows(plan.targets, plan.target_rows[step, :active])
         weight = plan.weights[step, :active]
         layers = [x]

@@ -1,7 +1,7 @@
 """Live lines on the terminal while runs are under way."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import isnan
 
 from rich import progress
@@ -9,6 +9,8 @@ from rich.console import Console
 
 from consilience.runtime.callbacks import About, Callback, Finished, Started, Trained
 
+MOST_NAMES = 20
+"""Agents of a worker up to which they are listed."""
 QUIET = 10.0
 """Seconds between two lines of a run where there is no terminal."""
 SLOW = 2.0
@@ -57,7 +59,7 @@ class Progress(Callback):
         what, agents_by_worker = run.name, news.agents_by_worker
         self._began[what] = time.monotonic()
         if len(agents_by_worker) > 1:
-            parts = [f"worker {place} trains {', '.join(names)}" for place, names in enumerate(agents_by_worker)]
+            parts = [f"worker {place} trains {_listed(names)}" for place, names in enumerate(agents_by_worker)]
             self._bar.console.print(f"Agents of {what}: {'; '.join(parts)}.", highlight=False)
         rounds = self._of[what] = news.summary.rounds
         more = rounds - self._rounds if what not in self._runs else rounds - news.done  # a run may be made longer
@@ -99,6 +101,10 @@ class Progress(Callback):
         self._bar.update(self._runs[what], completed=event.number, state=state, visible=not last)
         for line in self._workers[what]:
             self._bar.reset(line, visible=self._bar.tasks[line].visible and not last)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= MOST_NAMES else f"{len(names)} agents"
 
 
 class Lines(Callback):

@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 Array = NDArray[np.floating]
 Flags = NDArray[np.bool_]
 
+MANY = 300
+"""Agents above which equations are solved step by step, and pairs of agents are not compared one by one."""
+
 
 def row_difference(w: Array) -> float:
     """delta(W) = max_j max_{i1,i2} |w_{i1 j} - w_{i2 j}|; zero when all rows are the same.
@@ -54,7 +57,10 @@ def influence(ws: Array) -> Array:
     >>> influence(np.array([[[0.75, 0.25], [0.25, 0.75]]])).tolist()
     [0.5, 0.5]
     """
-    return np.asarray(products(ws)[-1].mean(axis=0))
+    share = np.full(ws.shape[1], 1 / ws.shape[1])
+    for w in ws[::-1]:
+        share = share @ w
+    return np.asarray(share)
 
 
 def stationary(w: Array) -> Array:
@@ -64,10 +70,22 @@ def stationary(w: Array) -> Array:
     [0.75, 0.25]
     """
     n = len(w)
+    if n > MANY:
+        return _by_steps(w)
     system = np.vstack([w.T - np.eye(n), np.ones(n)])
     pi = np.linalg.lstsq(system, np.r_[np.zeros(n), 1.0], rcond=None)[0]
     pi = np.maximum(pi, 0)
     return np.asarray(pi / pi.sum())
+
+
+def _by_steps(w: Array, steps: int = 1000) -> Array:
+    """The same by the power method from equal shares: for many agents much faster."""
+    share = np.full(len(w), 1 / len(w))
+    for _ in range(steps):
+        share, before = share @ w, share
+        if np.abs(share - before).sum() < 1e-12:
+            break
+    return np.asarray(share / share.sum())
 
 
 def self_confidence(ws: Array) -> Array:

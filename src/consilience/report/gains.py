@@ -64,43 +64,58 @@ def measures(run: Run) -> list[Measure]:
 
 def gains(run: Run, measure: Measure) -> dict[str, Gain]:
     """By agent, for those that are measured here."""
-    return {name: _gain(run, measure, [name]) for name in _known(run, measure)}
+    names = _known(run, measure)
+    return dict(zip(names, _gains(run, measure, [[name] for name in names]), strict=True))
 
 
 def mean_gain(run: Run, measure: Measure, of: Run | None = None) -> Gain:
     """The mean over the agents with good labels, of the run or of one `of` its references."""
     bad = {agent.name for agent in run.summary.agents if agent.low_quality or agent.attacker}
-    return _gain(run, measure, [name for name in _known(run, measure) if name not in bad], of)
+    return _gains(run, measure, [[name for name in _known(run, measure) if name not in bad]], of)[0]
 
 
 def _known(run: Run, measure: Measure) -> list[str]:
     last = run.last_round().set_index("agent")[measure.column]
-    return [str(name) for name in last.index if not np.isnan(last[name])]
+    return [str(name) for name in last.index[last.notna()]]
 
 
-def _gain(run: Run, measure: Measure, names: Sequence[str], of: Run | None = None) -> Gain:
+def _gains(run: Run, measure: Measure, groups: Sequence[Sequence[str]], of: Run | None = None) -> list[Gain]:
+    """The mean gain over each of several groups of agents."""
     together, alone = of or run, run.references.get("alone")
     sign = 1 if measure.score.higher_is_better else -1
-    score = _score(together, measure.column, names)
+    scores = _scores(together, measure.column, groups)
     if alone is None:
-        return Gain(float("nan"), score, *[float("nan")] * 3)
-    before = _score(alone, measure.column, names)
-    draws = sign * (_draws(together, measure.column, names) - _draws(alone, measure.column, names))
-    return Gain(before, score, sign * (score - before), *interval(draws))
+        return [Gain(float("nan"), score, *[float("nan")] * 3) for score in scores]
+    before = _scores(alone, measure.column, groups)
+    draws = zip(_draws(together, measure.column, groups), _draws(alone, measure.column, groups), strict=True)
+    return [
+        Gain(first, score, sign * (score - first), *interval(sign * (now - then)))
+        for first, score, (now, then) in zip(before, scores, draws, strict=True)
+    ]
 
 
-def _score(run: Run, column: str, names: Sequence[str]) -> float:
-    if column not in run.metrics or not len(names):
-        return float("nan")
-    return float(run.last_round().set_index("agent")[column].reindex(list(names)).mean())
+def _scores(run: Run, column: str, groups: Sequence[Sequence[str]]) -> list[float]:
+    """The mean of each group after the last round."""
+    if column not in run.metrics:
+        return [float("nan")] * len(groups)
+    last = run.last_round().set_index("agent")[column]
+    alone = last.to_dict()
+    return [
+        float(alone.get(names[0], np.nan)) if len(names) == 1 else float(last.reindex(list(names)).mean())
+        for names in groups
+    ]
 
 
-def _draws(run: Run, column: str, names: Sequence[str]) -> Array:
-    """The mean over agents of each resample's score (draws,); one NaN where that is not known."""
-    rows = list(dict.fromkeys(run.metrics["agent"]))
-    if column not in run.draws or not len(names) or not set(names) <= set(rows):
-        return np.full(1, np.nan)
-    return np.asarray(run.draws[column][[rows.index(name) for name in names]].mean(axis=0, dtype=np.float64))
+def _draws(run: Run, column: str, groups: Sequence[Sequence[str]]) -> list[Array]:
+    """The mean over each group of each resample's score (draws,); one NaN where that is not known."""
+    place = {name: row for row, name in enumerate(dict.fromkeys(run.metrics["agent"]))}
+    drawn = run.draws.get(column)
+    return [
+        np.full(1, np.nan)
+        if drawn is None or not len(names) or not place.keys() >= set(names)
+        else np.asarray(drawn[[place[name] for name in names]].mean(axis=0, dtype=np.float64))
+        for names in groups
+    ]
 
 
 def gain_table(run: Run) -> "pd.DataFrame":

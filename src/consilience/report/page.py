@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from consilience.core import consensus
 from consilience.errors import ConsilienceError
 from consilience.report.gains import PLACES, Gain, Measure, gains, mean_gain, measures, verdicts
+from consilience.report.many import Whole, part_of, sentences, shown_of, whole
 from consilience.report.numbers import bounds, number, rounded, signed
-from consilience.report.page_sent import sent
+from consilience.report.page_sent import sent, total_sent
 from consilience.report.page_trust import agreement, first_round, influence, received, trust_by_class, trust_matrices
 from consilience.report.privacy import privacy_card
 from consilience.report.tables import good_agents
@@ -56,44 +56,48 @@ def page_data(run: Run) -> dict[str, Any]:
 
     A part that the run cannot fill is None or empty, and the page leaves its section out or says why.
     """
+    everyone, numbers, all_of = run, shown_of(run), whole(run)
+    run = part_of(run, numbers)
     rows, found, known = _rows(run), [_measure(run, one) for one in measures(run)], run.summary
     square = len(run.trust) > 0 and len(rows) == len(run.names)
     site = run.names[rows[0]] if len(rows) == 1 else ""
+    some = sentences(everyone, len(numbers)) if run is not everyone else []
     return {
         "title": (f"{site}: " if site else "") + known.title + (f" on {known.dataset}" if known.dataset else ""),
         "site": site,
-        "verdicts": verdicts(run),
-        "facts": _facts(run),
+        "verdicts": verdicts(everyone) + some,
+        "facts": _facts(everyone),
         "footer": ", ".join(f"{name} {number}" for name, number in known.versions.items()),
-        "agents": _agents(run, rows, square),
+        "agents": _agents(run, rows, numbers, all_of if square else None),
         "start": first_round(run),
         "alone_note": _alone_note(run),
         "measures": found,
-        "headline": _headline(run, site),
-        "trust": trust_matrices(run, rows),
+        "headline": _headline(everyone, site),
+        "trust": trust_matrices(run, rows, all_of.received[:, numbers] if run is not everyone else None),
         "by_class": trust_by_class(run, rows),
-        "agreement": agreement(run, rows, square),
-        "influence": influence(run) if square else None,
+        "agreement": agreement(everyone, rows, all_of if square else None),
+        "influence": influence(run, numbers, all_of) if square else None,
         "incidents": known.incidents,
         "suspicions": known.suspicions,
         "privacy": privacy_card(run),
-        "theory": findings(run),
+        "theory": findings(everyone),
         "classes": _classes(run),
-        "sent": sent(run),
+        "sent": sent(run) | total_sent(everyone),
     }
 
 
 def _rows(run: Run) -> list[int]:
     """Positions in the roster of the agents of this process: the rows of the trust matrices."""
     own = list(dict.fromkeys(run.metrics["agent"]))
-    unknown = [name for name in own if name not in run.names]
+    place = {name: number for number, name in enumerate(run.names)}
+    unknown = [name for name in own if name not in place]
     shape = run.trust.shape[1:] if len(run.trust) else (len(own), len(run.names))
     if unknown or shape != (len(own), len(run.names)):
         raise ConsilienceError(
             f"the run's parts do not fit together: metrics of {len(own)} agents, a summary of {len(run.names)}, "
             f"trust matrices of {shape[0]} x {shape[1]}. The summary must list every agent of the exchange."
         )
-    return [run.names.index(name) for name in own]
+    return [place[name] for name in own]
 
 
 def _before(run: Run) -> list[int]:
@@ -121,10 +125,12 @@ def _facts(run: Run) -> list[list[str]]:
     return [[name, str(value)] for name, value in facts.items() if value is not None]
 
 
-def _agents(run: Run, rows: list[int], square: bool) -> list[dict[str, Any]]:
-    """One entry per agent of the roster. Little is known of those that live elsewhere."""
+def _agents(run: Run, rows: list[int], numbers: list[int], all_of: Whole | None) -> list[dict[str, Any]]:
+    """One entry per agent of the roster, or of those shown. Little is known of those that live elsewhere."""
     given = [received(w, rows) for w in run.trust[[0, -1]]] if len(run.trust) else []
-    shares = consensus.influence(run.trust) if square else None
+    if all_of is not None:
+        given = list(all_of.received[:, numbers])
+    shares = None if all_of is None else all_of.influence[numbers]
     return [
         {
             "name": agent.name,
@@ -173,7 +179,9 @@ def _curves(run: Run, column: str) -> dict[str, Any] | None:
     series = _series(run, column)
     if series is None:
         return None
-    return {"rounds": sorted({int(one) for one in run.metrics["round"]}), "series": rounded(series)}
+    scored = ~np.isnan(series).all(axis=0)
+    rounds = np.array(sorted({int(one) for one in run.metrics["round"]}))
+    return {"rounds": rounds[scored].tolist(), "series": rounded(series[:, scored])}
 
 
 def _series(run: Run, column: str) -> Array | None:

@@ -25,6 +25,17 @@ def sent(run: Run) -> dict[str, Any]:
     return {"bytes": sent, "rounds": len(active), "weights": cost, "obstacle": obstacle, "logged": logged}
 
 
+def total_sent(run: Run) -> dict[str, Any]:
+    """What all agents sent together, and how many they are."""
+    parameters = sum(agent.parameters or 0 for agent in run.summary.agents)
+    active = set(run.metrics.loc[run.metrics["bytes_sent"] > 0, "round"]) | set(run.trust_rounds.tolist())
+    return {
+        "total": int(run.metrics["bytes_sent"].sum()),
+        "senders": int(run.metrics["agent"].nunique()),
+        "weights_total": 2 * 4 * parameters * len(active),
+    }
+
+
 def _obstacle_to_weights(agents: Sequence[AgentSummary]) -> str:
     """Why these agents could not share weights, and who is in the way; empty when they could."""
     if any(agent.model == "unknown" for agent in agents):

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from consilience.core import consensus
+from consilience.report.many import MOST_AGENTS, Whole
 from consilience.report.numbers import rounded
 from consilience.runtime.run import Run
 from consilience.tasks.protocol import Array
@@ -21,18 +22,23 @@ def first_round(run: Run) -> int | None:
     return int(active.min()) if len(active) else None
 
 
-def trust_matrices(run: Run, rows: list[int]) -> dict[str, Any] | None:
-    """The trust matrices, thinned out to what a page can hold, and what each agent receives."""
+def trust_matrices(run: Run, rows: list[int], ends: Array | None) -> dict[str, Any] | None:
+    """The trust matrices, thinned out to what a page can hold, and what each agent receives.
+
+    Where these are of some agents only, the first and the last round are, in which `ends` is what all give them.
+    """
     if not len(run.trust):
         return None
-    most = max(2, MOST_TRUST_VALUES // run.trust[0].size)
+    most = max(2, MOST_TRUST_VALUES // run.trust[0].size) if ends is None else 2
     shown = np.unique(np.linspace(0, len(run.trust) - 1, min(most, len(run.trust))).round().astype(int))
     return {
         "rounds": run.trust_rounds[shown].tolist(),
         "of": len(run.trust),
         "rows": rows,
         "matrices": rounded(run.trust[shown]),
-        "received": rounded(np.array([received(w, rows) for w in run.trust[shown]])),
+        "received": rounded(
+            np.array([received(w, rows) for w in run.trust[shown]]) if ends is None else ends[: len(shown)]
+        ),
     }
 
 
@@ -62,16 +68,17 @@ def received(w: Array, rows: list[int]) -> Array:
     return np.where(peers > 0, consensus.trust_received(known), np.nan)
 
 
-def agreement(run: Run, rows: list[int], square: bool) -> dict[str, Any] | None:
+def agreement(run: Run, rows: list[int], all_of: Whole | None) -> dict[str, Any] | None:
     """Disagreement over rounds beside the bound of the ideal dynamics, and mean self-confidence tr(W)/N."""
     if len(rows) < 2:
         return None
     largest = run.metrics.groupby("round")["disagreement_all"].first()
     before, bound = (first_round(run) or 0) - 1, None
-    if square and before in largest.index:
+    if all_of is not None and before in largest.index and run.sparse is None and len(run.names) <= MOST_AGENTS:
         values = largest[before] * np.r_[1.0, consensus.contraction_bound(run.trust)]
         bound = {"rounds": [before, *run.trust_rounds.tolist()], "values": rounded(values)}
-    own = run.trust[:, np.arange(len(rows)), rows].mean(axis=1) if len(run.trust) else np.zeros(0)
+    own = run.trust[:, np.arange(len(rows)), rows].mean(axis=1) if len(run.trust) and all_of is None else np.zeros(0)
+    own = own if all_of is None else all_of.confidence
     return {
         "rounds": largest.index.tolist(),
         "disagreement": rounded(largest.to_numpy()),
@@ -80,11 +87,11 @@ def agreement(run: Run, rows: list[int], square: bool) -> dict[str, Any] | None:
     }
 
 
-def influence(run: Run) -> dict[str, Any]:
+def influence(run: Run, numbers: list[int], all_of: Whole) -> dict[str, Any]:
     """Each agent's share in the product of all W, and in the first and the last W kept for ever."""
     return {
-        "product": rounded(consensus.influence(run.trust)),
-        "first": rounded(consensus.stationary(run.trust[0])),
-        "last": rounded(consensus.stationary(run.trust[-1])),
+        "product": rounded(all_of.influence[numbers]),
+        "first": rounded(all_of.first[numbers]),
+        "last": rounded(all_of.last[numbers]),
         "rounds": run.trust_rounds[[0, -1]].tolist(),
     }

@@ -24,10 +24,10 @@ def privacy_card(run: Run) -> dict[str, Any]:
     private = [agent for agent in agents if agent.privacy]
     sending = run.metrics[run.metrics["bytes_sent"] > 0]
     rounds = int(sending["round"].nunique())
-    what = "predictions on the shared data" if len(run.trust) else "weights" if rounds else "nothing"
+    what = "predictions on the shared data" if run.weighed else "weights" if rounds else "nothing"
     return {
         "facts": [
-            ["what left", f"{what}: {run.summary.shared_samples} samples" if len(run.trust) else what],
+            ["what left", f"{what}: {run.summary.shared_samples} samples" if run.weighed else what],
             ["how often", f"{rounds} times, once in every round of collaboration" if rounds else "never"],
             ["to whom", f"all {len(run.names) - 1} peers" if rounds else "nobody"],
             ["unit of privacy", "one private row (added or removed)" if private else "none: nothing is promised"],

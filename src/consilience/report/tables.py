@@ -1,7 +1,8 @@
 """Tables: a run and a comparison, on screen, in Markdown and in LaTeX."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from consilience.experiments.compare import Estimate, Line
 
 INTERVAL = "95 % interval"
+MOST_ROWS = 40
+"""Agents up to which each has a row."""
 NARROW = 80
 """Columns of a usual screen. Tables that need more get less room between their columns."""
 
@@ -75,8 +78,13 @@ class Grid:
 
 
 def run_grid(run: Run) -> Grid:
-    """Per agent: model, samples, score alone and together, gain and its interval, trust received."""
+    """Per agent: model, samples, score alone and together, gain and its interval, trust received.
+
+    Of more than `MOST_ROWS` agents how these are distributed.
+    """
     measure = first_measure(run)
+    if len(run.names) > MOST_ROWS:
+        return many_grid(run, measure)
     found = gains(run, measure) if measure else {}
     trust, compared = _trust_columns(run), "alone" in run.references
     marks = {agent.name: _labels(agent) for agent in run.summary.agents}
@@ -92,6 +100,40 @@ def run_grid(run: Run) -> Grid:
     scores = ("alone", "together", "gain", INTERVAL) if compared else ("score",)
     headings = ("agent", "model", *(("labels",) if marked else ()), "samples", *scores, *ends)
     return Grid(_capital(measure.title) if measure else "Agents", headings, rows, words=3 if marked else 2)
+
+
+def many_grid(run: Run, measure: Measure | None) -> Grid:
+    """Many agents: the worst, the best, the mean and what lies between, of each column by itself; by kind of labels."""
+    found = gains(run, measure) if measure else {}
+    up = measure is None or measure.score.higher_is_better
+    kinds: dict[str, list[Gain]] = {}
+    for agent in run.summary.agents:
+        if agent.name in found:
+            kinds.setdefault(_labels(agent), []).append(found[agent.name])
+    compared, rows = "alone" in run.references, list[tuple[str, ...]]()
+    for kind, own in kinds.items():
+        columns = {key: np.array([getattr(gain, key) for gain in own]) for key in ("alone", "together", "gain")}
+        for title, value in _spread(up):
+            cells = (number(value(columns["alone"])), number(value(columns["together"])))
+            gained = signed(value(columns["gain"]) if up else -value(-columns["gain"]))
+            labels = (kind if title == "mean" else "",) if len(kinds) > 1 else ()
+            rows.append((title, *labels, *((*cells, gained) if compared else cells[1:])))
+    headings = ("of agents", *(("labels",) if len(kinds) > 1 else ()))
+    title = f"{_capital(measure.title)}, {len(run.names)} agents" if measure else f"{len(run.names)} agents"
+    return Grid(title, (*headings, *(("alone", "together", "gain") if compared else ("score",))), rows, len(headings))
+
+
+def _spread(up: bool) -> list[tuple[str, Callable[[Array], float]]]:
+    """What is said of many numbers, worst first after the mean; `up` where higher is better."""
+    levels = {"worst": 0, "10 % are below": 10, "median": 50, "10 % are above": 90, "best": 100}
+    if not up:
+        levels = {"worst": 100, "10 % are above": 90, "median": 50, "10 % are below": 10, "best": 0}
+    parts = [(title, partial(_percentile, level)) for title, level in levels.items()]
+    return [("mean", lambda values: float(np.mean(values))), *parts]
+
+
+def _percentile(level: float, values: Array) -> float:
+    return float(np.percentile(values, level))
 
 
 def first_measure(run: Run) -> Measure | None:
@@ -147,7 +189,7 @@ def weights_sentence(run: Run) -> str:
     rounds, agents = sending["round"].nunique(), run.summary.agents
     sent = int(sending["bytes_sent"].sum())
     said = f"Sent: {size(sent)} in all, {size(sent / (len(agents) * rounds))} per agent and round."
-    if not len(run.trust):
+    if not run.weighed:
         return f"{said} These are the weights themselves, to the server and back."
     sizes = [agent.parameters for agent in agents if agent.parameters is not None]
     if len({agent.model for agent in agents}) == 1 and len(sizes) == len(agents):

@@ -3,9 +3,12 @@
 import numpy as np
 
 from consilience.core import consensus
+from consilience.core.sparse import SparseTrust, connected_within
 from consilience.runtime.run import Run
 from consilience.tasks.protocol import Array
 
+PROBES = 32
+"""Random starts by which the contraction of sparse trust is measured."""
 TOLERANCE = 1e-9
 """Differences below this are rounding of floating-point numbers."""
 
@@ -13,6 +16,8 @@ TOLERANCE = 1e-9
 def findings(run: Run) -> list[str]:
     """One sentence or two per claim: what the claim says, whether it holds in this run, and the numbers."""
     ws = run.trust
+    if run.sparse is not None:
+        return _sparse(run.sparse)
     if not len(ws):
         return ["This run has no trust matrices, so the theory of consensus says nothing about it."]
     sentences = [_assumption(ws)]
@@ -29,6 +34,37 @@ def findings(run: Run) -> list[str]:
     if low:
         sentences.append(_influence(ws, low, run.names))
     return sentences
+
+
+def _sparse(trust: SparseTrust) -> list[str]:
+    """Trust with zeros by design: what takes the place of positive matrices is that they stay connected."""
+    rounds, agents, heard = trust.peers.shape
+    own, window = trust.own(), connected_within(trust)
+    positive = bool((own > 0).all())
+    said = [
+        f"Agents heard {heard - 1} of {agents - 1} peers in a round, so that trust in all others is zero and the "
+        "theorems on positive matrices do not apply. Consensus is reached as well if every agent trusts itself and the "
+        "graphs of who trusts whom are, over any B rounds in a row, together strongly connected (docs/notation.md)."
+    ]
+    if window is None:
+        said.append(f"This does NOT hold: even over all {rounds} rounds the graphs are not strongly connected.")
+    elif positive:
+        least = float(trust.weights[trust.weights > 0].min())
+        said.append(
+            f"It holds in this run with B = {window}; the smallest trust above zero is {_small(least)}, and the "
+            f"smallest self-confidence {_small(float(own.min()))}."
+        )
+    else:
+        said.append(f"The graphs are connected with B = {window}, but some agent does not trust itself.")
+    start = np.random.default_rng(0).random((agents, PROBES))
+    spread = np.ptp(trust.mixed(start), axis=0) / np.ptp(start, axis=0)
+    said.append(
+        f"Without training in between, {PROBES} random starts would differ between agents after the last round by at "
+        f"most {_small(float(spread.max()))} of their first differences; at zero all pseudo-labels would be the same."
+    )
+    mean = own.mean(axis=1)
+    said.append(f"Self-confidence, the mean trust of agents in themselves, went from {mean[0]:.3f} to {mean[-1]:.3f}.")
+    return said
 
 
 def low_quality(run: Run) -> list[int]:
@@ -83,6 +119,13 @@ def _self_confidence(ws: Array) -> str:
 
 def _contraction(ws: Array) -> str:
     """The lemma: delta of the product is at most the product of the lambdas."""
+    if ws.shape[1] > consensus.MANY:
+        last = np.linalg.multi_dot(ws[::-1]) if len(ws) > 1 else ws[0]
+        return (
+            f"The rows of the product of all W differ by at most {_small(consensus.row_difference(last))} after the "
+            f"last round. The bound of the lemma compares all pairs of agents, and is left out for more than "
+            f"{consensus.MANY} agents."
+        )
     delta = np.array([consensus.row_difference(product) for product in consensus.products(ws)])
     bound = consensus.contraction_bound(ws)
     broken = int((delta > bound + TOLERANCE).sum())
