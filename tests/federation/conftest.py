@@ -33,7 +33,7 @@ class Launcher:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "COLUMNS": "160"} | environment,
+            env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "COLUMNS": "250"} | environment,
         )
         self._started: SimpleQueue[int] = SimpleQueue()
         self.codes: dict[int, int] = {}
@@ -99,10 +99,10 @@ class Trial:
                 folder=self.sites[name].parent,
             )
 
-    def start_beside(self, name: str, command: str) -> str:
+    def start_beside(self, name: str, command: str, *more: str) -> str:
         """Starts another command of a site, such as doctor; the name under which its process is known."""
         other = f"{name}-{command}-{len(self.pids)}"
-        argv = ["consilience", command, "--site", str(self.sites[name])]
+        argv = ["consilience", command, "--site", str(self.sites[name]), *more]
         self.pids[other] = self.launcher.start(self.log(other), argv)
         return other
 

@@ -52,7 +52,7 @@ def child(order: dict) -> None:
         return
     from consilience.cli import main, sites
 
-    sites.console = type(sites.console)(file=sys.stdout, width=160)
+    sites.console = type(sites.console)(file=sys.stdout, width=250)
     main()
 
 

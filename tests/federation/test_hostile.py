@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import time
 import tomllib
 from dataclasses import replace
 from datetime import datetime
@@ -119,7 +118,7 @@ def test_questions_under_long_and_ever_new_names_are_not_kept(federate):
     for name in others:
         trial.until_held(name, "train-8")
     trial.until(lambda: "stuffed" in trial.output(rogue), "the questions")
-    time.sleep(3)
+    trial.sleep(3)
     used = {name: memory(trial.pids[name]) for name in others}
     for name in others:
         trial.release(name, "train-8")
@@ -158,9 +157,9 @@ def test_a_doctor_is_no_agent_and_all_are_waited_for_at_the_start(federate):
     trial = federate(3, rounds=5, deadline=3.0, start_wait=60.0)
     *agents, late = trial.names
     trial.start(*agents)
-    doctor = trial.start_beside(late, "doctor")
+    doctor = trial.start_beside(late, "doctor", "--seconds", str(8 * trial.slow))
     assert trial.code(doctor) == 0, trial.output(doctor)
-    time.sleep(2)
+    trial.sleep(2)
     assert not any(trial.events(name, "round") for name in agents), "they began without it"
     trial.start(late)
     trial.finish()

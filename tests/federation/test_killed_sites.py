@@ -1,7 +1,6 @@
 """A site that is killed, stopped, slow or late: the others finish, and it comes back with the same command."""
 
 import signal
-import time
 
 import pytest
 
@@ -103,7 +102,7 @@ def test_a_site_that_is_stopped_for_longer_than_the_deadline_goes_on_in_the_curr
         return any(first in one["absent"] for one in trial.events(name, "round"))
 
     trial.until(lambda: all(map(without, others)), "rounds without the stopped site")
-    time.sleep(1)
+    trial.sleep(1)
     trial.kill(first, signal.SIGCONT)
     trial.finish()
     trial.check(*others, rounds=12)
@@ -148,7 +147,7 @@ def test_sites_whom_a_fault_left_in_different_rounds_meet_again(federate):
     trial.start()
     for name in (killed, *others):
         trial.until_event(name, "sent", round=5)
-    time.sleep(1)  # until the others have heard what the one that is killed now has published
+    trial.sleep(1)  # until the others have heard what the one that is killed now has published
     trial.kill(killed)
     trial.release(gone, "train-4")
     for name in others:

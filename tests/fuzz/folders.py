@@ -48,6 +48,7 @@ def site_folders(scratch: Path) -> dict[str, Target]:
     outbox = Outbox(agreed, "a", SIGNING[0], published)
     frame, _ = outbox.publish(1, F, {})
     outbox.heard(1, {0: frame.receipt})
+    outbox.settle()
     key = scratch / "keys" / "signing.key"
     key.parent.mkdir()
     claim(claimed, agreed, key)

@@ -108,6 +108,8 @@ class Mesh:
             self._audit.add("jump", round=number, to=self._outbox.round)
         number, ahead = max(number, self._outbox.round), 0
         while True:
+            for peer in sorted(self._circle.members & self._session.alive & self._inbox.checked):
+                self._session.ask(peer, f"round/{number}", number)  # they answer while our frame goes to the disk
             own, length = self._outbox.publish(number, own_predictions[self._me], self._receipts)
             self._audit.add("sent", round=number, bytes=length, hash=own.receipt.payload_hash.hex())
             frames, ahead = self._collect(number, own, behind=ahead > 0)
@@ -140,6 +142,7 @@ class Mesh:
         it is killed before it has saved it, it asks again.
         """
         number = self._outbox.round
+        self._outbox.settle()
         self._audit.add("finished", round=number)
         end = time.monotonic() + (self._federation.deadline if seconds is None else seconds)
         acknowledged, announced, closing = set[str](), set[str](), dict[str, tuple[Receipt, ...]]()
@@ -169,7 +172,8 @@ class Mesh:
                 acknowledged.discard(event.peer)
 
     def state(self) -> dict[str, Array]:
-        """For a checkpoint: of which run and agent it is."""
+        """For a checkpoint: of which run and agent it is. What was heard before it is on the disk first."""
+        self._outbox.settle()
         return {"run": np.frombuffer(self._format.run + self._me.encode(), np.uint8)}
 
     def restore(self, state: dict[str, Array]) -> None:

@@ -1,6 +1,7 @@
 """What an agent answers its peers with: its frames of the last two rounds, its status, its federation file."""
 
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, final
@@ -37,10 +38,13 @@ class Outbox:
         self._lock = Lock()
         self._waiting: list[tuple[float, Question, zenoh.Query]] = []
         self._frames = {int(path.stem): path.read_bytes() for path in folder.glob("*.frame") if path.stem.isdecimal()}
-        for data in self._frames.values():
-            self._read(data)
+        self._sequence = max((self._read(data).receipt.sequence for data in self._frames.values()), default=0)
+        """Of the last frame that was signed."""
         self.round = max(self._frames, default=0)
         """The round whose frame was published last; 0 before the first."""
+        self._writer = ThreadPoolExecutor(1, "receipts")
+        self._writing: Future[None] | None = None
+        """Receipts on their way to the disk."""
         self._heard: tuple[int, bytes] = (0, b"")
         """The round that was closed last, and the receipts of what was heard in it."""
         self.finished: set[str] = set()
@@ -55,10 +59,11 @@ class Outbox:
 
         A round is signed once: a site that resumes publishes what it had signed before.
         """
+        self.settle()
         data = self._frames.get(number)
         if data is None:
-            sequence = 1 + max((self._read(old).receipt.sequence for old in self._frames.values()), default=0)
-            data = self._format.pack(self._signing, self._place, number, sequence, receipts, f)
+            self._sequence += 1
+            data = self._format.pack(self._signing, self._place, number, self._sequence, receipts, f)
             self._folder.mkdir(parents=True, exist_ok=True)
             write_atomically(self._folder / f"{number}.frame", data)
         with self._lock:
@@ -74,12 +79,23 @@ class Outbox:
         return self._read(data), len(data)
 
     def heard(self, number: int, receipts: dict[int, Receipt]) -> None:
-        """Keeps the receipts of what was heard in a round, for those who ask, and for the time after a restart."""
+        """Keeps the receipts of what was heard in a round, for those who ask, and for the time after a restart.
+
+        They are on the disk after `settle`: meanwhile the agent can train.
+        """
+        self.settle()
         data = self._format.pack_receipts(receipts)
         self._folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(self._folder / "receipts", number.to_bytes(4, "little") + data)
+        content = number.to_bytes(4, "little") + data
+        self._writing = self._writer.submit(write_atomically, self._folder / "receipts", content)
         with self._lock:
             self._heard = number, data
+
+    def settle(self) -> None:
+        """Returns when the receipts are on the disk; an error if they cannot be written."""
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.result()
 
     def heard_before(self) -> dict[int, Receipt]:
         """The receipts that were kept last, by place in the roster."""
