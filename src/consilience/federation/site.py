@@ -39,6 +39,7 @@ from consilience.runtime import checkpoint
 from consilience.runtime.callbacks import About, Callback, Callbacks
 from consilience.runtime.driver import run_rounds
 from consilience.runtime.history import Evaluation
+from consilience.runtime.private import plan
 from consilience.runtime.run import Run
 from consilience.runtime.summary import Summary, known_elsewhere, summarised
 from consilience.settings.presets import write_config
@@ -206,7 +207,10 @@ def run_site(prepared: Prepared, say: Say, callbacks: Sequence[Callback] = (), s
     mesh = prepared.mesh(out, audit, say)
     told, about = Callbacks([*callbacks, Spending(agent, audit, say)]), About(agent.name, out, flat(to_table(settings)))
     try:
-        if checkpoint.last_round(out / "checkpoint") < settings.run.rounds:
+        done = checkpoint.last_round(out / "checkpoint")
+        if not done:
+            plan([agent], settings.run.rounds)  # a budget that is spent already is said before anyone is met
+        if done < settings.run.rounds:
             mesh.meet()
         run = run_rounds(
             [agent],
