@@ -119,12 +119,16 @@ def _restored(folder: Path, settings: Settings, scenario: Scenario) -> list[Agen
 
 
 def _membership(agents: list[Agent], scenario: Scenario, released: dict[str, Array], seed: int) -> list[Attack]:
-    """Private training rows against each agent's own test rows, pooled over agents, each centred for its agent."""
+    """Private training rows against each agent's own test rows, pooled over agents.
+
+    Which rows an agent trains on and which it holds out is drawn from all of its rows: to whoever knows nothing of the
+    training, one is as likely as the other. Where an agent's training labels are wrong that is not so: it is left out.
+    """
     students = {name: student(scenario.shared, f, seed, name) for name, f in released.items()}
     found: dict[str, tuple[list[Array], list[Array]]] = {name: ([], []) for name in _KNOWS}
     for agent in agents:
         share = scenario.shares[agent.name]
-        if len(share.test_y) < 2:
+        if len(share.test_y) < 2 or agent.name in scenario.low_quality:
             continue
         x, y = np.concatenate([share.x, share.test_x]), np.concatenate([share.y, share.test_y])
         by = {name: log_likelihood(one(x), y) for name, one in students.items()}
@@ -136,6 +140,8 @@ def _membership(agents: list[Agent], scenario: Scenario, released: dict[str, Arr
             found[name][0].append(values[: len(share.y)])
             found[name][1].append(values[len(share.y) :])
     attacks = []
+    if not any(members for members, _ in found.values()):
+        raise ConsilienceError("no agent has good labels and two test rows or more. Raise data.test_fraction.")
     for name, (members, others) in found.items():
         inside, outside = np.concatenate(members), np.concatenate(others)
         one, tenth = (true_positives(inside, outside, rate) for rate in (0.01, 0.001))

@@ -10,32 +10,39 @@ from consilience.cli.screen import DataDir, console, print_written, set_data_dir
 
 
 def audit(
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.")],
+    folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="The folders of finished runs.")],
     data_dir: DataDir = None,
 ) -> None:
-    """Attack a finished run: what does that which its agents release say of their private rows?
+    """Attack finished runs: what does that which their agents release say of their private rows?
 
     Tells members from others with a student of the released predictions and with the models themselves, guesses the
     classes of private data and, if the run had canaries (--set canaries=40), bounds epsilon from below. Ends with an
-    error if that is more than the run claims. Writes audit.json, and a section of report.html.
+    error if that is more than the run claims. Writes audit.json, and a section of report.html. Of several runs, such
+    as the seeds of a comparison, prints what they say together.
 
-    Example:
+    Examples:
 
       consilience audit runs/digits-mlp-1
+
+      consilience audit runs/compare-digits-mlp-1/seed-*/consensus
     """
     with console.status("Attacking ..."):
         from consilience.audit.audit import audit_run
         from consilience.report.page import write_page
-        from consilience.report.privacy import attack_grid, audit_sentences, class_grid
+        from consilience.report.privacy import attack_grid, audit_sentences, class_grid, several_grid
         from consilience.runtime.run import load_run
 
         set_data_dir(data_dir)
-        found = audit_run(folder)
-        page = write_page(load_run(folder), folder / "report.html")
-    console.print(attack_grid(found).for_screen())
-    console.print(class_grid(found).for_screen())
-    for sentence in audit_sentences(found):
-        console.print(f"- {sentence}", highlight=False)
-    print_written([folder / "audit.json", page])
-    if found.broken:
+        found, written = [], []
+        for folder in folders:
+            found.append(audit_run(folder))
+            written += [folder / "audit.json", write_page(load_run(folder), folder / "report.html")]
+    grids = [attack_grid(found[0]), class_grid(found[0])] if len(found) == 1 else [several_grid(found)]
+    for grid in grids:
+        console.print(grid.for_screen())
+    for folder, one in zip(folders, found, strict=True):
+        for sentence in audit_sentences(one):
+            console.print(f"- {f'{folder}: ' if len(found) > 1 else ''}{sentence}", highlight=False)
+    print_written(written)
+    if any(one.broken for one in found):
         sys.exit(1)

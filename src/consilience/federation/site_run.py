@@ -23,6 +23,7 @@ from consilience.runtime import checkpoint
 from consilience.runtime.callbacks import About, Callback, Callbacks
 from consilience.runtime.driver import run_rounds
 from consilience.runtime.now import Now
+from consilience.runtime.private import plan
 from consilience.runtime.run import Run
 from consilience.runtime.summary import Summary, known_elsewhere, summarised
 from consilience.settings.presets import write_config
@@ -45,7 +46,10 @@ def run_site(prepared: Prepared, say: Say, callbacks: Sequence[Callback] = (), s
     told = Callbacks([Now(), *callbacks, Spending(agent, audit, say)])
     about = About(agent.name, out, flat(to_table(settings)))
     try:
-        if checkpoint.last_round(out / "checkpoint") < settings.run.rounds:
+        done = checkpoint.last_round(out / "checkpoint")
+        if not done:
+            plan([agent], settings.run.rounds)  # a budget that is spent already is said before anyone is met
+        if done < settings.run.rounds:
             mesh.meet()
         run = run_rounds(
             [agent],

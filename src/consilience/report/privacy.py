@@ -1,5 +1,6 @@
 """The privacy card of a run, and what an audit found, in words and tables."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from consilience.report.tables import Grid
@@ -68,6 +69,21 @@ def attack_grid(found: "Audit") -> Grid:
     count = f"{found.attacks[0].members} private rows, {found.attacks[0].others} others" if found.attacks else ""
     headings = ("attack", "knows", "AUC", "found at 1 % false", "found at 0.1 % false")
     return Grid(f"Telling private rows from others ({count}); 95 % intervals", headings, rows, words=2)
+
+
+def several_grid(found: "Sequence[Audit]") -> Grid:
+    """One row per attack on membership, over several runs."""
+    rows = []
+    for same in zip(*(one.attacks for one in found), strict=True):
+        values = [one.auc.value for one in same]
+        holds = sum(one.auc.low <= 0.5 <= one.auc.high for one in same)
+        at = [sum(getattr(one, rate).value for one in same) / len(same) for rate in ("at_1_percent", "at_01_percent")]
+        ends = f"{min(values):.3f} to {max(values):.3f}"
+        rows.append(
+            (same[0].name, f"{sum(values) / len(same):.3f}", ends, f"{holds} of {len(same)}", *map("{:.3f}".format, at))
+        )
+    headings = ("attack", "mean AUC", "from, to", "0.5 is in the interval", "found at 1 % false", "at 0.1 %")
+    return Grid(f"Telling private rows from others in {len(found)} runs", headings, rows, words=1)
 
 
 def class_grid(found: "Audit") -> Grid:

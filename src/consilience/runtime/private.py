@@ -1,7 +1,7 @@
 """Private agents in a run: their plan before it, what they have spent after every round, and when nobody may go on."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -22,9 +22,9 @@ def mechanism_of(agent: Agent) -> Mechanism | None:
     return cast(Mechanism | None, getattr(agent, "mechanism", None))
 
 
-def plan(team: Team, rounds: int) -> None:
+def plan(agents: Iterable[Agent], rounds: int) -> None:
     """Every private agent chooses its noise for so many rounds."""
-    for agent in team:
+    for agent in agents:
         if mechanism := mechanism_of(agent):
             mechanism.plan(rounds)
 
