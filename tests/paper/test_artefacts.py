@@ -230,7 +230,12 @@ def test_the_command_prints_a_toy_without_a_caveat(tmp_path: Path) -> None:
     assert "Expected: Good agents are better with dynamic than with naive trust" in text
     assert "- The agent with flipped labels receives the least trust in every round. holds: in 25 of 25 rounds" in text
     assert "mean nothing" not in text
-    assert sorted(path.name for path in (tmp_path / "smoke").glob("fig*")) == ["fig2.csv", "fig2.json", "fig2.png", "fig2.svg"]
+    assert sorted(path.name for path in (tmp_path / "smoke").glob("fig*")) == [
+        "fig2.csv",
+        "fig2.json",
+        "fig2.png",
+        "fig2.svg",
+    ]
     page = (tmp_path / "smoke" / "index.html").read_text()
     assert "The agent with flipped labels receives the least trust in every round. holds" in page
     assert "data:image/svg+xml;base64," in page

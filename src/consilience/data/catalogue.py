@@ -76,7 +76,9 @@ SOURCES = {
 
 CATALOGUE = {
     "digits": Entry("1,797 handwritten digits, 8x8, grey", "see its page at UCI"),
-    "digit-properties": Entry("the same with four yes-or-no labels: even, prime, above four, loop", "see its page at UCI"),
+    "digit-properties": Entry(
+        "the same with four yes-or-no labels: even, prime, above four, loop", "see its page at UCI"
+    ),
     "breast-cancer": Entry("569 patients, 30 features, two classes", "see its page at UCI"),
     "heart-disease": Entry(
         "740 patients of four hospitals, ten features, two classes",
