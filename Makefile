@@ -15,6 +15,7 @@ test: $(VENV)/dev.stamp lint  ## install the development tools and pass the test
 	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist loadfile
 
 slow: $(VENV)/all.stamp  ## what takes long or needs every extra: loggers, notebooks, the package in an empty environment (about ten minutes)
+	@npm install --silent --no-audit --no-fund --prefix $(VENV)/axe axe-core || echo "Without axe-core from npm, tests of accessibility are left out."
 	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest tests -m slow
 
 docs: $(VENV)/all.stamp  ## build the documentation site into site/, offline

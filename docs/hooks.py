@@ -38,7 +38,7 @@ def mathml(latex: str, display: str = "inline") -> str:
 def block(latex: str) -> str:
     """An equation on its own line; one that is too wide for the screen can be scrolled, by keyboard too."""
     set_ = mathml(latex, "block")
-    return f'<div class="equation" tabindex="0" role="region" aria-label="equation">{set_}</div>'
+    return f'<div class="equation" tabindex="0" role="group" aria-label="equation">{set_}</div>'
 
 
 def on_nav(nav: Any, config: Any, files: Any) -> Any:
@@ -58,11 +58,22 @@ def on_nav(nav: Any, config: Any, files: Any) -> Any:
     return nav
 
 
-def on_post_page(output: str, **_: Any) -> str:
-    """The page without the one script that the theme takes from elsewhere, for searching in pages opened from a disk.
+SCHEME = """<script>
+{ const dark = matchMedia("(prefers-color-scheme: dark)");
+  const follow = () => { document.body.dataset.mdColorScheme = dark.matches ? "slate" : "default"; };
+  dark.addEventListener("change", follow); follow(); }
+</script>"""
+"""Light or dark, as the reader's system is."""
 
-    Searching works where the site is served, such as by `python -m http.server -d site`.
+
+def on_post_page(output: str, **_: Any) -> str:
+    """The page in the reader's colours, without the one script that the theme takes from elsewhere.
+
+    That is for searching in pages opened from a disk. Searching works where the site is served, such as by
+    `python -m http.server -d site`. Parts of a table of contents are no landmarks of their own.
     """
+    output = re.sub(r"(<body[^>]*>)", lambda m: m[1] + SCHEME, output, count=1)
+    output = re.sub(r'<nav class="md-nav" aria-label="[^"]*">', '<nav class="md-nav" role="presentation">', output)
     return re.sub(r'<script src="https?://[^"]+"></script>', "", output)
 
 

@@ -1,9 +1,11 @@
 """The documentation site is built without a warning, its links lead somewhere, and its notebooks run."""
 
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
@@ -24,7 +26,33 @@ def test_the_site_is_built_offline_and_asks_for_nothing_from_outside(tmp_path):
         assert not re.search(r"<(?:script|link|img)[^>]+(?:src|href)=\"https?://", text), page.name
         for target in re.findall(r'(?:href|src)="([^"#:]+)(?:#[^"]*)?"', text):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
-    assert "collaborate" in (tmp_path / "site" / "api.html").read_text()
+        assert "arithmatex" not in text, "every equation is set"
+    api = (tmp_path / "site" / "api.html").read_text()
+    assert "collaborate" in api
+    count = sum(len(functions) for functions in equations().values())
+    assert api.count('<div class="equation"') == count, "every function with an equation has it"
+
+
+def equations() -> dict[str, dict[str, str]]:
+    return runpy.run_path(str(ROOT / "docs" / "hooks.py"))["EQUATIONS"]
+
+
+def test_every_equation_is_that_of_a_function_that_is_there():
+    for module, functions in equations().items():
+        for name in functions:
+            assert callable(resolve_name(f"consilience.core.{module}:{name}")), name
+    text = (ROOT / "docs" / "notation.md").read_text()
+    known = set(re.findall(r"`core\.(?:labels|trust|consensus|federated|stratified)\.(\w+)`", text))
+    conditions = {"lowest_importance", "lower_importance", "ideal_trust"}  # several lines each, or the same as another
+    assert known - conditions <= {name for functions in equations().values() for name in functions}
+
+
+def test_equations_can_be_set():
+    pytest.importorskip("latex2mathml")
+    set_ = runpy.run_path(str(ROOT / "docs" / "hooks.py"))["mathml"]
+    for functions in equations().values():
+        for latex in functions.values():
+            assert "\\" not in set_(latex), latex
 
 
 @pytest.mark.slow

@@ -107,7 +107,7 @@ def test_every_dataset_is_in_the_catalogue_and_in_the_documents():
     page = (Path(__file__).parents[2] / "docs" / "datasets.md").read_text()
     assert sorted(CATALOGUE) == DATASETS.names()
     for name, entry in CATALOGUE.items():
-        [line] = [line for line in page.splitlines() if line.startswith(f"| `{name}` |")]
+        line = next(line for line in page.splitlines() if line.startswith(f"| `{name}` |"))
         assert entry.what in line
         assert entry.licence in line
         assert not entry.source or entry.source.hub in line
