@@ -1,12 +1,26 @@
-"""Averaging needs weights, not torch: an agent in NumPy alone works in every method with a server."""
+"""Averaging needs weights, not torch: an agent in NumPy alone works in every method."""
 
 import numpy as np
 import pytest
 import torch
 
-from consilience import ConsilienceError, FedAvg, FedDyn, FedProx, Losses, Scaffold
+from consilience import (
+    DSFL,
+    FD,
+    ConsilienceError,
+    Cronus,
+    FedAvg,
+    FedCT,
+    FedDF,
+    FedDyn,
+    FedMD,
+    FedProx,
+    Losses,
+    Scaffold,
+)
 from consilience.methods.server import as_array, each
 from consilience.tasks import task_named
+from tests.conftest import CLASSES, blobs
 from tests.methods.models import RATE, after, quadratic_data, quadratics, rounds_of, weight_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -84,3 +98,70 @@ def test_rules_act_in_double_precision_and_are_rounded_to_the_precision_of_the_f
     assert found.keys() == {"w"}
     assert found["w"] == 1.0, "single precision would lose it"
     assert found["w"].dtype == np.float32
+
+
+class Softmax:
+    """A linear classifier by gradient descent in NumPy, which can digest, shows its rows and has weights."""
+
+    task, outputs, class_counts, kind, parameters = task_named("classification"), CLASSES, (), "softmax", None
+    noise, lr, trained_names, steps = 1.0, 0.5, ("weight",), 5
+
+    def __init__(self, name, seed) -> None:
+        self.rows, self.labels = blobs(30, seed)
+        self.name, self.samples, self.digested = name, 30, 0
+        self.w = np.zeros((self.rows.shape[1], CLASSES))
+
+    def predict(self, x):
+        e = np.exp(x @ self.w - (x @ self.w).max(axis=1, keepdims=True))
+        return e / e.sum(axis=1, keepdims=True)
+
+    def _descend(self, x, labels, weight, steps):
+        for _ in range(steps):
+            self.w = self.w - weight * self.lr * x.T @ (self.predict(x) - labels) / len(x)
+
+    def train(self, shared, labels, lam):
+        self.train_alone()
+        if labels is not None:
+            self._descend(shared, labels, lam, 1)
+        return Losses(0.0)
+
+    def train_alone(self, correct=None):
+        self._descend(self.rows, np.eye(CLASSES)[self.labels], 1.0, self.steps)
+        return Losses(0.0)
+
+    def digest(self, shared, labels, passes):
+        self.digested += passes
+        self._descend(shared, labels, 1.0, passes)
+        return Losses(float("nan"), 0.0)
+
+    def weights(self):
+        return {"weight": self.w.copy()}
+
+    def set_weights(self, weights):
+        self.w = weights["weight"].copy()
+
+    def reset_optimizer(self):
+        """There is nothing to forget."""
+
+
+@pytest.mark.parametrize(
+    ("method", "digested"),
+    [
+        (FedMD(warmup=1, passes=3), 6),
+        (DSFL(warmup=1, passes=2), 4),
+        (FedCT(warmup=1), 0),
+        (Cronus(warmup=1), 0),
+        (FD(), 0),
+        (FedDF(passes=4), 0),  # a copy of the first agent does, for the server
+    ],
+    ids=lambda given: getattr(given, "label", None),
+)
+def test_prediction_sharing_asks_for_capabilities_not_for_torch(method, digested, shared):
+    agents = [Softmax(name, seed) for seed, name in enumerate("abc")]
+    before = [agent.predict(shared) for agent in agents]
+    rounds_of(method, 3, agents, shared)
+    assert [agent.digested for agent in agents] == [digested] * 3
+    for agent, first in zip(agents, before, strict=True):
+        assert np.abs(agent.predict(shared) - first).max() > 0.1
+    target, y = blobs(300, seed=2000)
+    assert all((agent.predict(target).argmax(axis=1) == y).mean() > 0.9 for agent in agents)
