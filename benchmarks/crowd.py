@@ -1,4 +1,4 @@
-"""Data for crowds of agents, of the shapes of CIFAR-10 and of the digits: a plugin (`--set plugins=benchmarks/crowd.py`).
+"""Data for crowds of agents, of the shapes of CIFAR-10 and of digits: a plugin (`--set plugins=benchmarks/crowd.py`).
 
 Every class has a mean, and samples are noise around it. Only the sizes matter for how long things take.
 """

@@ -25,7 +25,7 @@ def test_an_agent_hears_itself_whom_it_trusts_most_and_others(agents: int, most:
     trust = draw.integers(1, 4, len(last)) / 10
     heard = heard_peers(own, agents, last, trust, most, more, draw)
     assert len(heard) == min(most + more, agents - 1) + 1 == len(set(heard.tolist()))
-    assert heard.tolist() == sorted(heard) and 0 <= heard.min() and heard.max() < agents
+    assert heard.tolist() == sorted(heard) and heard.min() >= 0 and heard.max() < agents
     assert slowly(own, agents, last.tolist(), trust.tolist(), most, more) <= set(heard.tolist()) | set(
         last.tolist() if len(heard) == agents else []
     )

@@ -138,7 +138,10 @@ def build_exchange(settings: Settings, scenario: Scenario) -> Exchange:
 
 
 def build_evaluation(settings: Settings, scenario: Scenario, names: Collection[str] | None = None) -> Evaluation:
-    """What agents, all or those called `names`, are measured on. Under a targeted attack the class that it is about is measured on its own."""
+    """What agents, all or those called `names`, are measured on.
+
+    Under a targeted attack the class that it is about is measured on its own.
+    """
     here = scenario.shares if names is None else {name: scenario.shares[name] for name in names}
     own = {name: (share.test_x, share.test_y) for name, share in here.items()}
     more: tuple[Score, ...] = ()
