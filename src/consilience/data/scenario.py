@@ -52,8 +52,8 @@ def split(data: Dataset, options: Data, agents: int, seed: int) -> Scenario:
     A fraction is held out as a sample of the target domain. The rest falls among the agents by the partition (with
     natural there is one agent per hospital, with its name); each contributes `shared_per_agent` random samples
     to X* and keeps a fraction of what is left to test on. With `shared_balanced`, the contributions are chosen so
-    that the classes of X* are as even as the agents' data allow. Agents in `low_quality` have all training labels
-    shifted by one random non-zero number modulo the number of classes.
+    that the classes of X* are as even as the agents' data allow; with `shared_limit`, X* is a random part of them.
+    Agents in `low_quality` have all training labels shifted by one random non-zero number modulo the number of classes.
     """
     _check_task(data, options)
     order = stream(seed, "target").permutation(len(data.y))
@@ -72,6 +72,8 @@ def split(data: Dataset, options: Data, agents: int, seed: int) -> Scenario:
         shared.append(given)
         shares[name] = Share(take(data.x, train), y, take(data.x, test), data.y[test])
     star = np.concatenate(shared)
+    if 0 < options.shared_limit < len(star):
+        star = np.sort(stream(seed, "shared limit").choice(star, options.shared_limit, replace=False))
     return Scenario(
         shares=shares,
         shared=take(data.x, star),

@@ -86,7 +86,10 @@ class Consensus(Options):
     def title(self) -> str:
         """As in tables."""
         rule = "" if isinstance(self.trust, Paper) else f", {getattr(self.trust, 'name', 'own rule')}"
-        return self.label if self.label in ("naive", "consensus") else f"consensus ({self.label}{rule})"
+        some = f"{self.peers} + {self.random_peers} peers" if self.peers else ""
+        if self.label in ("naive", "consensus"):
+            return f"{self.label} ({some})" if some else self.label
+        return f"consensus ({self.label}{rule}{', ' if some else ''}{some})"
 
     def short_form(self, name: str) -> "Consensus | None":
         """dynamic, static and every-K have the paper's trust, unless a rule is chosen, and naive uniform trust."""

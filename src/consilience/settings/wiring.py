@@ -139,9 +139,13 @@ def build_exchange(settings: Settings, scenario: Scenario) -> Exchange:
     return LyingExchange(within, attackers(settings, scenario), data.attack, settings.run.seed, settings.method.wire)
 
 
-def build_evaluation(settings: Settings, scenario: Scenario) -> Evaluation:
-    """What agents are measured on. Under a targeted attack the class that it is about is measured on its own."""
-    own = {name: (share.test_x, share.test_y) for name, share in scenario.shares.items()}
+def build_evaluation(settings: Settings, scenario: Scenario, names: Collection[str] | None = None) -> Evaluation:
+    """What agents, all or those called `names`, are measured on.
+
+    Under a targeted attack the class that it is about is measured on its own.
+    """
+    here = scenario.shares if names is None else {name: scenario.shares[name] for name in names}
+    own = {name: (share.test_x, share.test_y) for name, share in here.items()}
     more: tuple[Score, ...] = ()
     if isinstance(settings.data.attack, Targeted) and task_named(scenario.task).sums_to_one:
         source, _ = settings.data.attack.pair(len(scenario.classes))

@@ -43,13 +43,16 @@ def work(
     agents = build_agents(settings, scenario, agents_by_worker[worker])
     summary = summarise(settings, scenario, agents)
     _check_same_data(summary.data, group)
+    shared, exchange = scenario.shared, build_exchange(settings, scenario)
+    evaluation = build_evaluation(settings, scenario, agents_by_worker[worker])
+    del scenario  # frees what other workers' agents hold
     run_rounds(
         agents,
-        scenario.shared,
-        WorkerExchange(build_exchange(settings, scenario), group),
+        shared,
+        WorkerExchange(exchange, group),
         settings.method,
         summary,
-        build_evaluation(settings, scenario),
+        evaluation,
         folder=folder,
         threads=settings.run.threads,
         tell=tell,
