@@ -32,6 +32,8 @@ class Distillation(Options):
     uses_shared = True
     needs_classes = True
     """Whether the labels are made of probabilities that sum to one."""
+    trains_first = False
+    """Whether some agents do something `before` they speak. Processes must not differ in whether they speak anew."""
 
     @property
     def label(self) -> str:
@@ -76,12 +78,12 @@ class Distillation(Options):
                 losses = self.alone(agents, shared, t)
             else:
                 trained = self.before(agents, shared)
-                own = agents.published(shared) if trained or not own else own
+                own = agents.published(shared) if self.trains_first or not own else own
                 spoken = self._spoken(own)
                 answer = exchange.gather(t, spoken)
                 t, sent = max(t, answer.number), answer.sent
                 heard = tuple(name for name in exchange.roster if name in answer.predictions)
-                if spoken is own and not trained:  # they are what everyone said after the last round
+                if spoken is own and not self.trains_first:  # they are what everyone said after the last round
                     received = answer.predictions
                 learned = self._learned(agents, shared, heard, answer)
                 losses = {

@@ -29,6 +29,7 @@ class DSFL(Distillation):
 
     label = "ds-fl"
     title = "DS-FL"
+    trains_first = True
 
     def labels(self, f: Array) -> Array:
         """Entropy-reduction aggregation."""
