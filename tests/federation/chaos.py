@@ -9,6 +9,7 @@ import argparse
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -16,7 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,11 @@ class Chaos:
         """Honest sites that have not ended."""
         return [name for name in self.honest if self.trial.pids[name] not in self.trial.launcher.codes]
 
+    def unfinished(self) -> list[str]:
+        """Honest sites that have no summary yet."""
+        runs = {name: self.trial.sites[name].parent / "run" for name in self.honest}
+        return [name for name, run in runs.items() if not (run / "summary.json").is_file()]
+
     def strike(self) -> None:
         """One fault, drawn at random."""
         kinds = ["kill", "kill"] + ["partition", "slow"] * bool(self.switch) + ["clock"] * self.clocks
@@ -54,8 +60,8 @@ class Chaos:
         if kind == "kill":
             self.trial.kill(victim)
             if self.trial.launcher.codes[self.trial.pids[victim]] == 0:
-                return  # it had just finished
-            self.trial.start(victim)
+                return  # it had just ended
+            self.trial.start(victim, more=("--serve",))
         elif kind == "partition":
             root(f"ip -n {self.switch} link set {port} nomaster")
             self._later(seconds, f"ip -n {self.switch} link set {port} master bridge")
@@ -96,7 +102,7 @@ def run(launcher: Launcher, folder: Path, seed: int, clocks: bool) -> str:
             trial.hold(name, "train", PAUSE)
         modes = [chaos.draw.choice(HOSTILE) for _ in range(ROUNDS)]
         trial.start_script(chaos.rogue, HERE / "rogue.py", str(trial.sites[chaos.rogue]), *modes)
-        trial.start(*chaos.honest)
+        trial.start(*chaos.honest, more=("--serve",))
         _storm(chaos, slow)
         found = problems({name: path.parent / "run" for name, path in trial.sites.items()}, chaos.honest)
         assert not found, "; ".join(found)
@@ -110,16 +116,19 @@ def run(launcher: Launcher, folder: Path, seed: int, clocks: bool) -> str:
 
 
 def _storm(chaos: Chaos, slow: float) -> None:
-    """Faults, until the honest sites have ended; after the storm there are none."""
+    """Faults, until the honest sites have finished; after the storm there are none.
+
+    All serve whoever comes late; when the last has finished they are told to end.
+    """
     trial, began = chaos.trial, time.monotonic()
     following = began + 3
-    while chaos.running():
+    while chaos.unfinished():
         now = time.monotonic()
         codes = {name: trial.launcher.codes.get(trial.pids[name]) for name in chaos.honest}
         failed = [name for name, code in codes.items() if code not in (None, 0)]
         late = now > began + LONGEST * slow
         if failed or late:
-            words = "\n".join(f"--- {name}\n{trial.output(name)[-1200:]}" for name in (failed or chaos.running()))
+            words = "\n".join(f"--- {name}\n{trial.output(name)[-1200:]}" for name in (failed or chaos.unfinished()))
             raise AssertionError(f"{'failed: ' + ', '.join(failed) if failed else 'not finished'}\n{words}")
         calm = now > began + STORM * slow
         chaos.mend(all_of_it=calm)
@@ -128,6 +137,11 @@ def _storm(chaos: Chaos, slow: float) -> None:
             following = now + chaos.draw.uniform(1, 3) * slow
         time.sleep(0.05)
     chaos.mend(all_of_it=True)
+    for name in chaos.running():
+        with suppress(ProcessLookupError):  # it has just ended
+            trial.kill(name, signal.SIGTERM)
+    ended = {name: trial.code(name) for name in chaos.honest}
+    assert set(ended.values()) <= {0, 130}, ended
 
 
 def clock_library(folder: Path) -> Path | None:

@@ -98,7 +98,8 @@ def correlation(one: Array, other: Array) -> float:
 
 def centred(f: Array) -> Array:
     """Predictions without their means over samples."""
-    return f - f.mean(axis=0, dtype=np.float64).astype(f.dtype)
+    rest: Array = f - f.mean(axis=0, dtype=np.float64).astype(f.dtype)
+    return rest
 
 
 def _cosine(u: Array, v: Array) -> float:

@@ -145,9 +145,9 @@ def _read(path: Path) -> tuple[dict[str, Any], list[tuple[str, Entry]]]:
             if number == 1:
                 first = {"rows": [str(row) for row in content["rows"]]}
             else:
-                values = (float(content[key]) for key in ("round", "rate", "noise", "steps"))
-                number, rate, noise, steps = values
-                found.append((str(content["run"]), Entry(int(number), rate, noise, int(steps))))
+                whole = int(content["round"]), int(content["steps"])
+                entry = Entry(whole[0], float(content["rate"]), float(content["noise"]), whole[1])
+                found.append((str(content["run"]), entry))
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise ConsilienceError(
                 f"line {number} of the privacy ledger {path} was changed or damaged ({error}). Restore the file from a "

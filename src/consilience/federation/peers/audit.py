@@ -5,6 +5,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
@@ -189,10 +190,10 @@ def _is_signed(line: bytes, public: str) -> bool:
     tail = line[-_TAIL:]
     if len(line) < _TAIL or not tail.startswith(_SIGNED):
         return False
-    try:
-        signature = bytes.fromhex(tail[len(_SIGNED) : -2].decode("ascii"))
-    except ValueError:
+    text = tail[len(_SIGNED) : -2]
+    if not re.fullmatch(rb"[0-9a-f]{128}", text):
         return False
+    signature = bytes.fromhex(text.decode())
     return is_signed(public, signature, _message(line[:-_TAIL] + b"}"))
 
 
