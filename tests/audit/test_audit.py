@@ -22,10 +22,10 @@ FEW = {
     "limit": 60,
     "test_fraction": 0.5,
     "epochs": 20,
-    "rounds": 5,
-    "warmup": 4,
+    "rounds": 8,
     "canaries": 40,
     "references": [],
+    "seed": 20,
 }
 
 
