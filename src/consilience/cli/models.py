@@ -87,7 +87,9 @@ def predict(
                 raise ConsilienceError("a collective prediction needs a site and its peers: use --site, not --model.")
             loaded = load_model(model)
             inputs = loaded.manifest.inputs
-            x, _ = read_features(samples, inputs.columns, table=inputs.kind in ("table", "texts") or None)
+            x, _ = read_features(
+                samples, inputs.columns, table=inputs.kind in ("table", "texts") or None, side=inputs.side
+            )
             _write(loaded.predict(x), loaded.manifest.names, out)
         elif collective:
             from consilience.federation.asking import ask_peers

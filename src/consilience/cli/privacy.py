@@ -33,16 +33,19 @@ def audit(
         from consilience.runtime.run import load_run
 
         set_data_dir(data_dir)
-        found, written = [], []
+        found = []
         for folder in folders:
             found.append(audit_run(folder))
-            written += [folder / "audit.json", write_page(load_run(folder), folder / "report.html")]
+            write_page(load_run(folder), folder / "report.html")
     grids = [attack_grid(found[0]), class_grid(found[0])] if len(found) == 1 else [several_grid(found)]
     for grid in grids:
         console.print(grid.for_screen())
     for folder, one in zip(folders, found, strict=True):
         for sentence in audit_sentences(one):
             console.print(f"- {f'{folder}: ' if len(found) > 1 else ''}{sentence}", highlight=False)
-    print_written(written)
+    if len(found) == 1:
+        print_written([folders[0] / name for name in ("audit.json", "report.html")])
+    else:
+        console.print(f"Written: audit.json and report.html in each of the {len(found)} folders", highlight=False)
     if any(one.broken for one in found):
         sys.exit(1)

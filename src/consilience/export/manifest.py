@@ -58,6 +58,11 @@ class Inputs(Options):
             object.__setattr__(self, name, getattr(self, name) or {})
         super().__post_init__()
 
+    @property
+    def side(self) -> int:
+        """Height and width that images are brought to; 0 where samples are no images."""
+        return self.shape[-1] if len(self.shape) == 3 else 0
+
 
 @dataclass(frozen=True)
 class Manifest(Options):

@@ -39,7 +39,7 @@ def ask_peers(prepared: Prepared, path: Path, say: Say, patience: float = PATIEN
     The samples are sent to these peers. Below a quorum of the federation nothing is predicted.
     """
     model, federation, me = site_model(prepared), prepared.federation, prepared.site.agent
-    x, _ = read_features(path, prepared.columns)
+    x, _ = read_features(path, prepared.columns, side=prepared.site.side)
     if x.shape[1:] != prepared.shared.shape[1:]:
         raise ConsilienceError(
             f"a sample of {path} has the shape {x.shape[1:]}, one of the shared data {prepared.shared.shape[1:]}."

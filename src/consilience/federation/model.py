@@ -8,6 +8,7 @@ from consilience.errors import ConsilienceError
 from consilience.export.facts import facts_of
 from consilience.export.folder import copy_model, export_agent, load_model
 from consilience.export.manifest import FILE
+from consilience.federation.peers.outside import read_federation
 from consilience.federation.preprocess import scale_of
 from consilience.federation.site import MODEL, Prepared, prepare, read_site
 from consilience.federation.site_agent import build_site_agent
@@ -23,12 +24,12 @@ def predict_site(site: Path, samples: Path) -> tuple[Array, tuple[str, ...]]:
     The model is that in the run folder. A run that has stored none, because it is not finished or its model cannot be
     stored, is taken up from its checkpoint, and refused if that is not the model that was trained.
     """
-    stored = site.parent / read_site(site).out / MODEL
-    if (stored / FILE).is_file():
-        model = load_model(stored)
+    out = site.parent / read_site(site).out
+    if (out / MODEL / FILE).is_file():
+        model = load_model(out / MODEL)
         inputs = model.manifest.inputs
-        x, _ = read_features(samples, inputs.columns, table=inputs.kind in ("table", "texts") or None)
-        return model.predict(x), model.manifest.names
+        x, _ = read_features(samples, inputs.columns, table=inputs.kind in ("table", "texts") or None, side=inputs.side)
+        return model.predict(x), read_federation(out / "federation.toml").classes
     prepared = prepare(site)
     agent = restored_agent(prepared)
     table = hasattr(prepared.shared, "iloc")

@@ -63,12 +63,12 @@ def budget_notes(run: Run) -> list[str]:
 def attack_grid(found: "Audit") -> Grid:
     """One row per attack on membership."""
     rows = [
-        (one.name, one.knows, _interval(one.auc), _interval(one.at_1_percent), _interval(one.at_01_percent))
+        (one.name, _interval(one.auc), _interval(one.at_1_percent), _interval(one.at_01_percent))
         for one in found.attacks
     ]
     count = f"{found.attacks[0].members} private rows, {found.attacks[0].others} others" if found.attacks else ""
-    headings = ("attack", "knows", "AUC", "found at 1 % false", "found at 0.1 % false")
-    return Grid(f"Telling private rows from others ({count}); 95 % intervals", headings, rows, words=2)
+    headings = ("attack", "AUC", "found at 1 % false", "at 0.1 %")
+    return Grid(f"Telling private rows from others ({count}); 95 % intervals", headings, rows, words=1)
 
 
 def several_grid(found: "Sequence[Audit]") -> Grid:
@@ -113,4 +113,4 @@ def _generator(privacy: dict[str, Any]) -> str:
 
 
 def _interval(value: "Measured") -> str:
-    return f"{value.value:.3f} ({value.low:.3f} to {value.high:.3f})"
+    return f"{value.value:.3f} ({value.low:.3f}-{value.high:.3f})"
