@@ -6,7 +6,6 @@ from importlib.resources import files
 
 from consilience.report.tables import Grid
 
-
 KEPT = """<script>
 setInterval(async () => {
   const found = await fetch(location).then(answer => answer.text()).catch(() => "");
@@ -19,7 +18,7 @@ setInterval(async () => {
 
 
 def page(title: str, body: Sequence[str], refresh: int = 0) -> str:
-    """A whole page of parts that are HTML already; with `refresh` its content is fetched again every so many seconds."""
+    """A whole page of parts that are HTML already; with `refresh` they are fetched again every so many seconds."""
     template = (files("consilience.report") / "shell.html").read_text(encoding="utf-8")
     if refresh:
         allowed = "default-src 'none'; script-src 'unsafe-inline'; connect-src 'self';"
