@@ -46,12 +46,13 @@ def check(browser: Browser, address: str) -> None:
         for dark in (False, True):
             browser.look(width, dark)
             browser.open(address)
-            browser.until("document.readyState === 'complete' && document.querySelector('h1')")
+            browser.until("document.readyState === 'complete' && document.querySelector('h1') !== null")
             browser.value(AXE.read_text() + ";0")
             found = browser.value(
                 "axe.run(document).then(found => found.violations.map(one => "
                 "one.id + ': ' + one.nodes.slice(0, 3).map(node => node.target.join(' ')).join('; ')))"
             )
+            assert isinstance(found, list), "axe has run"
             assert found == [], f"{address} at {width} px, {'dark' if dark else 'light'}"
             if width < 500:
                 assert browser.value("document.documentElement.scrollWidth <= innerWidth"), address

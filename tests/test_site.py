@@ -47,6 +47,13 @@ def test_every_equation_is_that_of_a_function_that_is_there():
     assert known - conditions <= {name for functions in equations().values() for name in functions}
 
 
+def test_examples_in_docstrings_are_code_and_mathematics_is_no_markup():
+    pytest.importorskip("griffe")
+    shown = runpy.run_path(str(ROOT / "docs" / "docstrings.py"))["shown"]
+    text = "1/n* of <a, b> in `x < 2 * y`.\n\n>>> 1 + 1\n2"
+    assert shown(text) == "1/n\\* of &lt;a, b> in `x < 2 * y`.\n\n```pycon\n>>> 1 + 1\n2\n```"
+
+
 def test_equations_can_be_set():
     pytest.importorskip("latex2mathml")
     set_ = runpy.run_path(str(ROOT / "docs" / "hooks.py"))["mathml"]

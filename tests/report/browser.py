@@ -56,9 +56,7 @@ class Browser:
     def value(self, expression: str) -> Any:
         """What an expression, or the promise it is, is worth in the page."""
         asked = {"expression": expression, "returnByValue": True, "awaitPromise": True}
-        found = self._ask("Runtime.evaluate", session=True, **asked)
-        assert "exceptionDetails" not in found, found["exceptionDetails"]
-        return found["result"].get("value")
+        return self._ask("Runtime.evaluate", session=True, **asked)["result"].get("value")
 
     def until(self, expression: str, seconds: float = 60) -> Any:
         """Waits until an expression is true."""

@@ -53,12 +53,12 @@ def runs_below(folder: Path) -> list[Path]:
 
 def standing(run: Path, folder: Path) -> Standing:
     """How far a run has come."""
-    name, text = run.relative_to(folder).as_posix(), state_of(run)["text"]
-    done = checkpoint.last_round(run / "checkpoint")
+    name = run.relative_to(folder).as_posix()
     try:
-        rounds, scores, score = _scores(run, done, is_finished(run))
+        text = str(state_of(run)["text"])
+        rounds, scores, score = _scores(run, checkpoint.last_round(run / "checkpoint"), is_finished(run))
     except (ConsilienceError, OSError):  # it is being written at this moment
-        return Standing(name, text)
+        return Standing(name, "being written")
     return Standing(name, text, rounds, scores, score)
 
 
@@ -69,7 +69,7 @@ def _scores(run: Path, done: int, finished: bool) -> tuple[tuple[int, ...], tupl
     if found is None:
         return (), (), ""
     columns = [f"{found.summary.scores[0].name}_{place}" for place in ("target", "shared", "own")]
-    column = next((one for one in columns if found.metrics.get(one, np.array([np.nan])).notna().any()), "")
+    column = next((one for one in columns if one in found.metrics and found.metrics[one].notna().any()), "")
     if not column:
         return (), (), ""
     good = [agent.name for agent in found.summary.agents if not (agent.low_quality or agent.attacker)]
@@ -167,8 +167,8 @@ def index_page(folder: Path, title: str = "", live: bool = True) -> str:
     if live and not runs:
         body.append("<p>Nothing has begun here yet.</p>")
     if pages:
-        links = ", ".join(f'<a href="{quote(name)}">{escape(name)}</a>' for name in pages)
-        body.append(f"<p>What came of it: {links}.</p>")
+        named = ", ".join(f'<a href="{quote(name)}">{escape(name)}</a>' for name in pages)
+        body.append(f"<p>What came of it: {named}.</p>")
     body += _findings(folder) + plots(found)
     if runs:
         links = [f"run/{quote(one.name)}/" for one in found] if live else _reports(folder, found)

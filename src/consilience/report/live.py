@@ -154,10 +154,10 @@ class _Handler(BaseHTTPRequestHandler):
             ended = has_ended(run)
             finished = sum(1 for _ in run.glob("*/summary.json")) + is_finished(run)
             now = (checkpoint.last_round(run / "checkpoint"), finished)
-            found = None
+            found: dict[str, Any] = {}
             with suppress(ConsilienceError, OSError, ValueError, KeyError):  # files change while they are read
                 found = message(run) if ended or now != before else {"state": state_of(run), "data": None}
-            if found is not None:
+            if found:
                 before = now
                 self._send("round" if found["data"] else "state", found)
                 if found["state"]["finished"]:

@@ -6,12 +6,25 @@ from importlib.resources import files
 
 from consilience.report.tables import Grid
 
+KEPT = """<script>
+setInterval(async () => {
+  const found = await fetch(location).then(answer => answer.text()).catch(() => "");
+  const page = new DOMParser().parseFromString(found, "text/html"), main = page.querySelector("main");
+  if (page.getElementById("data")) location.reload();  // the run has begun
+  else if (main) document.querySelector("main").replaceWith(main);
+}, SECONDS);
+</script>"""
+"""Keeps a page up to date that is served: its content is fetched again and put into place, without a reload."""
+
 
 def page(title: str, body: Sequence[str], refresh: int = 0) -> str:
-    """A whole page of parts that are HTML already; with `refresh` it is loaded again after so many seconds."""
+    """A whole page of parts that are HTML already; with `refresh` they are fetched again every so many seconds."""
     template = (files("consilience.report") / "shell.html").read_text(encoding="utf-8")
-    again = f'<meta http-equiv="refresh" content="{refresh}">\n' if refresh else ""
-    head, tail = template.replace("__TITLE__", escape(title)).replace("</head>", f"{again}</head>").split("__BODY__")
+    if refresh:
+        allowed = "default-src 'none'; script-src 'unsafe-inline'; connect-src 'self';"
+        template = template.replace("default-src 'none';", allowed)
+        template = template.replace("</body>", KEPT.replace("SECONDS", str(1000 * refresh)) + "\n</body>")
+    head, tail = template.replace("__TITLE__", escape(title)).split("__BODY__")
     return head + "\n".join(body) + tail
 
 

@@ -56,7 +56,7 @@ class Now(Callback):
 
     def end(self, run: About, news: Ended) -> None:
         """Nobody trains any more."""
-        if self._under.pop(run.folder, None) is not None and run.folder is not None:
+        if run.folder is not None and self._under.pop(run.folder, None) is not None:
             (run.folder / NOW).unlink(missing_ok=True)
 
     def _write(self, folder: Path) -> None:

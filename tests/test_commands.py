@@ -1,0 +1,124 @@
+"""The commands and the code of the documents: the program takes every command, tutorials run in small, code runs."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+
+import consilience as cs
+from consilience.cli.main import app
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted(ROOT.glob("docs/*.md"))]
+TUTORIALS = ["index.md", "start.md", "research.md", "experiments.md", "datasets.md"]
+"""Their commands are run, with fewer rounds and seeds; tests/test_extend.py runs those of extend.md."""
+UNFINISHED = {"predict --collective"}
+"""Named in a sentence without its arguments."""
+SMALL = ["--set", "rounds=2", "--set", "warmup=1", "--set", "limit=20", "--workers", "1"]
+
+
+def commands(path: Path) -> list[str]:
+    """Every `consilience ...` of a document: lines of code blocks, and short code in sentences that names an option."""
+    text = re.sub(r"<!-- needs:.*?-->\n```.*?```", "", path.read_text(), flags=re.DOTALL).replace("\\\n", " ")
+    blocks = re.findall(r"^```(?:bash)?\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    lines = [line for block in blocks for line in block.splitlines()]
+    rest = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    lines += [code for code in re.findall(r"`([^`\n]+)`", rest) if " --" in code]
+    found = [re.search(r"(?:^|[ /])consilience ([a-z].*)", line) for line in lines]
+    return list(
+        dict.fromkeys(
+            match[1].strip()
+            for match in found
+            if match and "..." not in match[1] and match[1].strip() not in UNFINISHED
+        )
+    )
+
+
+FOUND = [(path.name, command) for path in DOCUMENTS for command in commands(path)]
+
+
+def test_there_are_commands():
+    assert len(FOUND) > 60
+
+
+@pytest.mark.parametrize(("page", "command"), FOUND, ids=lambda value: str(value)[:60])
+def test_the_program_takes_every_command(page, command):
+    """Its words are read as the program would read them: a wrong option or a missing argument is an error."""
+    from typer.main import get_command
+
+    words = shlex.split(re.sub(r"\[([A-Z][^\]]*)\]", r"\1", command), comments=True)
+    words = words[: next((place for place, word in enumerate(words) if word in ("&", "|", "&&", ";")), None)]
+    group = get_command(app)
+    context = group.make_context("consilience", [], resilient_parsing=True)
+    while hasattr(group, "resolve_command"):
+        name, group, words = group.resolve_command(context, words)
+        assert group is not None, name
+        if hasattr(group, "resolve_command") and not words:
+            return
+        if not hasattr(group, "resolve_command"):
+            group.make_context(name, words, parent=context)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("page", "command"),
+    [(page, command) for page, command in FOUND if page in TUTORIALS and command.split()[0] in ("run", "compare")],
+    ids=lambda value: str(value)[:60],
+)
+def test_tutorials_run(page, command, tmp_path):
+    words = re.sub(r"--seeds \S+", "--seeds 0-1", command).replace("--trials 20", "--trials 2").split()
+    program = [sys.executable, "-m", "consilience", *words, *SMALL]
+    done = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr + done.stdout
+
+
+def test_the_callback_of_the_documents_hears_of_rounds(capsys):
+    [code] = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "experiments.md").read_text(), re.DOTALL)
+    names: dict = {}
+    exec(code, names)
+    agents, shared, target = two()
+    cs.collaborate(
+        agents,
+        shared,
+        rounds=2,
+        method=cs.Consensus(warmup=1),
+        target=target,
+        callbacks=[names["Watch"]()],
+        progress=False,
+    )
+    assert capsys.readouterr().out.splitlines()[-1].startswith(("consensus 2 0.", "dynamic 2 0."))
+
+
+def test_the_model_to_take_home_of_the_documents(tmp_path, monkeypatch):
+    [code] = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "takehome.md").read_text(), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    agents, shared, target = two()
+    code = code.replace("collaborate(agents, shared)", "collaborate(agents, shared, rounds=5, progress=False)")
+    names = {"cs": cs, "agents": agents, "shared": shared, "x": target[0]}
+    exec(code.rpartition("result.agents[0].model")[0], names)
+    assert names["model"].predict(target[0]).shape == (100, 10)
+
+
+def test_the_agent_of_a_site_in_the_documents():
+    [code] = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "deploy.md").read_text(), re.DOTALL)
+    x, y = load_digits(return_X_y=True)
+    names = {"model": LogisticRegression(max_iter=50), "x": x[:50], "y": y[:50]}
+    exec(code, names)
+    assert names["make_agent"]("north", [str(digit) for digit in range(10)], 0).outputs == 10
+
+
+def two():
+    """Two small agents, shared data, and data of the target domain."""
+    x, y = load_digits(return_X_y=True)
+    x = x / 16
+    models = [LogisticRegression(max_iter=100), LogisticRegression(max_iter=100, C=0.1)]
+    agents = [
+        cs.SklearnAgent(model, x[place : place + 60], y[place : place + 60], name=name, classes=10)
+        for place, (name, model) in zip((0, 60), zip(("north", "south"), models, strict=True), strict=True)
+    ]
+    return agents, x[200:300], (x[300:400], y[300:400])
