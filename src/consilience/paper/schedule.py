@@ -1,7 +1,7 @@
 """The claim of Table 1, consensus ahead of server methods, at the schedule of the paper: meant for the scale long."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 RUN = ("fedavg", "scaffold", "alone", "naive", "dynamic", "consensus")
-PLACES = ("shared", "target", "own")
+PLACES = {"shared": "shared data", "target": "fresh images", "own": "own test data"}
+MARKS = {"shared": "o", "target": "^", "own": "s"}
 
 
 def tabulate(runs: Runs) -> "pd.DataFrame":
@@ -54,6 +55,8 @@ def check(table: "pd.DataFrame") -> list[str]:
 
 def draw(table: "pd.DataFrame", runs: Runs, stem: Path) -> tuple[Path, Path]:
     """One panel for regular and one for low-quality labels; three dots for each method."""
+    from matplotlib.lines import Line2D
+
     with style():
         labels = list(dict.fromkeys(table["labels"]))
         figure = blank(3.6 * len(labels), 2.9)
@@ -62,14 +65,14 @@ def draw(table: "pd.DataFrame", runs: Runs, stem: Path) -> tuple[Path, Path]:
             part = table[table["labels"] == kind]
             places = np.arange(len(part))[::-1]
             colours = [colour_of(method) for method in part["method"]]
-            for place, marker in zip(PLACES, "o^s", strict=True):
-                name = {"shared": "shared data", "target": "fresh images", "own": "own test data"}[place]
-                axes.scatter(part[place], places, marker=marker, s=36, c=colours, label=name)
+            for place, marker in MARKS.items():
+                axes.scatter(part[place], places, marker=marker, s=36, c=colours)
             axes.set_yticks(places, [method_named(method).title for method in part["method"]])
             axes.set(title=f"{kind} labels", xlabel="accuracy")
             axes.grid(True, axis="x")
-        handles, names = panels[0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside lower center", ncols=3)
+        grey: dict[str, Any] = {"color": "#555555", "linestyle": "none", "markersize": 6}
+        handles = [Line2D([], [], marker=marker, label=PLACES[place], **grey) for place, marker in MARKS.items()]
+        figure.legend(handles=handles, loc="outside lower center", ncols=3)
         return save(figure, stem)
 
 
