@@ -8,7 +8,7 @@ from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
-PARTS = ("training", "privacy", "trust", "overhead", "startup", "growth", "wire", "exchange")
+PARTS = ("training", "grouped", "privacy", "trust", "overhead", "startup", "growth", "many", "wire", "exchange")
 PAGE = Path("docs") / "benchmarks.md"
 
 

@@ -81,7 +81,7 @@ def units(agents: Sequence[Agent]) -> list[list[str]]:
 def _most(kind: tuple[Any, ...]) -> int:
     """Agents of an `architecture` in one batch."""
     _, batch, shared_batch, (_, inputs), *_ = kind
-    return max(1, min(LARGEST_BATCH, ROOM // ((batch + shared_batch) * inputs)))
+    return max(1, min(LARGEST_BATCH, ROOM // int((batch + shared_batch) * inputs)))
 
 
 def stackable(agent: Agent) -> TorchAgent | None:

@@ -269,6 +269,12 @@ def stratified_labels(w: Array, f: Array, numbers: Indices, rows: Indices) -> Ar
     return psi
 
 
+def labels_of_rows(w: Array, f: Array, numbers: Indices, rows: Indices) -> Array:
+    """The same, computed for few `rows` by themselves: faster, and the last bits may differ."""
+    weights = w[:, rows].astype(f.dtype)[numbers]
+    return np.stack([np.matmul(weights[:, None, at], f.transpose(1, 0, 2))[:, 0] for at in range(len(rows))])
+
+
 def mean_weights(w: Array, numbers: Indices) -> Array:
     """The mean of w_ij(x) over samples, for the record: (agents, agents)."""
     share = np.bincount(numbers, minlength=len(w)) / len(numbers)

@@ -27,7 +27,6 @@ class Data(Options):
     target_fraction: float = option(0.25, "held out to measure on the target domain", above=0, below=1)
     test_fraction: float = option(0.2, "of each agent's data, held out to measure on its own domain", above=0, below=1)
     shared_per_agent: int = option(30, "samples each agent contributes to the shared data", at_least=1)
-    shared_limit: int = option(0, "shared samples in all, drawn from what agents contribute; 0 for all", at_least=0)
     shared_balanced: bool = option(False, "choose them so that the classes of the shared data are even")
     canaries: int = option(0, "rows by agent that are in its data by a fair coin, for `consilience audit`", at_least=0)
     attackers: tuple[int, ...] = option((), "agents that train as the others do and lie to their peers")
@@ -41,6 +40,7 @@ class Data(Options):
         "", "your own data: the column that says whose a row is; it sets partition and number of agents"
     )
     task: str = option("classification", "your own data: classification | regression | multilabel")
+    shared_limit: int = option(0, "shared samples in all, drawn from what agents contribute; 0 for all", at_least=0)
 
     def __post_init__(self) -> None:
         super().__post_init__()

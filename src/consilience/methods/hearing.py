@@ -77,12 +77,12 @@ def hear_some(
         told = answer.told.get(name, {})
         f = np.stack([told.get(peer, answer.predictions[peer]) for peer in names])
         before = memory.own.get(name, {})
-        row, labels, kept[name] = before.get("trust"), None, before
+        row, labels, kept[name] = before.get("trust", np.zeros(0)), None, before
         here = np.array([names.index(name)])
         if rule is not None:
             noises = np.array([noise.get(peer, 1.0 if not noise else np.nan) for peer in names])
             known = {key.removeprefix(RULE): value for key, value in before.items() if key.startswith(RULE)}
-            said = opinion(rule, f, Context(agents.first.task, names, here, noises, t, known))
+            said = opinion(rule, f, Context(agents.first.task, names, here, noises, t, known, True))
             row, labels = said.trust[here[0]], said.labels
             kept[name] = {"peers": peers, "trust": row} | {f"{RULE}{key}": one for key, one in said.memory.items()}
         trust.append(row)

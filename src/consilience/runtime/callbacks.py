@@ -49,7 +49,7 @@ class Finished:
     agents: dict[str, dict[str, float]] = field(default_factory=dict)
     """Every measure of each agent: the columns of metrics.parquet."""
     trust: Array | None = None
-    """(agents, roster); None in a round without collaboration."""
+    """(agents, roster); None in a round without collaboration, and where agents hear some peers only."""
 
 
 @dataclass(frozen=True)

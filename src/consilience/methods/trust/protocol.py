@@ -26,6 +26,8 @@ class Context:
     round: int
     memory: dict[str, Array] = field(default_factory=dict)
     """What the rule kept from its last call; the same in every process."""
+    single: bool = False
+    """In sparse exchange: no other process judges by these predictions, so that only `rows` need be right."""
 
 
 @dataclass(frozen=True)

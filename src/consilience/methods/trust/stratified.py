@@ -13,6 +13,7 @@ from consilience.core.stratified import (
     class_weights,
     correlations,
     informativeness,
+    labels_of_rows,
     mean_weights,
     middle_mean,
     reference,
@@ -73,9 +74,12 @@ class Stratified(Options):
         found = strata(classes, sure, probabilities.shape[2], groups)
         sharpness = self.p * agreement(w0, probabilities, classes) if self.p and len(f) >= FEWEST else 0.0
         w = stratified_weights(w0, informativeness(probabilities, found, self.k0, groups), sharpness)
-        psi = stratified_labels(w, probabilities, found.numbers, context.rows)
+        labels = labels_of_rows if context.single else stratified_labels
+        psi = labels(w, probabilities, found.numbers, context.rows)
         if groups is not None:
             psi = psi[..., 1].reshape(len(context.rows), *f.shape[1:])
+        if context.single:
+            return Opinion(mean_weights(w, found.numbers), psi, memory)
         count = probabilities.shape[2] if groups is None else f.shape[2]
         by_class = ByClass(class_weights(w, found.numbers, count), *class_sizes(found.numbers, found.count, count))
         return Opinion(mean_weights(w, found.numbers), psi, memory, by_class)
