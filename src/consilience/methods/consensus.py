@@ -133,10 +133,11 @@ class Consensus(Options):
                     w_view, psi_view, memory_view, _ = self._believed(agents, f, heard, present, here, t, known)
                     memory = _with_view(w_heard, psi, memory, (w_view, psi_view, memory_view), heard, victims)
                 w = _own_rows(w_heard, here, present)
-                if self.prior == "even":
-                    psi = {name: aligned(labels, np.full(f.shape[2], 1 / f.shape[2])) for name, labels in psi.items()}
             elif self.warmup_shared:
                 psi = own
+            if together and self.prior == "even":
+                even = np.full(agents.first.outputs, 1 / agents.first.outputs)
+                psi = {name: aligned(labels, even) for name, labels in psi.items()}
             losses = agents.train(shared, psi, self.lam if together else 0.0)
             if together:
                 losses = {name: predicted(one, count(shared)) for name, one in losses.items()}
