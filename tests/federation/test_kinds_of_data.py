@@ -133,7 +133,7 @@ def test_values(make: Make, tmp_path: Path) -> None:
     table = pd.DataFrame(draw.normal(size=(360, 3)).astype(np.float32), columns=list("xyz"))
     table["cost"] = 2 * table["x"] - table["y"] + draw.normal(0, 0.1, 360)
     truth = deal(table, tmp_path, ["cost"], "parquet")["cost"]
-    models = ["linear", "forest", "mlp"]
+    models = ["boosting", "forest", "mlp"]
     trial = make("regression", ["cost"], models, "shared.parquet", "own.parquet", label="cost")
     for name, said in finished(trial, "new.parquet").items():
         assert np.corrcoef(said["cost"], truth)[0, 1] > 0.7, name
