@@ -116,7 +116,7 @@ def collaborate(
     agents: Sequence[Agent],
     shared: Rows,
     *,
-    method: str | Method = "dynamic",
+    method: str | Method = "consensus",
     rounds: int = 20,
     shared_labels: Any = None,
     target: tuple[Rows, Any] | None = None,
@@ -132,7 +132,8 @@ def collaborate(
     """Trains `agents` together on the unlabelled `shared` data, which are rows of any kind (`rows.py`).
 
     `method` is an object such as `cs.Consensus(lam=0.5, trust=cs.Entropy())`, whose fields are its options, or the
-    name of one: dynamic, static, every-K, naive, alone, fedavg, fedprox(mu=0.1), ... `rounds` include the warm-up.
+    name of one: consensus, dynamic (the paper's), static, every-K, naive, alone, fedavg, fedprox(mu=0.1), ...
+    `rounds` include the warm-up.
     Labels of the shared data, a sample (x, y) of the `target` domain and each agent's `own` test data are used for
     measuring only, in any form that agents take. Where there are such labels, a copy of every agent trains alone beside
     it for as many rounds: gains are against that copy. `baseline=False` saves that time, and then no gain is known.
