@@ -12,7 +12,7 @@ from consilience.agents.sklearn_agent import SklearnAgent
 from consilience.export.folder import export_agent, load_model
 from consilience.federation.claim import claim
 from consilience.federation.peers.outbox import Outbox
-from consilience.report.page import _audit
+from consilience.report.page import audit_of
 from consilience.runtime import checkpoint
 from consilience.runtime.run import Run, load_run
 from tests.fuzz.files import summary
@@ -37,7 +37,7 @@ def run_folders(scratch: Path) -> dict[str, Target]:
     audit = {"attacks": [], "bound": 0.5, "claimed": None, "canaries": {}}
     found["audit.json of a run"] = Target(
         [json.dumps(audit).encode()],
-        with_file(old / "audit.json", lambda path: json.dumps(_audit(path.parent), allow_nan=False)),
+        with_file(old / "audit.json", lambda path: json.dumps(audit_of(path.parent), allow_nan=False)),
     )
     return found
 

@@ -29,7 +29,7 @@ def aligned(psi: Array, prior: Array, times: int = 3) -> Array:
     (samples, classes) to the same.
 
     >>> aligned(np.array([[0.9, 0.1], [0.6, 0.4]]), np.array([0.5, 0.5])).round(2).tolist()
-    [[0.75, 0.25], [0.33, 0.67]]
+    [[0.71, 0.29], [0.29, 0.71]]
     """
     for _ in range(times):
         psi = psi * (prior / np.maximum(psi.mean(axis=0, dtype=np.float64), 1e-12)).astype(psi.dtype)
