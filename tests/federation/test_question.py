@@ -23,7 +23,6 @@ from consilience.federation.site import prepare, read_site
 from tests.federation.test_site import site  # noqa: F401 (a fixture: sites a, b and c)
 
 X = np.random.default_rng(0).normal(3, 2, (12, 2)).astype(np.float32)
-NOW = time.time()
 
 
 class Bench:
@@ -46,8 +45,8 @@ class Bench:
     def desk(self) -> Desk:
         return Desk(self.prepared, load_model(self.prepared.model), self.log, self.said.append)
 
-    def ask(self, asker: str, x: np.ndarray = X, to: int = 0, clock: float = NOW) -> bytes:
-        return self.questions.ask(self.signing[asker], "abc".index(asker), to, x, clock)
+    def ask(self, asker: str, x: np.ndarray = X, to: int = 0, late: float = 0.0) -> bytes:
+        return self.questions.ask(self.signing[asker], "abc".index(asker), to, x, time.time() - late)
 
 
 @pytest.fixture
@@ -89,15 +88,15 @@ def test_every_changed_byte_of_a_question_or_an_answer_is_noticed(bench: Bench) 
 def test_a_question_is_for_one_peer_one_federation_and_one_moment(bench: Bench) -> None:
     desk = bench.desk()
     assert desk.reply(bench.ask("b", to=2)) == (False, b"wrong"), "to c: b cannot have it answered by a"
-    assert desk.reply(bench.ask("b", clock=NOW - 400)) == (False, b"clock")
-    assert desk.reply(bench.ask("b", clock=float("nan"))) == (False, b"wrong")
+    assert desk.reply(bench.ask("b", late=400)) == (False, b"clock")
+    assert desk.reply(bench.ask("b", late=float("nan"))) == (False, b"wrong")
     question = bench.ask("b")
     assert desk.reply(question)[0]
     assert desk.reply(question) == (False, b"again")
     others = replace(bench.prepared.federation, id="another")
-    foreign = Questions(others, bench.prepared.shared).ask(bench.signing["b"], 1, 0, X, NOW)
+    foreign = Questions(others, bench.prepared.shared).ask(bench.signing["b"], 1, 0, X, time.time())
     assert desk.reply(foreign) == (False, b"wrong")
-    forged = bench.questions.ask(bench.signing["c"], 1, 0, X, NOW)
+    forged = bench.questions.ask(bench.signing["c"], 1, 0, X, time.time())
     assert desk.reply(forged) == (False, b"wrong"), "c cannot ask in the name of b"
     assert desk.reply(bench.ask("b", np.full((1, 2), np.inf, np.float32))) == (False, b"wrong")
     another = bench.ask("b")
