@@ -55,6 +55,17 @@ def test_a_peer_that_suddenly_agrees_with_us_is_named_unless_all_do():
     assert suspicions("a", now, before) == []
 
 
+def test_a_liar_that_is_named_does_not_make_honest_peers_look_sudden():
+    now, before = rounds()
+    draw = np.random.default_rng(1)
+    now["a"] = draw.dirichlet(np.ones(3), 60).astype(np.float32)  # we have learned a lot
+    for name in "bc":
+        before[name] = draw.dirichlet(np.ones(3), 60).astype(np.float32)
+        now[name] = (0.8 * now["a"] + 0.2 * before[name]).astype(np.float32)
+    now["d"] = before["d"] = before["a"].copy()  # an echo that repeats itself agrees with us far less than before
+    assert suspicions("a", now, before) == [Suspicion("d", "stale")]
+
+
 def test_the_first_round_has_nothing_to_compare_with():
     now, _ = rounds()
     assert suspicions("a", now, {}) == []

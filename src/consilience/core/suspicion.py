@@ -45,7 +45,8 @@ def suspicions(me: str, now: Mapping[str, Array], before: Mapping[str, Array]) -
     - stale: f_j(t) is f_j(t-1)
     - copy: f_j(t) is f_k(t) or f_k(t-1) of another peer k; of two that are the same now, both are named
     - echo: f_j(t) is ours, of this round or the last
-    - jump: corr(f_me, f_j) rises by more than 0.2, and the median of the other peers' by less than a quarter of that
+    - jump: corr(f_me, f_j) rises by more than 0.2, and the median of the other peers' by less than a quarter of that;
+      peers that are named already say nothing of what is usual
     """
     found: list[Suspicion] = []
     peers = [name for name in now if name != me]
@@ -66,11 +67,11 @@ def suspicions(me: str, now: Mapping[str, Array], before: Mapping[str, Array]) -
         rises = {
             name: _cosine(ours_now, centred(now[name])) - _cosine(ours_before, centred(before[name]))
             for name in peers
-            if name in before
+            if name in before and name not in named
         }
         for name, rise in rises.items():
             usual = np.median([other for peer, other in rises.items() if peer != name] or [np.inf])
-            if name not in named and rise > JUMP and usual < rise / 4:
+            if rise > JUMP and usual < rise / 4:
                 found.append(Suspicion(name, "jump", me))
     return found
 
