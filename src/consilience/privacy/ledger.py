@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consilience.errors import ConsilienceError
+from consilience.places import sync_folder
 from consilience.privacy.entry import Entry
 
 Array = NDArray[Any]
@@ -80,7 +81,7 @@ class LedgerFile:
         if fresh:
             os.ftruncate(self._file, 0)
             self._append({"data": self.fingerprint, "rows": list(rows)})
-            _sync_folder(folder)
+            sync_folder(folder)
         else:
             _, self._lines = _read(self.path)
             data = self.path.read_bytes()
@@ -172,15 +173,6 @@ def _locked(path: Path, wait: bool) -> int:
             f"another run is spending on some of the same private rows ({path.name}). Wait until it has ended."
         ) from None
     return handle
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def _hash(line: bytes) -> str:

@@ -9,6 +9,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from consilience.errors import ConsilienceError
+from consilience.places import sync_folder
 from consilience.tasks.protocol import Array
 
 KEEP = 2
@@ -80,20 +81,10 @@ def write_atomically(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-        _sync(path.parent)
+        sync_folder(path.parent)
     except OSError:
         temporary.unlink(missing_ok=True)  # a full disk needs the space
         raise
-
-
-def _sync(folder: Path) -> None:
-    """Brings the names in a folder to the disk: what was put into place is there after a power cut, too."""
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def _found(folder: Path) -> list[Path]:
