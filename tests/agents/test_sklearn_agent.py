@@ -11,6 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 from consilience import ConsilienceError, SklearnAgent
+from consilience.agents.soft_labels import labelled_rows
 from tests.conftest import CLASSES, blobs
 
 LIGHT = {"n_estimators": 10}
@@ -77,10 +78,8 @@ def test_weighted_rows_are_the_local_objective():
 
 def test_sampled_labels_follow_the_pseudo_labels():
     """Without sample weights, round(lam n) shared rows are drawn, each label with its probability."""
-    x, y = blobs(4000, seed=1)
     psi = np.tile(np.array([0.2, 0.3, 0.5], np.float32), (50, 1))
-    agent = SklearnAgent(KNeighborsClassifier(1), x, y, "a")
-    rows, labels, _ = agent._pseudo_labelled(psi, 0.5, np.random.default_rng(0))
+    rows, labels, _ = labelled_rows("drawn", psi, False, 0.5 * 4000 / 50, np.random.default_rng(0))
     assert set(rows.tolist()) == set(range(50))
     assert len(rows) == len(labels) == 2000
     np.testing.assert_allclose(np.bincount(labels, minlength=3) / 2000, psi[0], atol=0.05)
@@ -174,7 +173,7 @@ def test_drawn_labels_follow_the_pseudo_labels_of_every_label():
     x, y = blobs(4000, seed=1)
     shared = blobs(50, seed=2)[0]
     psi = np.tile(np.array([0.2, 0.7], np.float32), (50, 1))
-    agent = SklearnAgent(Recording(1), x, flags_of(x, y), "a")
+    agent = SklearnAgent(Recording(1), x, flags_of(x, y), "a", soft_labels="drawn")
     agent.train(shared, psi, 0.5)
     assert len(fits) == 2
     for label, (rows, answers) in enumerate(fits):

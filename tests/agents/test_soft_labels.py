@@ -22,6 +22,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import consilience as cs
 from consilience import ConsilienceError, SklearnAgent
+from consilience.agents.soft_labels import labelled_rows
 from tests.conftest import CLASSES, blobs
 
 
@@ -43,14 +44,14 @@ def mode(estimator, **options) -> str:
         (DecisionTreeClassifier(min_samples_leaf=20), "largest"),
         (HistGradientBoostingClassifier(max_iter=5), "largest"),
         (RandomForestClassifier(5), "largest"),
-        (KNeighborsClassifier(3), "drawn"),
-        (CalibratedClassifierCV(KNeighborsClassifier(3)), "drawn"),
-        (CalibratedClassifierCV(LinearDiscriminantAnalysis()), "drawn"),
-        (CalibratedClassifierCV(make_pipeline(StandardScaler(), LogisticRegression())), "drawn"),
-        (VotingClassifier([("a", make_pipeline(StandardScaler(), LogisticRegression()))], voting="soft"), "drawn"),
-        (SVC(probability=True), "drawn"),
+        (KNeighborsClassifier(3), "picked"),
+        (CalibratedClassifierCV(KNeighborsClassifier(3)), "picked"),
+        (CalibratedClassifierCV(LinearDiscriminantAnalysis()), "picked"),
+        (CalibratedClassifierCV(make_pipeline(StandardScaler(), LogisticRegression())), "picked"),
+        (VotingClassifier([("a", make_pipeline(StandardScaler(), LogisticRegression()))], voting="soft"), "picked"),
+        (SVC(probability=True), "picked"),
         (make_pipeline(StandardScaler(), LogisticRegression()), "repeated"),
-        (make_pipeline(StandardScaler(), make_pipeline(StandardScaler(), KNeighborsClassifier(3))), "drawn"),
+        (make_pipeline(StandardScaler(), make_pipeline(StandardScaler(), KNeighborsClassifier(3))), "picked"),
     ],
     ids=lambda value: str(value).split("(")[0] if not isinstance(value, str) else value,
 )
@@ -74,6 +75,31 @@ def test_an_estimator_that_wants_its_own_rows_is_tried_on_those():
     assert SklearnAgent(Two(), x[:, :2], np.zeros(30, int), "a").soft_labels == "repeated", "with a single class, too"
 
 
+def test_rows_are_picked_in_proportion_to_their_largest_probability():
+    """With classes of their own; none twice before all were picked once; slow loop over many draws."""
+    psi = np.array([[0.9, 0.05, 0.05], [0.25, 0.5, 0.25], [0.3, 0.3, 0.4], [0.0, 0.2, 0.8]])
+    first = np.zeros(4)
+    for seed in range(3000):
+        row, label, weight = labelled_rows("picked", psi, False, 0.5, np.random.default_rng(seed))
+        assert len(row) == 2
+        assert row[0] != row[1]
+        assert weight is None
+        assert label.tolist() == psi[row].argmax(axis=1).tolist()
+        first[row[0]] += 1
+    np.testing.assert_allclose(first / 3000, psi.max(axis=1) / psi.max(axis=1).sum(), atol=0.03)
+    row, _, _ = labelled_rows("picked", psi, False, 1.5, np.random.default_rng(0))
+    assert sorted(row[:4].tolist()) == [0, 1, 2, 3]
+    assert len(set(row[4:].tolist())) == 2
+
+
+def test_values_keep_their_pseudo_labels_where_rows_are_picked():
+    values = np.arange(6.0)[:, None] - 3
+    row, target, weight = labelled_rows("picked", values, True, 0.5, np.random.default_rng(0))
+    assert len(row) == 3
+    assert weight is None
+    np.testing.assert_array_equal(target, values[row])
+
+
 @pytest.mark.parametrize("inner", [KNeighborsClassifier(5), LinearDiscriminantAnalysis()])
 def test_a_wrapper_that_drops_weights_learns_from_peers_instead_of_forgetting_all(inner):
     """With weights that are dropped every shared row would stand there once for each class, as if all were true."""
@@ -90,13 +116,14 @@ def test_a_wrapper_that_drops_weights_learns_from_peers_instead_of_forgetting_al
     assert together >= alone
 
 
-def test_on_digits_a_wrapper_that_drops_weights_is_not_ruined_by_its_peers():
+@pytest.mark.parametrize("inner", [KNeighborsClassifier(5), LinearDiscriminantAnalysis()])
+def test_on_digits_a_wrapper_that_drops_weights_is_not_ruined_by_its_peers(inner):
     """With every shared row once for each class it fell to chance within three rounds."""
     x, y = load_digits(return_X_y=True)
     x, y = x[:1200] / 16, y[:1200]
     parts = np.split(np.random.default_rng(0).permutation(1200), [150, 300, 450, 650])
     agents = [
-        SklearnAgent(CalibratedClassifierCV(KNeighborsClassifier(5), cv=3), x[own], y[own], name)
+        SklearnAgent(CalibratedClassifierCV(inner, cv=3), x[own], y[own], name)
         for name, own in zip("abc", parts[:3], strict=True)
     ]
     shared, target = x[parts[3]], (x[parts[4]], y[parts[4]])
@@ -136,10 +163,8 @@ def test_a_tree_with_large_leaves_does_not_learn_noise_by_heart():
 
 
 def test_the_largest_term_of_the_disagreement_is_its_class_with_its_weight():
-    x, y = blobs(30, seed=1)
     psi = psi_of(50)
-    agent = SklearnAgent(DecisionTreeClassifier(min_samples_leaf=20), x, y, "a")
-    rows, labels, weights = agent._pseudo_labelled(psi, 0.5, np.random.default_rng(0))
+    rows, labels, weights = labelled_rows("largest", psi, False, 0.5 * 30 / 50, np.random.default_rng(0))
     assert rows.tolist() == list(range(50))
     for row, label, weight in zip(rows, labels, weights, strict=True):
         assert psi[row, label] == max(psi[row])

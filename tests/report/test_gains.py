@@ -64,6 +64,9 @@ def test_a_site_reads_of_itself_alone(run):
     grid = site_grid({"d": site})
     assert [row[:2] for row in grid.rows] == [("d", "own"), ("", "target")]
     assert grid.rows[1][2:5] == ("0.500", "0.400", "-0.100")
+    assert grid.title == "Accuracy after equal training alone, and together"
+    values = replace(site, summary=replace(site.summary, task="regression"))
+    assert site_grid({"d": values}).title.startswith("Error (RMSE) after equal training alone")
     assert "received" not in str(page_data(site)["title"])
 
 

@@ -12,7 +12,15 @@ from consilience.agents.classes import renumbered
 from consilience.agents.noise import folds, noise_of
 from consilience.agents.protocol import Losses
 from consilience.agents.reading import Reader, Transform, for_estimator
-from consilience.agents.soft_labels import MODES, fit_rows, gives_probabilities, last_step, mode_of, seeded
+from consilience.agents.soft_labels import (
+    MODES,
+    fit_rows,
+    gives_probabilities,
+    labelled_rows,
+    last_step,
+    mode_of,
+    seeded,
+)
 from consilience.core.streams import stream
 from consilience.errors import ConsilienceError
 from consilience.rows import Rows, count, fingerprint, join, take
@@ -45,7 +53,8 @@ class SklearnAgent:
     How pseudo-labels become classes depends on what the estimator can do (`agents/soft_labels.py`), unless
     `soft_labels` says it. "repeated" is the local objective (label `step-local-update`) exactly: private rows weigh 1
     each, and each shared row stands once per class, weighted lam n/n* psi_c. Of these rows estimators that count rows
-    get only that with the "largest" psi_c. Those without weights get round(lam n) rows with classes "drawn" from psi.
+    get only that with the "largest" psi_c. Those without weights get round(lam n) shared rows with that class, "picked"
+    in proportion to it, or with classes "drawn" from psi.
     The task follows from the estimator, and with a table of zeros and ones as `y` it is multi-label: then each label
     has an estimator of its own.
 
@@ -111,7 +120,7 @@ class SklearnAgent:
 
     @property
     def soft_labels(self) -> str:
-        """How it learns from pseudo-labels: repeated, largest or drawn."""
+        """How it learns from pseudo-labels: one of `soft_labels.MODES`."""
         if self._soft_labels == "auto":
             y = self._y if self._values or self._y.ndim == 1 else self._y[:, 0]
             flat = y[:, 0] if self._values and y.shape[1] == 1 else y
@@ -222,10 +231,11 @@ class SklearnAgent:
         hard = y
         if self._last is not None and labels is not None:
             shared, _, lam = self._last
-            row, label, weights = self._pseudo_labelled(labels, lam, draw)
+            each = lam * self.samples / len(labels)
+            row, label, weights = labelled_rows(self.soft_labels, labels, self._values, each, draw)
             x, hard = join(x, shared), np.concatenate([y, labels if self._values else labels.argmax(axis=1)])
             rows, y = np.concatenate([rows, self.samples + row]), np.concatenate([y, label])
-            if self.soft_labels != "drawn":
+            if weights is not None:
                 weight = np.concatenate([np.ones(self.samples), weights])
         if self._values:
             known, target = np.arange(self.outputs), y[:, 0] if self.outputs == 1 else y
@@ -238,26 +248,6 @@ class SklearnAgent:
 
     def _fresh(self) -> Any:
         return seeded(self._estimator, int(stream(self.seed, "estimator", self.name).integers(2**31)))
-
-    def _pseudo_labelled(self, labels: Array, lam: float, draw: np.random.Generator) -> tuple[Array, Array, Array]:
-        """Numbers of shared rows, with labels and weights, that stand for the disagreement term."""
-        each = lam * self.samples / len(labels)
-        if self.soft_labels == "repeated" and not self._values:
-            row, label = np.nonzero(labels > 0)
-            return row, label, each * labels[row, label]
-        if self.soft_labels != "drawn":
-            row, weight = np.arange(len(labels)), np.full(len(labels), each)
-            if self._values:
-                return row, labels, weight
-            return row, labels.argmax(axis=1), weight * labels.max(axis=1)
-        length = max(1, round(lam * self.samples))
-        order = np.concatenate([draw.permutation(len(labels)) for _ in range(-(-length // len(labels)))])
-        row, weight = order[:length], np.ones(length)
-        if self._values:
-            return row, labels[row], weight
-        steps = labels[row].cumsum(axis=1)
-        label = (draw.random((len(row), 1)) * steps[:, -1:] >= steps).sum(axis=1)
-        return row, label.clip(max=labels.shape[1] - 1), weight
 
     def _held_out(self, own: Array, train: Array, test: Array) -> Array:
         """What an estimator that saw only the private rows `train` predicts for the private rows `test`."""

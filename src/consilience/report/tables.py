@@ -224,7 +224,8 @@ def site_grid(runs: dict[str, Run]) -> Grid:
         if not found:
             rows.append((name, UNKNOWN, *[UNKNOWN] * 4, *rest))
     headings = ("site", "on", "alone", "together", "gain", INTERVAL, "trusts most", "rounds")
-    return Grid("Accuracy after equal training alone, and together", headings, rows, words=2)
+    score = next(iter(runs.values())).summary.scores[0].title
+    return Grid(f"{_capital(score)} after equal training alone, and together", headings, rows, words=2)
 
 
 def compare_grid(lines: Sequence["Line"], score: str, seeds: int) -> Grid:

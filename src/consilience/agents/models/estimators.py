@@ -59,7 +59,7 @@ def logistic() -> Any:
     return LogisticRegression(max_iter=1000, tol=1e-3)
 
 
-@estimator("neighbours", Cost(10, refits=True), values=_nearest_values)
+@estimator("neighbours", Cost(10, refits=True), soft_labels="drawn", values=_nearest_values)
 def neighbours() -> Any:
     """The five nearest samples."""
     from sklearn.neighbors import KNeighborsClassifier
