@@ -68,6 +68,13 @@ def test_the_report_of_a_run(tmp_path, browser):
     settings = read_settings("digits", CHANGES | {"references": ["alone", "naive"], "low_quality": [1]})
     run = run_experiment(settings, tmp_path / "run", 1)
     check(browser, write_page(run, tmp_path / "run" / "report.html").as_uri())
+    for width in (1120, 390, 1400):  # a window that is made narrow and wide again
+        browser.look(width)
+        browser.value("new Promise(done => setTimeout(done, 300))")
+        assert browser.value("document.querySelector('.error') === null")
+        assert browser.value("document.documentElement.dataset.ready") == "yes"
+        fitting = "[...document.querySelectorAll('.drawing')].every(box => box.drawnFor === box.clientWidth)"
+        assert browser.value(fitting), "every drawing is as wide as its place"
 
 
 def test_the_live_page_of_a_run_and_of_several(tmp_path, browser):
