@@ -1,4 +1,4 @@
-"""What the documentation site changes in pages: equations become MathML, and links out of docs/ become names."""
+"""What the documentation site changes in pages: equations become MathML, and links get the names of pages."""
 
 import html
 import re
@@ -9,9 +9,14 @@ from typing import Any
 EQUATIONS = tomllib.loads((Path(__file__).parent / "equations.toml").read_text())["core"]
 
 
+TITLES: dict[str, str] = {}
+"""What the list of pages calls each file."""
+
+
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """The page, in which `[text](../path)` is `text`, as the site has no such file."""
-    return re.sub(r"\[([^\]]+)\]\(\.\./[^)]+\)", r"\1", markdown)
+    """The page, in which `[text](../path)` is `text`, as the site has no such file, and pages have names."""
+    markdown = re.sub(r"\[([^\]]+)\]\(\.\./[^)]+\)", r"\1", markdown)
+    return re.sub(r"\[(\w+\.md)\](?=\()", lambda m: f"[{TITLES.get(m[1], m[1])}]", markdown)
 
 
 def on_page_content(content: str, **_: Any) -> str:
@@ -47,6 +52,7 @@ def on_nav(nav: Any, config: Any, files: Any) -> Any:
     from mkdocs.structure.pages import Page
 
     known = {page.file.src_uri for page in nav.pages}
+    TITLES.update({page.file.src_uri: page.title for page in nav.pages if page.title})
     left = [file for file in files.documentation_pages() if file.src_uri not in known]
     pages = [file.page or Page(None, file, config) for file in left]
     if pages:

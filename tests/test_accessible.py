@@ -19,6 +19,7 @@ from consilience.report.compare import write_compare
 from consilience.report.index import note_finding, write_index
 from consilience.report.live import Watch
 from consilience.report.page import write_page
+from consilience.report.study import write_study
 from consilience.report.sweep import write_sweep
 from consilience.settings.presets import read_settings
 from tests.report.browser import Browser
@@ -58,10 +59,22 @@ def check(browser: Browser, address: str) -> None:
                 assert browser.value("document.documentElement.scrollWidth <= innerWidth"), address
 
 
+def page(written: list[Path]) -> str:
+    [found] = [path for path in written if path.suffix == ".html"]
+    return found.as_uri()
+
+
 def test_the_report_of_a_run(tmp_path, browser):
     settings = read_settings("digits", CHANGES | {"references": ["alone", "naive"], "low_quality": [1]})
     run = run_experiment(settings, tmp_path / "run", 1)
     check(browser, write_page(run, tmp_path / "run" / "report.html").as_uri())
+    for width in (1120, 390, 1400):  # a window that is made narrow and wide again
+        browser.look(width)
+        browser.value("new Promise(done => setTimeout(done, 300))")
+        assert browser.value("document.querySelector('.error') === null")
+        assert browser.value("document.documentElement.dataset.ready") == "yes"
+        fitting = "[...document.querySelectorAll('.drawing')].every(box => box.drawnFor === box.clientWidth)"
+        assert browser.value(fitting), "every drawing is as wide as its place"
 
 
 def test_the_live_page_of_a_run_and_of_several(tmp_path, browser):
@@ -77,13 +90,22 @@ def test_a_comparison_a_sweep_a_breakdown_and_the_index_of_a_reproduction(tmp_pa
     check(browser, write_compare(compared, "", tmp_path / "compare", "methods").as_uri())
     axes = [parse_axis("lam=0.1,1"), parse_axis("alpha=0.5,1")]
     swept = sweep(SETTINGS, ["consensus", "alone"], axes, [0, 1], tmp_path / "sweep", 1)
-    check(browser, write_sweep(swept, tmp_path / "sweep", "settings")[-1].as_uri())
+    check(browser, page(write_sweep(swept, tmp_path / "sweep", "settings")))
     broken = breakdown(SETTINGS, ["flip"], ["entropy", "stratified"], [1], [0], tmp_path / "breakdown", 1)
-    check(browser, write_breakdown(broken, tmp_path / "breakdown", "liars")[-1].as_uri())
+    check(browser, page(write_breakdown(broken, tmp_path / "breakdown", "liars")))
     note_finding(tmp_path / "compare", "fig0", "A figure", "It holds.", ["It holds: 1."])
     (tmp_path / "compare" / "fig0.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg"/>')
     (tmp_path / "compare" / "fig0.csv").write_text("claim,number\nfirst,0.5\n")
     check(browser, write_index(tmp_path / "compare", "Reproduction").as_uri())
+
+
+def test_a_study(tmp_path, browser):
+    pytest.importorskip("optuna", reason="optuna is not installed: pip install 'consilience[sweeps]'")
+    from consilience.experiments.study import study
+
+    axes = [parse_axis("lam=0.01,10"), parse_axis("schedule=dynamic,static")]
+    found = study(SETTINGS, axes, [0, 1], 3, tmp_path / "study", workers=1)
+    check(browser, page(write_study(found, tmp_path / "study", "settings")))
 
 
 def test_the_documentation_site(tmp_path, browser):

@@ -38,6 +38,16 @@ def test_sites_in_containers_see_their_own_folder_alone():
     assert services["setup"]["entrypoint"][1:] == ["/deploy/four-sites.sh", "/sites"]
 
 
+@pytest.mark.parametrize("path", ["docs/cluster.md", "deploy/kubernetes.yaml"])
+def test_recipes_that_resume_make_their_folder_first(path):
+    """A folder that is not there is not resumed, so that a wrong name is noticed; an empty one is begun in."""
+    text = (ROOT / path).read_text().replace("\\\n", " ")
+    found = re.findall(r"--out (\S+) --resume", text)
+    assert found
+    for folder in found:
+        assert f"mkdir -p {folder}" in text.split(f"--out {folder}")[0]
+
+
 @pytest.mark.slow
 def test_linters_have_nothing_to_say():
     hadolint = shutil.which("hadolint")

@@ -29,6 +29,17 @@ from tests.report.browser import Browser
 CHANGES = {"agents.count": 3, "models": ["logistic"], "rounds": 4, "warmup": 1, "low_quality": [], "limit": 20}
 SETTINGS = read_settings("digits", CHANGES | {"references": []})
 REFERRED = read_settings("digits", CHANGES | {"references": ["alone"]})
+CHOOSE = """{
+const slider = document.getElementById("round"), place = document.getElementById("agents-place");
+slider.value = 0; slider.dispatchEvent(new Event("input"));
+place.value = "each agent's own test data"; place.dispatchEvent(new Event("change"));
+[...document.querySelectorAll("#agents th button")].find(button => button.textContent === "samples").click();
+document.getElementById("diagonal").click(); document.getElementById("diagonal").focus();
+}"""
+CHOSEN = """[document.getElementById("trust").dataset.round, document.getElementById("diagonal").checked,
+document.getElementById("help-place").value, document.querySelector("#agents th[aria-sort]").textContent,
+document.activeElement.id]"""
+AS_CHOSEN = ["2", True, "each agent's own test data", "samples", "diagonal"]
 
 
 def get(address: str) -> tuple[int, str]:
@@ -214,6 +225,12 @@ def test_in_a_browser_values_change_without_a_reload_heal_and_end_as_the_report(
         at.acquire(timeout=120)
         browser.until(f"{rounds} === 3")
         assert browser.value("window.marked") == "not loaded again"
+        browser.value(CHOOSE)
+        step.release()
+        at.acquire(timeout=120)
+        browser.until(f"{rounds} === 4")
+        assert browser.value(CHOSEN) == AS_CHOSEN, "what the user has chosen outlives a round"
+        browser.value("delete window.chosen; history.replaceState(null, '', location.pathname)")
         for _ in range(9):
             step.release()
         runner.join(timeout=120)

@@ -237,6 +237,21 @@ def test_a_browser_draws_every_section(tmp_path: Path) -> None:
 
 
 @needs_chromium
+def test_lines_of_trust_have_names_that_do_not_overlap(tmp_path: Path) -> None:
+    """Where there are few agents; with many, a line says whose it is when one points at it."""
+    names = [f"site {number}" for number in range(10)]
+    dom = drawn(make_run(names), tmp_path)
+    assert_ready(dom)
+    section = dom.split('aria-label="trust received over rounds"')[1].split("</svg>")[0]
+    found = re.findall(r'<text class="name [^"]*" x="[\d.]+" y="([\d.]+)">(site \d)</text>', section)
+    assert sorted(name for _, name in found) == names
+    assert np.diff(sorted(float(y) for y, _ in found)).min() >= 12.9
+    many = drawn(make_run([f"site {number}" for number in range(13)]), tmp_path)
+    assert "Point at a line" in many and "Point at a line" not in dom
+    assert 'class="name' not in many.split('aria-label="trust received over rounds"')[1].split("</svg>")[0]
+
+
+@needs_chromium
 def test_the_address_selects_the_round(tmp_path: Path) -> None:
     run = make_run()
     dom = drawn(run, tmp_path, "#round=7")

@@ -26,6 +26,7 @@ def test_a_new_or_an_empty_folder_is_claimed_and_left_empty(tmp_path):
     assert claim_folder(tmp_path / "new" / "deep", resume=False) == tmp_path / "new" / "deep"
     assert [one.name for one in (tmp_path / "new" / "deep").iterdir()] == [".lock"]
     assert claim_folder(tmp_path / "new" / "deep", resume=False).is_dir()
+    assert claim_folder(tmp_path / "new" / "deep", resume=True).is_dir(), "scripts resume in a folder that they make"
 
 
 def test_what_is_there_is_kept_unless_one_resumes_or_overwrites(tmp_path):

@@ -26,13 +26,13 @@ def logged(text: str, folder: Path) -> dict[str, Run]:
     settings = read_settings("digits", CHANGES | {"references": ["alone"]})
 
     def stop(run: About, event: object) -> None:
-        if run.name == "dynamic" and isinstance(event, Finished) and event.number == 2:
+        if run.name == "consensus" and isinstance(event, Finished) and event.number == 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         run_experiment(settings, folder, 1, [logger(text), Hears(stop)])
     run_experiment(settings, folder, 1, [logger(text)])
-    return {"dynamic": load_run(folder), "alone": load_run(folder / "alone")}
+    return {"consensus": load_run(folder), "alone": load_run(folder / "alone")}
 
 
 def expected(run: Run) -> dict[str, list[tuple[int, float]]]:
@@ -67,7 +67,7 @@ def test_tensorboard_reads_back_every_curve_matrix_and_setting(tmp_path):
         reader.Reload()
         tags = [tag for tag in reader.Tags()["scalars"] if not tag.startswith("last/")]
         same({tag: [(point.step, point.value) for point in reader.Scalars(tag)] for tag in tags}, run)
-        images = reader.Images("trust") if name == "dynamic" else []
+        images = reader.Images("trust") if name == "consensus" else []
         assert [image.step for image in images] == run.trust_rounds.tolist()
         for image, matrix in zip(images, run.trust, strict=True):
             assert_array_equal(pixels(image.encoded_image_string), trust_picture(matrix))

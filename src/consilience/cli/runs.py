@@ -161,16 +161,16 @@ def compare(
     if equal_compute and grid:
         raise ConsilienceError("--equal-compute is for methods, and not for --grid. Leave one of them out.")
     claim_folder(folder, resume, overwrite)
-    write_config(settings, folder)
     if grid:
         from consilience.cli.sweep import run_study, run_sweep
 
+        stem = Path(source or DEFAULT).stem
         if trials:
-            run_study(settings.with_method(chosen[0]), grid, numbers, trials, folder, score, workers, loggers)
+            run_study(settings.with_method(chosen[0]), grid, numbers, trials, folder, stem, score, workers, loggers)
         else:
-            stem = Path(source or DEFAULT).stem
             run_sweep(settings, chosen, grid, numbers, folder, stem, score, workers, loggers)
         return
+    write_config(settings, folder)
     try:
         with Progress(console, settings.run.rounds, len(chosen) * len(numbers)) as progress:
             compared = run_all(settings, chosen, numbers, folder, workers, [progress, *loggers], equal_compute)

@@ -46,6 +46,7 @@ def run_study(
     seeds: list[int],
     trials: int,
     folder: Path,
+    name: str,
     score: str,
     workers: int,
     loggers: "list[Callback]",
@@ -53,9 +54,9 @@ def run_study(
     """So many trials proposed by Optuna; prints and writes what came of them."""
     from consilience.experiments.study import study
     from consilience.experiments.sweep import parse_axis, setting_text
+    from consilience.report.study import grid as table
+    from consilience.report.study import write_study
     from consilience.report.sweep import choice_sentence
-    from consilience.report.tables import frame_grid
-    from consilience.runtime.checkpoint import write_atomically
 
     def say(number: int, setting: dict[str, Any], value: float) -> None:
         console.print(f"trial {number + 1} of {trials}: {setting_text(setting)} gives {value:.3f}", highlight=False)
@@ -65,8 +66,6 @@ def run_study(
         found = study(settings, axes, seeds, trials, folder, score, workers, loggers, say)
     except KeyboardInterrupt:
         end_stopped(f"the same command, with --resume --out {folder}")
-    best = found.table.sort_values(found.score, ascending=False)
-    console.print(frame_grid(best.head(10), f"{found.score}, the best trials").for_screen())
+    console.print(table(found, most=10).for_screen())
     console.print(f"- {choice_sentence(found.choice)}", highlight=False)
-    write_atomically(folder / "study.csv", found.table.to_csv(index=False).encode())
-    print_written([folder / "study.csv"])
+    print_written(write_study(found, folder, f"{name}: {', '.join(axis.key for axis in axes)}"))

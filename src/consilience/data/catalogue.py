@@ -74,19 +74,18 @@ SOURCES = {
     ),
 }
 
+UCI = "not confirmed; UCI's policy: CC BY 4.0"
 CATALOGUE = {
-    "digits": Entry("1,797 handwritten digits, 8x8, grey", "see its page at UCI"),
-    "digit-properties": Entry(
-        "the same with four yes-or-no labels: even, prime, above four, loop", "see its page at UCI"
-    ),
-    "breast-cancer": Entry("569 patients, 30 features, two classes", "see its page at UCI"),
+    "digits": Entry("1,797 handwritten digits, 8x8, grey", UCI),
+    "digit-properties": Entry("the same with four yes-or-no labels: even, prime, above four, loop", UCI),
+    "breast-cancer": Entry("569 patients, 30 features, two classes", UCI),
     "heart-disease": Entry(
         "740 patients of four hospitals, ten features, two classes",
-        "see its page at UCI",
+        "CC BY 4.0",
         where="the four processed files of UCI's heart disease dataset in a folder heart-disease",
     ),
     "polynomial": Entry("the paper's regression example", "made here", where="made when asked for"),
-    "mnist": Entry("70,000 handwritten digits, 28x28, grey", "see its page", SOURCES["mnist"]),
+    "mnist": Entry("70,000 handwritten digits, 28x28, grey", "CC BY-SA 3.0", SOURCES["mnist"]),
     "fashion-mnist": Entry("70,000 clothes in ten classes, 28x28, grey", "MIT", SOURCES["fashion-mnist"]),
     "femnist": Entry(
         "handwritten characters in 62 classes, 28x28, grey: of 814,277 those of the busiest writers, "

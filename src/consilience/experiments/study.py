@@ -25,8 +25,12 @@ class Study:
 
     table: "pd.DataFrame"
     """One row per trial: its number, the setting, and the mean score on the seeds that choose."""
+    axes: Sequence[Axis]
     choice: Choice
+    best: int
+    """The number of the trial that was chosen."""
     score: str
+    higher_is_better: bool
 
 
 def study(
@@ -92,7 +96,8 @@ def study(
         made.tell(trial, sign * value)
         rows.append({"trial": number, **setting, column: value})
         on_trial(number, setting, value)
-    best = {axis.key: rows[made.best_trial.number][axis.key] for axis in axes}
+    number = made.best_trial.number
+    best = {axis.key: rows[number][axis.key] for axis in axes}
     choice = Choice(
         settings.method.label,
         {},
@@ -102,16 +107,20 @@ def study(
         tuple(held_out),
         estimate(values_of(runs_of(best, held_out), column)),
     )
-    return Study(pd.DataFrame(rows), choice, column)
+    return Study(pd.DataFrame(rows), axes, choice, number, column, known[column].higher_is_better)
+
+
+def is_range(axis: Axis) -> bool:
+    """Whether the values are the two ends of a range rather than choices."""
+    return len(axis.values) == 2 and all(isinstance(v, int | float) and not isinstance(v, bool) for v in axis.values)
 
 
 def _proposed(trial: Any, axis: Axis) -> Any:
     """A value of the axis: from its range, or one of its choices."""
-    numbers = [value for value in axis.values if isinstance(value, int | float) and not isinstance(value, bool)]
-    if len(numbers) == len(axis.values) == 2:
-        low, high = sorted(numbers)
+    if is_range(axis):
+        low, high = sorted(axis.values)
         wide = low > 0 and high / low > 10
-        if all(isinstance(value, int) for value in numbers):
+        if isinstance(low, int) and isinstance(high, int):
             return trial.suggest_int(axis.key, low, high, log=wide)
         return float(f"{trial.suggest_float(axis.key, low, high, log=wide):.4g}")
     choices = [str(value) if isinstance(value, list) else value for value in axis.values]

@@ -20,13 +20,15 @@
   let listeners = new AbortController();
   window.within = () => ({ signal: listeners.signal });
   const draw = data => {
-    const height = scrollY;
+    const height = scrollY, focused = document.activeElement?.id, aside = [...main.querySelectorAll(".scroll")].map(box => box.scrollLeft);
     holder.textContent = JSON.stringify(data);
     listeners.abort(); listeners = new AbortController();
     main.replaceChildren(...main.querySelectorAll("noscript")); footer.replaceChildren();
     const again = document.createElement("script");
     again.textContent = `{ const addEventListener = (kind, action, options) => window.addEventListener(kind, action, { ...options, ...within() });\n${code}\n}`;
     document.body.append(again); again.remove();
+    main.querySelectorAll(".scroll").forEach((box, k) => { box.scrollLeft = aside[k] ?? 0; });
+    document.getElementById(focused)?.focus({ preventScroll: true });
     scrollTo(0, height);
   };
   const source = new EventSource("events");

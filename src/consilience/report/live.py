@@ -102,6 +102,11 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
         """Says nothing."""
 
+    def handle(self) -> None:
+        """Answers; a page that was closed in the middle of an answer is no error."""
+        with suppress(ConnectionError):
+            super().handle()
+
     def do_GET(self) -> None:
         """The page of a run, its events, the list of runs, or a page that lies beside them."""
         token, _, rest = unquote(self.path.split("?")[0]).lstrip("/").partition("/")

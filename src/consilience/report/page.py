@@ -236,7 +236,7 @@ def _mean(values: Array, numbers: list[int]) -> str | None:
 
 
 def _classes(run: Run) -> dict[str, Any] | None:
-    counts = [agent.class_counts for agent in run.summary.agents]
+    counts = [agent.class_counts if any(agent.class_counts) else [] for agent in run.summary.agents]
     if not any(counts):
         return None
     return {"names": run.summary.classes, "counts": counts}

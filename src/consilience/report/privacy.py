@@ -32,7 +32,7 @@ def privacy_card(run: Run) -> dict[str, Any]:
             ["how often", f"{rounds} times, once in every round of collaboration" if rounds else "never"],
             ["to whom", f"all {len(run.names) - 1} peers" if rounds else "nobody"],
             ["unit of privacy", "one private row (added or removed)" if private else "none: nothing is promised"],
-            ["random numbers", ", ".join(sorted({_generator(agent.privacy) for agent in private})) or "-"],
+            *([["random numbers", ", ".join(sorted({_generator(a.privacy) for a in private}))]] if private else []),
         ],
         "agents": [
             {"name": agent.name}

@@ -29,7 +29,7 @@ def grid(found: Sweep, score: str = "") -> Grid:
     gains = any(not np.isnan(line.gain.mean) for line in lines)
     rows = []
     for line in lines:
-        values = tuple(_shown(line.setting.get(axis.key)) for axis in found.axes)
+        values = tuple(value_text(line.setting.get(axis.key)) for axis in found.axes)
         star = "*" if (line.method, line.setting) in chosen else ""
         gain = ("" if np.isnan(line.gain.mean) else interval(line.gain, signed=True),) if gains else ()
         rows.append((line.method + star, *values, interval(line.score), f"{line.worst:.3f}", *gain))
@@ -51,9 +51,9 @@ def choice_sentence(choice: Choice) -> str:
     """What was chosen, on which seeds, and what it is worth on the others."""
     given = f" with {setting_text(choice.given)}" if choice.given else ""
     return (
-        f"{choice.method}{given}: {setting_text(choice.setting)} is the best on seeds {_numbers(choice.tuning)} "
-        f"({interval(choice.on_tuning)}); on the seeds {_numbers(choice.held_out)}, which had no part in the choice, "
-        f"it reaches {interval(choice.on_held_out)}."
+        f"{choice.method}{given}: {setting_text(choice.setting)} is the best on {seeds_text(choice.tuning)} "
+        f"({interval(choice.on_tuning)}); on {seeds_text(choice.held_out)}, which had no part in the "
+        f"choice, it reaches {interval(choice.on_held_out)}."
     )
 
 
@@ -93,13 +93,13 @@ def drawings(found: Sweep, score: str = "") -> dict[str, str]:
 def heat_map(down: Axis, across: Axis, lines: Sequence[Line], low: float, high: float) -> str:
     """A cell for every pair of values: the mean, its interval below it, and the stronger the colour the higher."""
     width, height = LEFT + CELL * len(across.values) + 8, TOP + ROW * len(down.values) + 8
-    parts = [_opened(width, height, f"score by {down.key} and {across.key}")]
-    parts.append(_text(LEFT + CELL * len(across.values) / 2, 16, across.key, "middle", "600"))
-    parts.append(_text(4, TOP - 10, down.key, "start", "600"))
+    parts = [opened(width, height, f"score by {down.key} and {across.key}")]
+    parts.append(label(LEFT + CELL * len(across.values) / 2, 16, across.key, "middle", "600"))
+    parts.append(label(4, TOP - 10, down.key, "start", "600"))
     for place, value in enumerate(across.values):
-        parts.append(_text(LEFT + CELL * (place + 0.5), TOP - 10, _shown(value), "middle"))
+        parts.append(label(LEFT + CELL * (place + 0.5), TOP - 10, value_text(value), "middle"))
     for row, value in enumerate(down.values):
-        parts.append(_text(LEFT - 8, TOP + ROW * (row + 0.5) + 4, _shown(value), "end"))
+        parts.append(label(LEFT - 8, TOP + ROW * (row + 0.5) + 4, value_text(value), "end"))
         for place, other in enumerate(across.values):
             wanted = {down.key: value, across.key: other}
             for line in lines:
@@ -121,14 +121,14 @@ def curves(axis: Axis, lines: Sequence[Line]) -> str:
     def up(score: float) -> float:
         return HEIGHT - BOTTOM - (HEIGHT - BOTTOM - 20) * (score - low) / (high - low)
 
-    parts = [_opened(WIDTH, HEIGHT, f"score against {axis.key}")]
+    parts = [opened(WIDTH, HEIGHT, f"score against {axis.key}")]
     step = next(size for size in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 10, 100, np.inf) if (high - low) / size <= 7)
     for tick in np.arange(np.ceil(low / step - 1e-9), np.floor(high / step + 1e-9) + 1) * step:
         parts.append(f'<path d="M50 {up(tick):.1f}H{WIDTH - RIGHT}" stroke="#8884" fill="none"/>')
-        parts.append(_text(44, up(tick) + 4, f"{tick:.2f}", "end"))
+        parts.append(label(44, up(tick) + 4, f"{tick:.2f}", "end"))
     for place, value in enumerate(axis.values):
-        parts.append(_text(right(place), HEIGHT - 24, _shown(value), "middle"))
-    parts.append(_text((50 + WIDTH - RIGHT) / 2, HEIGHT - 4, axis.key, "middle", "600"))
+        parts.append(label(right(place), HEIGHT - 24, value_text(value), "middle"))
+    parts.append(label((50 + WIDTH - RIGHT) / 2, HEIGHT - 4, axis.key, "middle", "600"))
     for number, method in enumerate(methods):
         colour = COLOURS[number % len(COLOURS)]
         own = [line for line in lines if line.method == method]
@@ -150,7 +150,7 @@ def curves(axis: Axis, lines: Sequence[Line]) -> str:
                 parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{colour}"><title>{tip}</title></circle>')
         y = 24 + 20 * number
         parts.append(f'<path d="M{WIDTH - RIGHT + 12} {y}h22" stroke="{colour}" stroke-width="1.8" fill="none"/>')
-        parts.append(_text(WIDTH - RIGHT + 40, y + 4, method, "start"))
+        parts.append(label(WIDTH - RIGHT + 40, y + 4, method, "start"))
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
@@ -159,8 +159,8 @@ def write_sweep(found: Sweep, folder: Path, title: str, score: str = "") -> list
     table, words, images = grid(found, score), sentences(found, score), drawings(found, score)
     note = (
         f"{len(found.table[['method', 'seed', *(a.key for a in found.axes)]].drop_duplicates())} runs: methods x "
-        f"settings x the seeds {_numbers(found.seeds)}. Scores are means over the agents with good labels after the "
-        "last round; ± is a 95 % confidence interval over seeds."
+        f"settings x {seeds_text(found.seeds)}. Scores are means over the agents with good labels after "
+        "the last round; ± is a 95 % confidence interval over seeds."
     )
     parts = [f"<p>{escape(note)}</p>", "<h2>Which setting is the best?</h2>", shell.bullets(words)]
     for name, image in images.items():
@@ -192,25 +192,32 @@ def _cell(x: float, y: float, value: Estimate, low: float, high: float) -> str:
     )
 
 
-def _opened(width: float, height: float, label: str) -> str:
+def opened(width: float, height: float, about: str) -> str:
+    """The beginning of an SVG, with what is read aloud of it."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        f'font-family="sans-serif" font-size="12" fill="currentColor" role="img" aria-label="{escape(label)}">'
+        f'font-family="sans-serif" font-size="12" fill="currentColor" role="img" aria-label="{escape(about)}">'
     )
 
 
-def _text(x: float, y: float, text: str, anchor: str, weight: str = "400") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-weight="{weight}">{escape(text)}</text>'
+def label(x: float, y: float, words: str, anchor: str, weight: str = "400") -> str:
+    """Words in a drawing."""
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-weight="{weight}">{escape(words)}</text>'
 
 
-def _shown(value: Any) -> str:
+def value_text(value: Any) -> str:
+    """A value of an axis."""
     if value is None:
         return "-"
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _numbers(numbers: Sequence[int]) -> str:
-    """0-4 for a range, otherwise a list."""
+def seeds_text(numbers: Sequence[int]) -> str:
+    """Seeds in words.
+
+    >>> seeds_text([0, 1, 2]), seeds_text([3]), seeds_text([1, 5])
+    ('seeds 0-2', 'seed 3', 'seeds 1, 5')
+    """
     if len(numbers) > 2 and list(numbers) == list(range(numbers[0], numbers[-1] + 1)):
-        return f"{numbers[0]}-{numbers[-1]}"
-    return ", ".join(map(str, numbers))
+        return f"seeds {numbers[0]}-{numbers[-1]}"
+    return f"seed{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"

@@ -65,7 +65,8 @@ def state_of(folder: Path) -> dict[str, Any]:
         return {"finished": False, "text": text, "facts": _site_facts(folder)}
     summary = summary_from((folder / STARTED).read_text())
     done = checkpoint.last_round(folder / "checkpoint")
-    text = f"round {done} of {summary.rounds} done" + _time_left(folder, done, summary.rounds)
+    rest = _time_left(folder, done, summary.rounds) if done < summary.rounds else "; writing what came of them"
+    text = f"round {done} of {summary.rounds} done{rest}"
     return {"finished": False, "text": text, "facts": _training(folder, done) + _site_facts(folder)}
 
 
