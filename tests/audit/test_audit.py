@@ -12,6 +12,7 @@ from consilience import ConsilienceError
 from consilience.audit.audit import audit_run
 from consilience.audit.scores import auc
 from consilience.cli.main import app
+from consilience.privacy.accountants import advantage
 from consilience.privacy.draws import Repeatable
 from consilience.settings.presets import read_settings
 from consilience.settings.wiring import build_scenario
@@ -25,7 +26,6 @@ FEW = {
     "rounds": 8,
     "canaries": 40,
     "references": [],
-    "seed": 20,
 }
 
 
@@ -74,10 +74,19 @@ def test_the_leak_of_overfitted_models_is_found(tmp_path):
 
 @pytest.mark.slow
 def test_it_is_gone_at_epsilon_1(tmp_path):
-    found = audited(tmp_path, **{"agents.epsilon": 1.0})
-    for name, measured in by_name(found).items():
-        assert measured.low <= 0.5 <= measured.high, name
-    assert found.claimed == pytest.approx(1, rel=0.01) and found.bound <= found.claimed
+    """Over the seeds 0 to 4, as they come.
+
+    An interval is for the rows of one run, given its models. Intervals that hold 0.5 in 95 of 100 runs do so in less
+    than 3 of 5 once in 860 times; those of the overfitted runs above never do. Epsilon 1 allows an AUC of 0.73, so that
+    not every interval must hold 0.5, but none may lie above 0.73.
+    """
+    runs = [audited(tmp_path / str(seed), **{"agents.epsilon": 1.0, "seed": seed}) for seed in range(5)]
+    for name in by_name(runs[0]):
+        found = [by_name(run)[name] for run in runs]
+        assert sum(one.low <= 0.5 <= one.high for one in found) >= 3, (name, found)
+        assert max(one.low for one in found) <= advantage(1.0, 1e-5), (name, found)
+    for run in runs:
+        assert run.claimed == pytest.approx(1, rel=0.01) and run.bound <= run.claimed
 
 
 @pytest.mark.slow

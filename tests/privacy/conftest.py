@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from consilience.privacy.ledger import LedgerFile, row_hashes
+
 pytest.importorskip("opacus", reason="privacy needs the extra packages: pip install 'consilience[privacy]'")
 pytest.importorskip("dp_accounting", reason="privacy needs the extra packages: pip install 'consilience[privacy]'")
 
@@ -16,3 +18,17 @@ def rows():
     shared = draw.normal(size=(40, 6)).astype(np.float32)
     labels = draw.dirichlet(np.ones(3), 40).astype(np.float32)
     return x, y, shared, labels
+
+
+@pytest.fixture
+def ledger(rows, tmp_path):
+    """Opens the ledger of the rows."""
+    opened = []
+
+    def open_it(x=rows[0], y=rows[1]):
+        opened.append(LedgerFile(tmp_path / "ledger", row_hashes(x, y)))
+        return opened[-1]
+
+    yield open_it
+    for one in opened:
+        one.close()

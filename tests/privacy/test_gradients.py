@@ -59,6 +59,45 @@ def test_the_gradient_before_noise_is_that_of_a_loop_over_rows(name, clip):
         assert torch.allclose(parameter.grad.double(), total / 4.0, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("order", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.Conv2d(3, 4, 4, stride=2, padding=1),
+        nn.Conv2d(3, 4, 3, padding="same", bias=False),
+        nn.Conv2d(4, 6, (3, 2), stride=(1, 2), padding=(2, 1), dilation=(2, 1), groups=2),
+        nn.Conv2d(3, 3, 3, padding=1, groups=3, padding_mode="reflect"),
+    ],
+    ids=["strided", "same", "groups", "reflect"],
+)
+def test_convolutions_have_right_gradients_however_images_are_in_memory(layer, order):
+    """Agents hold colour images with the channels last, where opacus' own function is wrong."""
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randn(5, layer.in_channels, 9, 8, generator=draw).contiguous(memory_format=order)
+    model = nn.Sequential(layer, nn.Flatten(), nn.Linear(layer(x[:1]).numel(), 3))
+    y = torch.tensor([0, 1, 2, 1, 0])
+    expected = one_by_one(model, x, y, 0.5)
+    hooks = PerSample("a", model)
+    with hooks.on():
+        hooks.gradient(lambda: nn.functional.cross_entropy(model(x), y), 0.5, 0.0, 4.0, Silent())
+    for parameter, total in zip(model.parameters(), expected, strict=True):
+        assert torch.allclose(parameter.grad.double(), total / 4.0, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("clip", [0.5, 1000.0])
+def test_a_private_agent_has_the_gradient_of_a_loop_over_its_colour_images(clip):
+    """As the agent holds them: the whole way from its rows to the step."""
+    torch.manual_seed(0)
+    model = with_group_norm(convnet((3, 16, 16), 3, width=8))
+    x, y = np.random.default_rng(0).normal(size=(6, 3, 16, 16)).astype(np.float32), np.array([0, 1, 2, 1, 0, 2])
+    one = TorchAgent(model, x, y, "a", privacy=Privacy(epsilon=4, clip=clip, noise=1.0), batched=False)
+    expected = one_by_one(model, torch.from_numpy(x), torch.from_numpy(y), clip)
+    with one._per_sample.on():
+        one._own_pass(torch.arange(6), Silent())
+    for parameter, total in zip(model.parameters(), expected, strict=True):
+        assert torch.allclose(parameter.grad.double(), total / 6.0, rtol=1e-6, atol=1e-6)
+
+
 def test_clipping_is_over_all_parameters_together():
     long, short = torch.tensor([[3.0, 0.0], [0.3, 0.0]]), torch.tensor([[4.0], [0.4]])
     first, second = clipped_sum([long, short], 1.0)

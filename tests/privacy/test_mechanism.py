@@ -1,7 +1,5 @@
 """A private agent's budget: planned, entered, never exceeded, and the same after any interruption."""
 
-from contextlib import suppress
-
 import numpy as np
 import pytest
 import torch
@@ -14,7 +12,6 @@ from consilience.agents.copies import copied
 from consilience.agents.models import Order, build_agent
 from consilience.privacy.accountants import epsilon_of_record
 from consilience.privacy.entry import used
-from consilience.privacy.ledger import LedgerFile, row_hashes
 from consilience.privacy.options import Privacy
 from consilience.runtime.private import mechanism_of
 from consilience.tasks import TASKS
@@ -134,21 +131,6 @@ def test_a_checkpoint_of_an_agent_that_was_not_private_is_refused(rows):
         agent(rows).restore(agent(rows, privacy=None).state(), rows[2])
 
 
-@pytest.fixture
-def ledger(rows, tmp_path):
-    """Opens the ledger of the rows."""
-    opened = []
-
-    def open_it(x=rows[0], y=rows[1]):
-        opened.append(LedgerFile(tmp_path / "ledger", row_hashes(x, y)))
-        return opened[-1]
-
-    yield open_it
-    for one in opened:
-        with suppress(OSError):
-            one.close()
-
-
 def test_a_copy_that_trains_beside_enters_nothing_and_has_noise_of_its_own(rows, ledger):
     _, _, shared, _ = rows
     one = agent(rows)
@@ -218,34 +200,6 @@ def test_a_round_that_is_trained_again_counts_again_with_other_noise(rows, ledge
     one.restore(state, shared)
     one.train(shared, None, 0.0)
     assert (one.predict(shared) != first).any() and one.mechanism.record() > spent
-
-
-def test_a_ledger_that_was_cut_or_changed_is_refused(rows, ledger):
-    _, _, shared, _ = rows
-    one = agent(rows)
-    file = ledger()
-    one.mechanism.keep(file)
-    one.mechanism.plan(4)
-    one.train(shared, None, 0.0)
-    one.train(shared, None, 0.0)
-    state = one.state()
-    file.close()
-    lines = file.path.read_bytes().splitlines(keepends=True)
-    assert len(lines) == 3 and (file.path.stat().st_mode & 0o077) == 0
-    file.path.write_bytes(b"".join(lines[:2]))
-    one.mechanism.keep(ledger())
-    with pytest.raises(ConsilienceError, match="lacks 1 rounds that the run has spent"):
-        one.restore(state, shared)
-    one.mechanism.file.close()
-    file.path.write_bytes(lines[0] + lines[1].replace(b'"steps": 6', b'"steps": 1') + lines[2])
-    with pytest.raises(ConsilienceError, match=r"line 3 of the privacy ledger .* was changed or damaged"):
-        ledger()
-    file.path.write_bytes(b"".join(lines) + lines[2][:20])
-    whole = ledger()
-    assert len(whole.entries) == 2
-    whole.add("other", one.mechanism.entries[0])
-    whole.close()
-    assert len(ledger().entries) == 3, "a line that a kill cut off is no harm"
 
 
 @pytest.mark.parametrize("model", ["forest", "boosting", "neighbours"])

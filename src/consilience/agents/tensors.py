@@ -93,6 +93,23 @@ def called(model: Callable[..., Any], inputs: Inputs) -> Any:
     return getattr(out, "logits", out)
 
 
+def fixed_part(model: nn.Module) -> nn.Module | None:
+    """The model's first layer, if it says of itself that it is `fixed`: nothing in it is learned or drawn.
+
+    Given what it made of rows before, it returns that.
+    """
+    first = next(model.children(), None)
+    return first if getattr(first, "fixed", False) else None
+
+
+def through(layer: nn.Module, inputs: Inputs) -> Inputs:
+    """What a fixed layer makes of all rows."""
+    step = rows_at_once(inputs)
+    with torch.no_grad():
+        parts = [called(layer, picked(inputs, slice(at, at + step))) for at in range(0, max(1, size(inputs)), step)]
+    return torch.cat(parts)
+
+
 def described(inputs: Inputs) -> str:
     """Shapes of a sample, for messages."""
     parts = inputs if isinstance(inputs, dict) else {"": inputs}

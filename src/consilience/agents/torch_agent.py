@@ -23,12 +23,14 @@ from consilience.agents.tensors import (
     Inputs,
     called,
     described,
+    fixed_part,
     for_network,
     lone_sample,
     on,
     picked,
     rows_at_once,
     size,
+    through,
 )
 from consilience.agents.training import DEFAULT
 from consilience.core.balance import class_offsets
@@ -108,7 +110,10 @@ class TorchAgent:
         self._noise: float | None = None if self.task.noisy else 1.0
         self._first_model = deepcopy(self.model) if self.task.noisy else None
         self._floats = False
-        self._read = Reader(self._who, transform, self._on_host, self._way)
+        self._fixed = fixed_part(model) if self.augment is None else None
+        """A first layer that is the same in every step: rows go through it once."""
+        self._raw = Reader(self._who, transform, self._on_host, self._way)
+        self._read = self._raw if self._fixed is None else Reader(self._who, transform, self._features, self._way_on)
         self._shared: tuple[Rows, Inputs] | None = None
         self._round = 0
         self.x, self.outputs = self._probe(on(self._read(data.x), self.device))
@@ -443,8 +448,8 @@ class TorchAgent:
         restore_optimizer(self.optimizer, state)
 
     def inputs(self, rows: Rows) -> Inputs:
-        """What the model is called with for these rows."""
-        return self._read(rows)  # type: ignore[no-any-return]
+        """What the model can be called with for these rows, none of its layers done yet."""
+        return self._raw(rows)  # type: ignore[no-any-return]
 
     def fingerprint(self) -> str:
         """Of the private data, as the model takes them."""
@@ -480,6 +485,13 @@ class TorchAgent:
     def _way(self) -> tuple[str, bool]:
         """What, beside the transform, decides how rows are read."""
         return "network", self._floats
+
+    def _features(self, rows: Rows) -> Inputs:
+        assert self._fixed is not None
+        return on(through(self._fixed, on(self._on_host(rows), self.device)), torch.device("cpu"))
+
+    def _way_on(self) -> tuple[str, bool, str]:
+        return *self._way(), type(self._fixed).__qualname__
 
     def _target(self, labels: Array) -> Tensor:
         tensor = for_network(self._who, labels)

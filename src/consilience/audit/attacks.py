@@ -23,7 +23,11 @@ def student(shared: Array, released: Array, seed: int, agent: str) -> Any:
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        network.fit(_flat(shared), _logits(released))
+        warnings.filterwarnings("error", "Training interrupted by user")  # it would go on with half a student
+        try:
+            network.fit(_flat(shared), _logits(released))
+        except UserWarning:
+            raise KeyboardInterrupt from None
     return lambda x: network.predict(_flat(x))
 
 

@@ -7,6 +7,7 @@ from typing import Any, final
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from consilience.errors import ConsilienceError
 from consilience.privacy.draws import Draws
@@ -20,6 +21,30 @@ def clipped_sum(gradients: Sequence[Tensor], clip: float) -> list[Tensor]:
     squares = torch.stack([g.flatten(1).square().sum(dim=1) for g in gradients]).sum(dim=0)
     factors = (clip / squares.sqrt().clamp(min=1e-12)).clamp(max=1.0)
     return [torch.einsum("i,i...->...", factors, g) for g in gradients]
+
+
+def conv2d_gradients(layer: nn.Conv2d, activations: Sequence[Tensor], backprops: Tensor) -> dict[Tensor, Tensor]:
+    """g_i[o, c, k, l] = sum_(h, w) b_i[o, h, w] x_i[c, s h + d k, s w + d l], with x_i padded, within each group.
+
+    With s the stride, d the dilation and b_i the gradient at the output for row i. Opacus' own function takes images in
+    memory as if their channels came first; where they come last, as colour images do here, its result is wrong.
+    """
+    mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
+    padded = functional.pad(activations[0].to(backprops.dtype), layer._reversed_padding_repeated_twice, mode=mode)
+    x = padded.permute(0, 2, 3, 1).contiguous()
+    (rows, _, breadth, channels), groups = x.shape, layer.groups
+    (down, right), (low, far), (high, wide) = layer.stride, layer.dilation, layer.kernel_size
+    height, width = backprops.shape[2:]
+    line = breadth * channels
+    steps = (x.stride(0), down * line, right * channels, low * line, far * channels, 1)
+    patches = x.as_strided((rows, height, width, high, wide, channels), steps)
+    patches = patches.reshape(rows, height * width, high * wide, groups, channels // groups)
+    at_output = backprops.permute(0, 2, 3, 1).reshape(rows, height * width, groups, -1)
+    found = torch.einsum("nqgo,nqkgc->ngokc", at_output, patches).transpose(3, 4)
+    gradients: dict[Tensor, Tensor] = {layer.weight: found.reshape(rows, *layer.weight.shape)}
+    if layer.bias is not None:
+        gradients[layer.bias] = backprops.sum(dim=(2, 3))
+    return gradients
 
 
 @final
@@ -128,7 +153,9 @@ def _hooks(name: str, model: nn.Module) -> Any:
     problems = ModuleValidator.validate(model, strict=False)
     if not problems:
         try:
-            return GradSampleHooks(model, loss_reduction="mean", strict=True)
+            hooks = GradSampleHooks(model, loss_reduction="mean", strict=True)
+            hooks.GRAD_SAMPLERS = {**hooks.GRAD_SAMPLERS, nn.Conv2d: conv2d_gradients}
+            return hooks
         except (NotImplementedError, ValueError) as error:
             problems = [error]
     reason = " ".join(str(problems[0]).split())

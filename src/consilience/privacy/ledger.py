@@ -1,7 +1,9 @@
 """The ledger that outlives runs: what was ever spent on a set of private rows, in an append-only file.
 
 A folder holds one file for every set of rows. The first line of a file names its rows by short hashes, so that a run on
-some of the same rows counts what was spent on them. Every line holds the hash of the line before it.
+some of the same rows counts what was spent on them. Every line holds the hash of the line before it, and a small file
+beside it (.head) says how many lines there are and what the last one's hash is: it is written after each line, before
+anything that the line pays for can leave.
 """
 
 import hashlib
@@ -23,6 +25,7 @@ from consilience.privacy.entry import Entry
 Array = NDArray[Any]
 VARIABLE = "CONSILIENCE_LEDGER"
 """Names the folder of ledgers in the environment."""
+HEAD = ".head"
 
 
 def ledger_folder() -> Path:
@@ -75,21 +78,24 @@ class LedgerFile:
             os.close(_locked(path, wait=False))  # nobody else may be spending on these rows now
             self._others += [entry for _, entry in lines]
         fresh = not self.path.exists() or b"\n" not in self.path.read_bytes()  # or killed within the first line
+        if fresh:
+            _check_head(self.path, _head(self.path), {}, [])
         self._file = _locked(self.path, wait=False)
         self._lines: list[tuple[str, Entry]] = []
-        self._last = ""
+        self._last, self._count = "", 0
         if fresh:
             os.ftruncate(self._file, 0)
-            self._append({"data": self.fingerprint, "rows": list(rows)})
-            sync_folder(folder)
+            self._append({"data": self.fingerprint, "head": True, "rows": list(rows)})
         else:
             _, self._lines = _read(self.path)
             data = self.path.read_bytes()
             whole = data[: data.rfind(b"\n") + 1]
-            self._last = _hash(whole.splitlines()[-1])
+            self._last, self._count = _hash(whole.splitlines()[-1]), 1 + len(self._lines)
             if len(whole) < len(data):  # a kill within a line, before its round could leave
                 os.ftruncate(self._file, len(whole))
                 os.fsync(self._file)
+            self._seal()
+        sync_folder(folder)
 
     @property
     def entries(self) -> list[Entry]:
@@ -120,7 +126,9 @@ class LedgerFile:
 
     def close(self) -> None:
         """Lets other runs use it."""
-        os.close(self._file)
+        if self._file >= 0:
+            os.close(self._file)
+        self._file = -1
 
     def _append(self, content: dict[str, Any]) -> None:
         time = datetime.now(UTC).isoformat(timespec="seconds")
@@ -129,11 +137,51 @@ class LedgerFile:
         while data:
             data = data[os.write(self._file, data) :]
         os.fsync(self._file)
-        self._last = _hash(line)
+        self._last, self._count = _hash(line), self._count + 1
+        self._seal()
+
+    def _seal(self) -> None:
+        """Writes the head over the one before it: 46 bytes, at once."""
+        head = os.open(self.path.with_suffix(HEAD), os.O_WRONLY | os.O_CREAT, 0o600)
+        try:
+            os.write(head, f"{self._count:012d} {self._last}\n".encode())
+            os.fsync(head)
+        finally:
+            os.close(head)
+
+
+def _head(path: Path) -> bytes | None:
+    """What the head of a ledger says; None if there is none."""
+    try:
+        return path.with_suffix(HEAD).read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _check_head(path: Path, head: bytes | None, first: dict[str, Any], lines: Sequence[bytes]) -> None:
+    """Refuses a ledger whose end is not as its head says. One more line is fine: a kill came before the next head.
+
+    Ledgers of earlier versions have no head until they are used again.
+    """
+    if head is None:
+        if not first.get("head") or len(lines) <= 1:
+            return
+        reason = f"its head {path.with_suffix(HEAD).name} is missing"
+    else:
+        number, _, last = head.decode("ascii", "replace").strip().partition(" ")
+        count = int(number) if number.isdecimal() and len(number) == 12 else 0
+        if 1 <= count <= len(lines) <= count + 1 and _hash(lines[count - 1]) == last:
+            return
+        reason = f"it had {count} lines and has {len(lines)}" if len(lines) < count else "its head says otherwise"
+    raise ConsilienceError(
+        f"the end of the privacy ledger {path} was cut, changed or damaged: {reason}. Restore it with its head from a "
+        "backup; without them nothing may be spent."
+    )
 
 
 def _read(path: Path) -> tuple[dict[str, Any], list[tuple[str, Entry]]]:
     """The first line, and the entries with the runs that made them; a line that was cut off by a kill is left out."""
+    head = _head(path)  # before the lines: whoever writes now has written the lines first
     data = path.read_bytes()
     lines = data[: data.rfind(b"\n") + 1].splitlines()
     before, found = "", []
@@ -144,7 +192,7 @@ def _read(path: Path) -> tuple[dict[str, Any], list[tuple[str, Entry]]]:
             if content["before"] != before:
                 raise ValueError("it does not follow from the line before it")
             if number == 1:
-                first = {"rows": [str(row) for row in content["rows"]]}
+                first = {"rows": [str(row) for row in content["rows"]], "head": content.get("head") is True}
             else:
                 whole = int(content["round"]), int(content["steps"])
                 entry = Entry(whole[0], float(content["rate"]), float(content["noise"]), whole[1])
@@ -155,6 +203,7 @@ def _read(path: Path) -> tuple[dict[str, Any], list[tuple[str, Entry]]]:
                 "backup; without it nothing may be spent."
             ) from None
         before = _hash(line)
+    _check_head(path, head, first, lines)
     return first, found
 
 

@@ -45,6 +45,7 @@ def test_the_names_are_those_of_the_documentation():
         "polynomial",
         "resnet20",
         "resnet20-gn",
+        "scattering",
     ]
 
 
@@ -95,7 +96,7 @@ def test_a_number_behind_the_name_is_the_degree_of_the_polynomial(degree):
 @pytest.mark.parametrize(
     ("model", "says"),
     [
-        ("perceptron", r"unknown model 'perceptron'\. Known: boosting, cnn, .*resnet20-gn\."),
+        ("perceptron", r"unknown model 'perceptron'\. Known: boosting, cnn, .*scattering\."),
         ("logistics", r"unknown model 'logistics'\. Did you mean 'logistic'\? Known"),
         ("forest-5", r"the model 'forest' takes no number; 'forest-5' is not known"),
         ("mlp-64", r"the model 'mlp' takes no number; 'mlp-64' is not known"),

@@ -109,8 +109,8 @@ def estimator(
                 if not private:
                     raise ConsilienceError(
                         f"agent {order.name!r}: {order.model} cannot be trained privately; only torch models can, and "
-                        "noise on what other models predict would have to drown it. Use logistic, linear, mlp, cnn or "
-                        "convnet-gn."
+                        "noise on what other models predict would have to drown it. Use logistic, linear, mlp, cnn, "
+                        "convnet-gn or scattering."
                     )
                 return model_named(private)(replace(order, model=private, title=order.title or order.model))
             from consilience.agents.sklearn_agent import SklearnAgent

@@ -17,3 +17,4 @@ network_in(
         "efficientnet-pretrained": Cost(2000, 1.0),
     },
 )
+network_in("consilience.agents.scattering", {"scattering": Cost(10, 0.03)})
