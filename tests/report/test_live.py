@@ -271,7 +271,7 @@ def test_in_a_browser_a_site_shows_its_peers_while_it_runs_and_ends_as_its_repor
             seen = set()
             pairs = "[...document.querySelectorAll('#live dl div')]"
             shown = f"Object.fromEntries({pairs}.map(pair => [...pair.children].map(part => part.textContent)))"
-            browser.until("document.getElementById('live') !== null")
+            browser.until("document.getElementById('live') !== null", 300)
             while browser.value("document.getElementById('live') !== null"):
                 facts = browser.value(shown) or {}
                 seen |= {(name, facts[name]) for name in ("present", "absent", "waits for") if name in facts}
