@@ -55,6 +55,19 @@ def test_a_peer_that_suddenly_agrees_with_us_is_named_unless_all_do():
     assert suspicions("a", now, before) == []
 
 
+def test_an_agent_that_was_unlike_all_and_first_learns_from_them_is_not_named():
+    """It comes closer to everyone, but to nobody closest."""
+    now, before = rounds()
+    draw = np.random.default_rng(1)
+    for name in "abc":
+        before[name] = (0.95 * now[name] + 0.05 * draw.dirichlet(np.ones(3), 60)).astype(np.float32)
+    before["d"] = draw.dirichlet(np.ones(3), 60).astype(np.float32)
+    now["d"] = (0.6 * before["d"] + 0.4 * np.mean([now["b"], now["c"]], axis=0)).astype(np.float32)
+    rises = [correlation(now["a"], now[one]) - correlation(before["a"], before[one]) for one in "bcd"]
+    assert rises[2] > 0.2 > 4 * max(rises[:2])
+    assert suspicions("a", now, before) == []
+
+
 def test_a_liar_that_is_named_does_not_make_honest_peers_look_sudden():
     now, before = rounds()
     draw = np.random.default_rng(1)

@@ -45,8 +45,9 @@ def suspicions(me: str, now: Mapping[str, Array], before: Mapping[str, Array]) -
     - stale: f_j(t) is f_j(t-1)
     - copy: f_j(t) is f_k(t) or f_k(t-1) of another peer k; of two that are the same now, both are named
     - echo: f_j(t) is ours, of this round or the last
-    - jump: corr(f_me, f_j) rises by more than 0.2, and the median of the other peers' by less than a quarter of that;
-      peers that are named already say nothing of what is usual
+    - jump: corr(f_me, f_j) rises by more than 0.2 and above that of every other peer, and the median of theirs rises by
+      less than a quarter of that; peers that are named already say nothing of what is usual. Without the second, an
+      honest agent that was unlike all others would be named when it first learns from them
     """
     found: list[Suspicion] = []
     peers = [name for name in now if name != me]
@@ -64,14 +65,12 @@ def suspicions(me: str, now: Mapping[str, Array], before: Mapping[str, Array]) -
     if me in now and me in before:
         named = {one.agent for one in found}
         ours_now, ours_before = centred(now[me]), centred(before[me])
-        rises = {
-            name: _cosine(ours_now, centred(now[name])) - _cosine(ours_before, centred(before[name]))
-            for name in peers
-            if name in before and name not in named
-        }
+        known = [name for name in peers if name in before and name not in named]
+        close = {name: _cosine(ours_now, centred(now[name])) for name in known}
+        rises = {name: close[name] - _cosine(ours_before, centred(before[name])) for name in known}
         for name, rise in rises.items():
             usual = np.median([other for peer, other in rises.items() if peer != name] or [np.inf])
-            if rise > JUMP and usual < rise / 4:
+            if rise > JUMP and usual < rise / 4 and close[name] == max(close.values()):
                 found.append(Suspicion(name, "jump", me))
     return found
 
