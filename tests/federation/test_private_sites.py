@@ -112,7 +112,7 @@ def test_a_private_site_says_what_it_spends_in_log_ledger_and_report(make: Make,
 def test_killed_deleted_installed_anew_a_site_has_spent_what_it_has_spent(make: Make, home: Path) -> None:
     """Real kills at random moments; then a new run without the run folder; then a new installation on the same rows."""
     draw = random.Random(5)
-    one = make(Privacy(epsilon=8, delta=DELTA, noise=10.0), quorum=4, rounds=10)
+    one = make(Privacy(epsilon=8, delta=DELTA, noise=20.0), quorum=4, rounds=40)
     one.start()
     last, kills = 0.0, 0
     while kills < 5 and not one.events("0", "finished"):
@@ -144,7 +144,7 @@ def test_killed_deleted_installed_anew_a_site_has_spent_what_it_has_spent(make: 
     assert opened["spent"] == pytest.approx(last) and one.events("0", "privacy")[0]["epsilon"] > last
     last = spent(home)
 
-    anew = make(Privacy(epsilon=8, delta=DELTA, noise=10.0))
+    anew = make(Privacy(epsilon=8, delta=DELTA, noise=20.0))
     anew.start()
     anew.finish()
     assert f"epsilon {last:.3f} of 8 is spent" in anew.output("0")
