@@ -58,8 +58,9 @@ class Chaos:
         kind, victim = self.draw.choice(kinds), self.draw.choice(self.running())
         port, seconds = f"port{1 + self.trial.names.index(victim)}", self.draw.uniform(2, 8)
         if kind == "kill":
-            self.trial.kill(victim)
-            if self.trial.launcher.codes[self.trial.pids[victim]] == 0:
+            with suppress(ProcessLookupError):
+                self.trial.kill(victim)
+            if self.trial.code(victim) == 0:
                 return  # it had just ended
             self.trial.start(victim, more=("--serve",))
         elif kind == "partition":

@@ -44,14 +44,21 @@ def test_a_federation_text_made_to_crash_its_reader_stops_nobody(federate, digit
 
 @pytest.mark.parametrize("sites", [3, 4])
 def test_one_member_that_claims_the_last_round_takes_nobody_there(federate, sites):
+    """Not even when somebody is away, and the others are too few without it: they wait until it is back."""
     trial = federate(sites, rounds=10, deadline=3.0)
-    rogue, slow, *others = trial.names
-    trial.hold(slow, "train-3", "5")
+    rogue, away, *others = trial.names
+    trial.hold(away, "train-3")
     trial.start_script(rogue, ROGUE, str(trial.sites[rogue]), "last")
-    trial.start(slow, *others)
-    trial.finish(slow, *others)
-    trial.check(slow, *others, rounds=10)
-    assert not any(trial.events(name, "jump") for name in (slow, *others))
+    trial.start(away, *others)
+    trial.until_held(away, "train-3")
+    trial.kill(away)
+    for name in others:
+        trial.until(lambda name=name: trial.events(name, "waiting") + trial.events(name, "jump"), f"what {name} does")
+    trial.release(away, "train-3")
+    trial.start(away)
+    trial.finish(away, *others)
+    trial.check(away, *others, rounds=10)
+    assert not any(trial.events(name, "jump") for name in (away, *others))
 
 
 def test_idle_connections_of_strangers_stop_no_site(federate):
