@@ -263,8 +263,9 @@ if __name__ == "__main__":
         if "replay" in extra:
             replay(member, Path(extra["replay"]))
         print("ready", flush=True)
+        while extra.keys() & {"flap", "stuff"} and not (Path(sys.argv[1]).parent / "go").exists():
+            time.sleep(0.05)
         if "flap" in extra:
-            time.sleep(4)
             flap(member, int(extra["flap"]))
         if "stuff" in extra:
             stuff(member, int(extra["stuff"]))
