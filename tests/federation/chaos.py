@@ -146,14 +146,15 @@ def _storm(chaos: Chaos, slow: float) -> None:
 
 
 def busy() -> float:
-    """How many times longer than alone a computation takes now: faults come as fast as the sites go on.
+    """How many times longer than alone a computation takes now, three at most: so often do faults come.
 
-    The load says it as well, but late, and not for processes that come before others.
+    The load says it as well, but late, and not for processes that come before others. With fewer faults a run on a
+    busy machine would see none.
     """
     began, worked = time.monotonic(), time.process_time()
     while time.process_time() < worked + 0.2:
         pass
-    return max(1.0, (time.monotonic() - began) / (time.process_time() - worked))
+    return min(3.0, max(1.0, (time.monotonic() - began) / (time.process_time() - worked)))
 
 
 def clock_library(folder: Path) -> Path | None:

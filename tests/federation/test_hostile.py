@@ -102,10 +102,10 @@ def test_broken_handshakes_starve_no_member(federate):
 
 def test_a_member_that_comes_and_goes_fills_neither_queue_nor_log(federate):
     """While the others wait for somebody, and so take note of everything at once."""
-    trial = federate(4, rounds=5, deadline=60.0)
+    trial = federate(4, rounds=5)
     rogue, held, *others = trial.names
     trial.hold(held, "train-3")
-    trial.start_script(rogue, ROGUE, str(trial.sites[rogue]), "good", "flap:20000")
+    trial.start_script(rogue, ROGUE, str(trial.sites[rogue]), "good", "good", "silent", "flap:20000")
     trial.start(held, *others)
     trial.until_held(held, "train-3")
     for name in others:
