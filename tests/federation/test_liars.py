@@ -52,7 +52,7 @@ def make_liar(trial, name: str, victim: str) -> None:
 
 @pytest.mark.parametrize(("victim", "sign"), [("self", "stale"), ("0", "echo"), ("1", "copy")])
 def test_a_stale_an_echoing_and_a_copying_site_are_named_within_two_rounds(federate, victim, sign):
-    trial = federate(4, rounds=5)
+    trial = federate(4, rounds=5, start_wait=60.0)
     make_liar(trial, "3", victim)
     trial.start()
     trial.finish()
