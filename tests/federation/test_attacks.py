@@ -96,6 +96,8 @@ def test_a_flood_of_odd_requests_stops_nobody(federate):
     trial.until(lambda: "flooded" in trial.output(rogue), "the flood")
     trial.finish(*others)
     trial.check(*others, rounds=12)
+    for name in others:
+        assert trial.events(name, "dropped")[-1]["agent"] == rogue
 
 
 def test_equivocation_is_detected_proven_and_ends_in_exclusion(federate):
