@@ -115,10 +115,11 @@ def _site(federation: Federation, agent: str, folder: Path, rounds: int, pipe: C
     address = federation.member(agent).address
     mesh = Mesh(federation, agent, signing, tls, folder, log, lambda text: None, address)
     samples, classes = federation.shared_samples, len(federation.classes)
-    f = np.random.default_rng(0).dirichlet(np.ones(classes), samples).astype(np.float32)
+    draw = np.random.default_rng(federation.names.index(agent))  # who says the same as another, or twice, is suspicious
+    said = [draw.dirichlet(np.ones(classes), samples).astype(np.float32) for _ in range(rounds + 1)]
     mesh.meet()
     seconds = []
-    for number in range(1, rounds + 2):
+    for number, f in enumerate(said, 1):
         began = time.perf_counter()
         mesh.gather(number, {agent: f})
         seconds.append(time.perf_counter() - began)

@@ -114,7 +114,10 @@ class Trial:
 
     def kill(self, name: str, number: int = signal.SIGKILL) -> None:
         """Sends a signal; after SIGKILL the process is gone when this returns."""
-        os.kill(self.pids[name], number)
+        try:
+            os.kill(self.pids[name], number)
+        except ProcessLookupError:
+            raise ProcessLookupError(f"{name} had ended before:\n{self.output(name)}") from None
         if number == signal.SIGKILL:
             self.code(name)
 

@@ -258,18 +258,18 @@ if __name__ == "__main__":
         impostor(Path(sys.argv[1]), Path(sys.argv[3]), sys.argv[4], sys.argv[5])
     else:
         arguments = [one for one in sys.argv[2:] if ":" not in one]
-        member = Rogue(Path(sys.argv[1]), arguments)
+        member = Rogue(Path(sys.argv[1]), [one for one in arguments if one != "flood"])
         extra = dict(one.split(":", 1) for one in sys.argv[2:] if ":" in one)
         if "replay" in extra:
             replay(member, Path(extra["replay"]))
         print("ready", flush=True)
+        told_when = "flood" in arguments or extra.keys() & {"flap", "stuff"}
+        while told_when and not (Path(sys.argv[1]).parent / "go").exists():
+            time.sleep(0.05)
         if "flap" in extra:
-            time.sleep(4)
             flap(member, int(extra["flap"]))
         if "stuff" in extra:
             stuff(member, int(extra["stuff"]))
-        if "flood" in sys.argv:
-            member.modes.remove("flood")
-            time.sleep(2)
+        if "flood" in arguments:
             flood(member)
         time.sleep(10**6)

@@ -93,9 +93,14 @@ def test_a_flood_of_odd_requests_stops_nobody(federate):
         trial.hold(name, "train", "0.3")
     trial.start_script(rogue, ROGUE, str(trial.sites[rogue]), "good", "flood")
     trial.start(*others)
+    for name in others:
+        trial.until_event(name, "round", round=2)
+    (trial.sites[rogue].parent / "go").touch()
     trial.until(lambda: "flooded" in trial.output(rogue), "the flood")
     trial.finish(*others)
     trial.check(*others, rounds=12)
+    for name in others:
+        assert trial.events(name, "dropped")[-1]["agent"] == rogue
 
 
 def test_equivocation_is_detected_proven_and_ends_in_exclusion(federate):

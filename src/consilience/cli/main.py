@@ -1,7 +1,6 @@
 """The program: all commands, and how it ends. Heavy modules are imported only when a command runs."""
 
 import os
-import signal
 import sys
 from collections.abc import Callable
 from typing import Annotated
@@ -9,6 +8,7 @@ from typing import Annotated
 import typer
 
 from consilience.cli import breakdown, collective, data, federation, models, privacy, reproduce, runs, sites, watch
+from consilience.cli.ending import heed_requests, leave, was_asked
 from consilience.cli.screen import end_with_error
 from consilience.errors import ConsilienceError, sentence_of
 from consilience.plugins import blame
@@ -51,7 +51,7 @@ app.add_typer(sites.audit_log, name="audit-log")
 
 def main() -> None:
     """The program. Errors that the user can mend are one sentence; Ctrl-C and a request to end are no errors."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    heed_requests()
     try:
         _under_torchrun() if "RANK" in os.environ else app()
     except ConsilienceError as error:
@@ -59,12 +59,16 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception as error:
+        if was_asked():
+            sys.exit(130)
         blamed = blame(error)
         if blamed:
             end_with_error(blamed)
         if isinstance(error, OSError):
             end_with_error(sentence_of(error))
         raise
+    finally:
+        leave()
 
 
 def _under_torchrun() -> None:

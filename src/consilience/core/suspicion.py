@@ -51,13 +51,16 @@ def suspicions(me: str, now: Mapping[str, Array], before: Mapping[str, Array]) -
     """
     found: list[Suspicion] = []
     peers = [name for name in now if name != me]
-    for name in peers:
-        others = [other for other in now if other != name]
-        if name in before and is_same(now[name], before[name]):
+    said = [*now.items(), *((name, f) for name, f in before.items() if name in now)]
+    begins = [f[:PART] for _, f in said]
+    for place, name in enumerate(now):
+        if name == me:
+            continue
+        alike = [said[at] for at in _alike(begins, place, now[name].size)]
+        if any(other == name and is_same(now[name], f) for other, f in alike):
             found.append(Suspicion(name, "stale"))
             continue
-        same = [other for other in others if is_same(now[name], now[other])]
-        same += [other for other in others if other in before and is_same(now[name], before[other])]
+        same = [other for other, f in alike if is_same(now[name], f)]
         if me in same:
             found.append(Suspicion(name, "echo", me))
         elif same:
@@ -73,6 +76,16 @@ def suspicions(me: str, now: Mapping[str, Array], before: Mapping[str, Array]) -
             if rise > JUMP and usual < rise / 4 and close[name] == max(close.values()):
                 found.append(Suspicion(name, "jump", me))
     return found
+
+
+def _alike(begins: list[Array], place: int, size: int) -> list[int]:
+    """Places of those, but the one at `place`, that may be the same as it: all others differ in their first samples."""
+    own = begins[place]
+    others = [at for at, f in enumerate(begins) if at != place and f.shape == own.shape]
+    if not others:
+        return []
+    differences = np.abs(np.stack([begins[at] for at in others]) - own).sum(axis=(1, 2), dtype=np.float64)
+    return [at for at, difference in zip(others, differences, strict=True) if difference < SAME * size]
 
 
 def is_same(one: Array, other: Array) -> bool:

@@ -75,10 +75,15 @@ class Now(Callback):
 
 
 def write_quickly(path: Path, content: dict[str, Any]) -> None:
-    """Writes a small file whole or not at all, without waiting for the disk; one that cannot be written is left out."""
+    """Writes a small file whole or not at all, without waiting for the disk; one that cannot be written is left out.
+
+    The temporary file is a new one, never what a link there points to.
+    """
     temporary = path.with_name(f".{path.name}.part")
     with suppress(OSError):
-        temporary.write_text(json.dumps(content))
+        temporary.unlink(missing_ok=True)
+        with temporary.open("x") as file:
+            json.dump(content, file)
         temporary.replace(path)
 
 

@@ -49,7 +49,7 @@ class Receipt:
 
     def contradicts(self, other: "Receipt") -> bool:
         """Whether the two are of one agent and round, and not the same."""
-        return (self.agent, self.round) == (other.agent, other.round) and self.pack() != other.pack()
+        return (self.agent, self.round) == (other.agent, other.round) and self != other
 
 
 @dataclass(frozen=True)

@@ -46,10 +46,15 @@ def public_key(key: Ed25519PrivateKey) -> str:
 def is_signed(public: str, signature: bytes, message: bytes) -> bool:
     """Whether the holder of the key `public` (hexadecimal) signed `message`."""
     try:
-        Ed25519PublicKey.from_public_bytes(bytes.fromhex(public)).verify(signature, message)
+        _public_key(public).verify(signature, message)
     except InvalidSignature:
         return False
     return True
+
+
+@lru_cache(maxsize=1024)
+def _public_key(text: str) -> Ed25519PublicKey:
+    return Ed25519PublicKey.from_public_bytes(bytes.fromhex(text))
 
 
 @lru_cache(maxsize=1024)

@@ -9,6 +9,8 @@ from consilience.runtime.now import write_quickly
 PRESENCE = "presence.json"
 PAUSE = 5.0
 """Seconds after which the file is written again, though nothing has changed: who reads it sees that the site lives."""
+LEAST = 1.0
+"""Seconds between two writings while a site waits: in a round every peer's answer changes who is waited for."""
 
 
 @final
@@ -23,7 +25,8 @@ class Presence:
     def tell(self, present: set[str], waiting: set[str], seconds: float) -> None:
         """Peers that are there, those that are waited for, and for how many seconds at most."""
         now = time.monotonic()
-        if (present, waiting) == self._told and now - self._written < PAUSE:
+        pause = PAUSE if (present, waiting) == self._told else LEAST if waiting else 0
+        if self._told and now - self._written < pause:
             return
         self._told, self._written = (set(present), set(waiting)), now
         content = {"time": time.time(), "until": time.time() + seconds}
