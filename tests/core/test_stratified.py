@@ -13,6 +13,7 @@ from consilience.core.stratified import (
     centred_trust,
     correlations,
     informativeness,
+    labels_of_rows,
     mean_weights,
     middle_mean,
     reached_by_a_third,
@@ -244,6 +245,21 @@ def test_weights_labels_and_their_mean_with_plain_loops():
                 expected = sum(weights[j] * f[j, x].astype(float) for j in range(4))
                 np.testing.assert_allclose(psi[[3, 1].index(i), x], expected, rtol=1e-4)
     np.testing.assert_allclose(mean_weights(w, found.numbers), mean, rtol=1e-6)
+
+
+@pytest.mark.parametrize("rows", [[2], [3, 1], [0, 1, 2, 3]])
+def test_labels_of_few_rows_with_plain_loops(rows):
+    f = predictions(4, 15, 3)
+    draw = np.random.default_rng(1)
+    numbers, w = draw.integers(0, 6, 15), draw.dirichlet(np.ones(4), (6, 4))
+    psi = labels_of_rows(w, f, numbers, np.array(rows))
+    assert psi.shape == (len(rows), 15, 3)
+    assert psi.dtype == f.dtype
+    for at, i in enumerate(rows):
+        for x in range(15):
+            for c in range(3):
+                expected = sum(w[numbers[x], i, j] * float(f[j, x, c]) for j in range(4))
+                assert psi[at, x, c] == pytest.approx(expected, rel=1e-5)
 
 
 def test_which_rows_are_asked_for_changes_no_bit():

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from consilience.agents.protocol import predicted
+from consilience.agents.protocol import Agent, Losses, predicted
 from consilience.agents.team import Team
 from consilience.core.balance import aligned
 from consilience.core.labels import majority_labels, pseudo_labels
@@ -16,6 +17,7 @@ from consilience.core.wire import Wire
 from consilience.errors import ConsilienceError
 from consilience.methods import METHODS
 from consilience.methods.hearing import RULE, Hearing, hear_some, wanted_peers
+from consilience.methods.phases import after, digests, train_first
 from consilience.methods.protocol import Exchange, Memory, Record, Round, Start, check_wire
 from consilience.methods.trust import trust_named
 from consilience.methods.trust.default import Default
@@ -28,6 +30,7 @@ from consilience.tasks.protocol import Array, Task
 
 LABELS = ("soft", "majority")
 PRIORS = ("unknown", "even")
+PHASES = ("together", "apart")
 SCHEDULES = r"dynamic|static|every-[1-9]\d*"
 _TOLD = "told/"
 """Before what a trust rule keeps for an agent that was told something else than the others."""
@@ -66,6 +69,14 @@ class Consensus(Options):
         "unknown", "classes of the shared data that pseudo-labels are aligned with: unknown | even", one_of=PRIORS
     )
 
+    phases: str = option(
+        "together",
+        "together (private and shared samples in every step, lam decides) | apart (private ones, then agents speak, "
+        "then the shared ones; all count alike)",
+        one_of=PHASES,
+    )
+    passes: int = option(5, "over the shared data in a round, where phases are apart", at_least=1)
+
     uses_shared = True
     short_forms = ("dynamic", "static", "every-K", "naive")
 
@@ -86,10 +97,12 @@ class Consensus(Options):
     def title(self) -> str:
         """As in tables."""
         rule = "" if isinstance(self.trust, Paper) else f", {getattr(self.trust, 'name', 'own rule')}"
-        some = f"{self.peers} + {self.random_peers} peers" if self.peers else ""
-        if self.label in ("naive", "consensus"):
-            return f"{self.label} ({some})" if some else self.label
-        return f"consensus ({self.label}{rule}{', ' if some else ''}{some})"
+        short = self.label in ("naive", "consensus")
+        words = [] if short else [f"{self.label}{rule}"]
+        words += [f"{self.peers} + {self.random_peers} peers"] if self.peers else []
+        words += ["apart"] if self.phases == "apart" else []
+        name = self.label if short else "consensus"
+        return f"{name} ({', '.join(words)})" if words else name
 
     def short_form(self, name: str) -> "Consensus | None":
         """dynamic, static and every-K have the paper's trust, unless a rule is chosen, and naive uniform trust."""
@@ -113,6 +126,9 @@ class Consensus(Options):
             heard: tuple[str, ...] = ()
             w, peers, sent = None, None, dict.fromkeys(agents.names, 0)
             together = t > self.warmup and self.lam > 0
+            early: dict[str, Losses] = {}
+            if together and self.phases == "apart":
+                early, own = train_first(agents, shared), self._published(agents, shared)
             if not own and (together or self.warmup_shared):
                 own = self._published(agents, shared)
             if together and self.peers:
@@ -138,11 +154,24 @@ class Consensus(Options):
             if together and self.prior == "even":
                 even = np.full(agents.first.outputs, 1 / agents.first.outputs)
                 psi = {name: aligned(labels, even) for name, labels in psi.items()}
-            losses = agents.train(shared, psi, self.lam if together else 0.0)
+            if together and self.phases == "apart":
+                received = {}  # not what they said after the last round
+                losses = agents.each(partial(self._digested, shared, psi, early))
+            else:
+                losses = agents.train(shared, psi, self.lam if together else 0.0)
             if together:
                 losses = {name: predicted(one, count(shared)) for name, one in losses.items()}
             own = self._published(agents, shared)
             yield Round(t, Record(own, losses, sent, heard, received, w, by_class, peers), memory)
+
+    def _digested(self, shared: Array, psi: dict[str, Array], early: dict[str, Losses], agent: Agent) -> Losses:
+        """The second phase of a round. An agent that is fitted anew learns both at once, as one set: lam = n* / n."""
+        labels, pupil = psi.get(agent.name), digests(agent)
+        if labels is None:
+            return early[agent.name] if pupil is not None else agent.train(shared, None, 0.0)
+        if pupil is None:
+            return agent.train(shared, labels, count(shared) / agent.samples)
+        return after(early[agent.name], pupil.digest(shared, labels, self.passes))
 
     def _memory(self, start: Start, names: tuple[str, ...]) -> Memory:
         """What `start` holds, if it is this method's."""

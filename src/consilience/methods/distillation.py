@@ -7,14 +7,14 @@ labels.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 
-from consilience.agents.protocol import Agent, Digests, Losses, can, predicted
+from consilience.agents.protocol import Agent, Losses, predicted
 from consilience.agents.team import Team
 from consilience.core.wire import Wire
 from consilience.errors import ConsilienceError
+from consilience.methods.phases import after
 from consilience.methods.protocol import Exchange, Received, Record, Round, Start, check_wire
 from consilience.options import Options, option
 from consilience.rows import Rows, count
@@ -119,17 +119,3 @@ class Distillation(Options):
             return self.learn(agent, shared, made[view])
 
         return agents.each(learned)
-
-
-def digests(agent: Agent) -> Digests | None:
-    """The agent, if it can learn from the shared data alone."""
-    return cast(Digests, agent) if can(agent, Digests) else None
-
-
-def after(private: Losses | None, losses: Losses) -> Losses:
-    """Of a round with private training, if there was any, and learning from labels apart."""
-    if private is None:
-        return losses
-    return Losses(
-        private.local, losses.disagreement, private.trained + losses.trained, private.forward + losses.forward
-    )

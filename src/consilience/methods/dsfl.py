@@ -7,7 +7,8 @@ from consilience.agents.protocol import Agent, Losses
 from consilience.agents.team import Team
 from consilience.core.distillation import sharpened_mean
 from consilience.methods import METHODS
-from consilience.methods.distillation import Distillation, digests
+from consilience.methods.distillation import Distillation
+from consilience.methods.phases import digests, train_first
 from consilience.options import option
 from consilience.rows import Rows
 from consilience.tasks.protocol import Array
@@ -37,7 +38,7 @@ class DSFL(Distillation):
 
     def before(self, agents: Team, shared: Rows) -> dict[str, Losses]:
         """Those who can distil by itself train on their private data first."""
-        return {agent.name: agent.train(shared, None, 0.0) for agent in agents if digests(agent)}
+        return train_first(agents, shared)
 
     def learn(self, agent: Agent, shared: Rows, labels: Array) -> Losses:
         """Distils."""

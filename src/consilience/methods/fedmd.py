@@ -10,7 +10,8 @@ from consilience.agents.team import Team
 from consilience.core.distillation import mean_logits
 from consilience.errors import ConsilienceError
 from consilience.methods import METHODS
-from consilience.methods.distillation import Distillation, after, digests
+from consilience.methods.distillation import Distillation
+from consilience.methods.phases import after, digests
 from consilience.options import option
 from consilience.rows import Rows
 from consilience.tasks.protocol import Array, Task

@@ -4,12 +4,12 @@ import hashlib
 import os
 from pathlib import Path
 
-import numpy as np
 from safetensors import SafetensorError
-from safetensors.numpy import load, save
+from safetensors.numpy import load
 
 from consilience.errors import ConsilienceError
 from consilience.places import sync_folder
+from consilience.runtime.packing import packed
 from consilience.tasks.protocol import Array
 
 KEEP = 2
@@ -18,9 +18,9 @@ KEEP = 2
 
 def write(folder: Path, number: int, arrays: dict[str, Array]) -> None:
     """Saves the state after round `number`. A kill at any moment leaves a whole checkpoint behind."""
-    data = save({key: np.asarray(value, order="C") for key, value in arrays.items()})
+    parts = [part.data for part in packed(arrays)]
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / f"round-{number:05d}.{_checksum(data)}.safetensors", data)
+    write_atomically(folder / f"round-{number:05d}.{_checksum(*parts)}.safetensors", *parts)
     for old in _found(folder)[:-KEEP]:
         old.unlink(missing_ok=True)
 
@@ -67,9 +67,10 @@ def last_round(folder: Path) -> int:
     return max((int(path.name[6:11]) for path in _found(folder)), default=0)
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Writes all of `data`, or nothing: to a temporary file, to the disk, then into place, and that to the disk.
+def write_atomically(path: Path, *data: bytes | memoryview) -> None:
+    """Writes all of `data`, one after another, or nothing.
 
+    It goes to a temporary file, to the disk, then into place, and that to the disk.
     The temporary file is a new one, never one that somebody else put there, nor what a link there points to.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
@@ -77,7 +78,7 @@ def write_atomically(path: Path, data: bytes) -> None:
     try:
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o666)
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            file.writelines(data)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
@@ -91,5 +92,8 @@ def _found(folder: Path) -> list[Path]:
     return sorted(folder.glob("round-*.*.safetensors"))
 
 
-def _checksum(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:16]
+def _checksum(*data: bytes | memoryview) -> str:
+    made = hashlib.sha256()
+    for part in data:
+        made.update(part)
+    return made.hexdigest()[:16]

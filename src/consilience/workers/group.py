@@ -1,7 +1,7 @@
 """The worker processes of one run, through torch.distributed: who holds which agents, and how arrays travel.
 
-Arrays travel as tensors of known shapes or as safetensors, over gloo, from host memory to host memory. Nothing is
-pickled.
+Arrays travel as tensors of known shapes or in the form of safetensors, over gloo, from host memory to host memory.
+Nothing is pickled.
 """
 
 import ctypes
@@ -16,13 +16,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast, final
 
 import numpy as np
-from safetensors.numpy import load, save
 
 from consilience.agents.protocol import Losses, Weights, can
 from consilience.errors import ConsilienceError
 from consilience.methods.protocol import Exchange, HearsSome, Memory, Received, Record, Remembers, Round
 from consilience.runtime.checkpoint import part
 from consilience.runtime.group import Scores
+from consilience.runtime.packing import Bytes, joined, packed, unpacked
 from consilience.tasks.protocol import Array
 from consilience.workers import heartbeat
 
@@ -82,20 +82,21 @@ class WorkerGroup:
     def to_first(self, arrays: dict[str, Array]) -> dict[str, Array]:
         """The arrays of all workers in the first; nothing in the others."""
         if not self.first:
-            self._send(0, _packed(arrays))
+            self._send(0, joined(packed(arrays)))
             return {}
         found = dict(arrays)
         for worker in range(1, self.size):
-            found |= load(self._receive(worker))
+            found |= unpacked(self._receive(worker))
         return found
 
     def from_first(self, arrays: dict[str, Array]) -> dict[str, Array]:
         """The first worker's arrays, in all of them."""
         if not self.first:
-            return load(self._receive(0))
-        data = _packed(arrays) if self.size > 1 else b""
-        for worker in range(1, self.size):
-            self._send(worker, data)
+            return {name: array.copy() for name, array in unpacked(self._receive(0)).items()}
+        if self.size > 1:
+            data = joined(packed(arrays))
+            for worker in range(1, self.size):
+                self._send(worker, data)
         return arrays
 
     def by_agent(self, own: dict[str, Weights]) -> dict[str, Weights]:
@@ -157,15 +158,15 @@ class WorkerGroup:
         places = zip(self.agents_by_worker, parts, strict=True)
         return {name: part[place].numpy() for names, part in places for place, name in enumerate(names)}
 
-    def _send(self, worker: int, data: bytes) -> None:
+    def _send(self, worker: int, data: Bytes) -> None:
         import torch
         import torch.distributed as dist
 
         with self._talking_to(worker):
             dist.send(torch.tensor([len(data)]), worker, group=self._channel)
-            dist.send(torch.frombuffer(bytearray(data), dtype=torch.uint8), worker, group=self._channel)
+            dist.send(torch.from_numpy(data), worker, group=self._channel)
 
-    def _receive(self, worker: int) -> bytes:
+    def _receive(self, worker: int) -> Bytes:
         import torch
         import torch.distributed as dist
 
@@ -174,7 +175,7 @@ class WorkerGroup:
             dist.recv(size, worker, group=self._channel)
             data = torch.empty(int(size), dtype=torch.uint8)
             dist.recv(data, worker, group=self._channel)
-        return data.numpy().tobytes()
+        return data.numpy()
 
     @contextmanager
     def _talking_to(self, worker: int | None) -> Iterator[None]:
@@ -260,6 +261,12 @@ def keep_memory() -> None:
     change(_MALLOC_TRIM, 2**30)
 
 
+def give_memory_back() -> None:
+    """Gives what was freed back to the machine, once after much was: `keep_memory` would keep it."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 def leave() -> None:
     """Ends this process's membership."""
     import torch.distributed as dist
@@ -291,10 +298,6 @@ def end_with(lifeline: "Connection") -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-def _packed(arrays: dict[str, Array]) -> bytes:
-    return save({key: np.asarray(value, order="C") for key, value in arrays.items()})
 
 
 def _interface_to(host: str) -> str | None:

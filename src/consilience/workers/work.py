@@ -12,7 +12,7 @@ from consilience.settings.presets import write_config
 from consilience.settings.settings import Settings
 from consilience.settings.wiring import build_agents, build_evaluation, build_exchange, build_scenario, summarise
 from consilience.workers.balance import balance, expected_costs
-from consilience.workers.group import WorkerExchange, WorkerGroup, keep_memory
+from consilience.workers.group import WorkerExchange, WorkerGroup, give_memory_back, keep_memory
 
 
 def work(
@@ -46,6 +46,7 @@ def work(
     shared, exchange = scenario.shared, build_exchange(settings, scenario)
     evaluation = build_evaluation(settings, scenario, agents_by_worker[worker])
     del scenario  # frees what other workers' agents hold
+    give_memory_back()
     run_rounds(
         agents,
         shared,

@@ -1,0 +1,102 @@
+"""Consensus in two phases: private data, then what peers say after that."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from consilience import Consensus, InMemory, Losses, Paper, Received, SklearnAgent, Start, TorchAgent, Uniform
+from consilience.agents.team import Team
+from consilience.core.labels import pseudo_labels
+from consilience.core.trust import entropy_trust
+from tests.conftest import blobs
+from tests.methods.models import plain_network
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+APART = Consensus(warmup=0, trust=Paper(), phases="apart", passes=3)
+
+
+def network(name="a", seed=0):
+    return TorchAgent(plain_network(seed), *blobs(30, seed), name, epochs=2, batch=16, shared_batch=16)
+
+
+def estimator(name="e"):
+    return SklearnAgent(LogisticRegression(), *blobs(30, 9), name)
+
+
+def same(one, two, shared) -> bool:
+    return bool((one.predict(shared) == two.predict(shared)).all())
+
+
+def test_a_round_by_hand(shared):
+    """Two networks train on private data, then speak, and each distils the pseudo-labels that follow."""
+    agents, by_hand = [[network("a", 0), network("b", 1)] for _ in range(2)]
+    local = [agent.train(shared, None, 0.0) for agent in by_hand]
+    f = np.stack([agent.predict(shared) for agent in by_hand])
+    w = entropy_trust(f)
+    psi = pseudo_labels(w, f)
+    digested = [agent.digest(shared, labels, 3) for agent, labels in zip(by_hand, psi, strict=True)]
+    [done] = APART.rounds(Team(agents), shared, InMemory(("a", "b")), Start(1))
+    assert same(agents[0], by_hand[0], shared) and same(agents[1], by_hand[1], shared)
+    np.testing.assert_allclose(done.record.trust, w)
+    cost = {"trained": 2 * 30 + 3 * len(shared), "forward": len(shared)}
+    assert done.record.losses["a"] == Losses(local[0].local, digested[0].disagreement, **cost)
+    assert done.record.received == {}, "what they said in this round is not what they said after the last"
+    assert same_words(done.record.predictions["a"], by_hand[0].predict(shared))
+
+
+def same_words(one, two) -> bool:
+    return bool((one == two).all())
+
+
+def test_an_estimator_learns_both_as_one_set_from_what_networks_say_after_private_training(shared):
+    agents, by_hand = [[estimator(), network("n")] for _ in range(2)]
+    by_hand[1].train(shared, None, 0.0)
+    psi = np.stack([agent.predict(shared) for agent in by_hand]).mean(axis=0)
+    by_hand[0].train(shared, psi, len(shared) / 30)
+    by_hand[1].digest(shared, psi, 5)
+    method = Consensus(warmup=0, trust=Uniform(), phases="apart")
+    list(method.rounds(Team(agents), shared, InMemory(("e", "n")), Start(1)))
+    for one, other in zip(agents, by_hand, strict=True):
+        np.testing.assert_allclose(one.predict(shared), other.predict(shared), atol=1e-5)
+
+
+def test_the_warm_up_and_lambda_0_are_as_ever(shared):
+    one, two = network(), network()
+    method = Consensus(warmup=2, phases="apart")
+    list(method.rounds(Team([one]), shared, InMemory(("a",)), Start(2)))
+    list(Consensus(warmup=2).rounds(Team([two]), shared, InMemory(("a",)), Start(2)))
+    assert same(one, two, shared)
+    list(Consensus(warmup=0, lam=0, phases="apart").rounds(Team([one]), shared, InMemory(("a",)), Start(1)))
+    list(Consensus(warmup=0, lam=0).rounds(Team([two]), shared, InMemory(("a",)), Start(1)))
+    assert same(one, two, shared)
+
+
+class Deaf(InMemory):
+    """Hears nobody of the name b."""
+
+    def gather(self, number, own):
+        answer = super().gather(number, own)
+        return Received({n: f for n, f in answer.predictions.items() if n != "b"}, answer.sent, answer.number)
+
+
+def test_an_agent_whom_nobody_heard_has_trained_on_its_private_data(shared):
+    agents, by_hand = [network("a", 0), network("b", 1)], network("b", 1)
+    [done] = APART.rounds(Team(agents), shared, Deaf(("a", "b")), Start(1))
+    losses = by_hand.train(shared, None, 0.0)
+    assert same(agents[1], by_hand, shared)
+    assert done.record.losses["b"].local == losses.local
+    assert done.record.losses["a"].trained == 2 * 30 + 3 * len(shared)
+
+
+@pytest.mark.parametrize(
+    ("changes", "title"),
+    [
+        ({}, "consensus"),
+        ({"phases": "apart"}, "consensus (apart)"),
+        ({"phases": "apart", "peers": 8, "trust": Paper()}, "consensus (dynamic, 8 + 4 peers, apart)"),
+        ({"peers": 8}, "consensus (8 + 4 peers)"),
+        ({"trust": Uniform()}, "naive"),
+    ],
+)
+def test_tables_say_it(changes, title):
+    assert Consensus(**changes).title == title
