@@ -26,7 +26,9 @@ def three_agents(sizes=(30, 40, 50)) -> list[cs.Agent]:
 
 def test_agents_of_any_kind_improve_together(tmp_path, shared):
     target = blobs(500, seed=7)
-    result = cs.collaborate(three_agents(), shared=shared, rounds=8, method=cs.Consensus(warmup=2), target=target)
+    result = cs.collaborate(
+        three_agents((60, 60, 50)), shared=shared, rounds=8, method=cs.Consensus(warmup=2), target=target
+    )
     history = result.history
     assert isinstance(history, pd.DataFrame)
     assert len(history) == 8 * 3

@@ -44,14 +44,14 @@ def mode(estimator, **options) -> str:
         (DecisionTreeClassifier(min_samples_leaf=20), "largest"),
         (HistGradientBoostingClassifier(max_iter=5), "largest"),
         (RandomForestClassifier(5), "largest"),
-        (KNeighborsClassifier(3), "picked"),
-        (CalibratedClassifierCV(KNeighborsClassifier(3)), "picked"),
-        (CalibratedClassifierCV(LinearDiscriminantAnalysis()), "picked"),
-        (CalibratedClassifierCV(make_pipeline(StandardScaler(), LogisticRegression())), "picked"),
-        (VotingClassifier([("a", make_pipeline(StandardScaler(), LogisticRegression()))], voting="soft"), "picked"),
-        (SVC(probability=True), "picked"),
+        (KNeighborsClassifier(3), "sharpened"),
+        (CalibratedClassifierCV(KNeighborsClassifier(3)), "sharpened"),
+        (CalibratedClassifierCV(LinearDiscriminantAnalysis()), "sharpened"),
+        (CalibratedClassifierCV(make_pipeline(StandardScaler(), LogisticRegression())), "sharpened"),
+        (VotingClassifier([("a", make_pipeline(StandardScaler(), LogisticRegression()))], voting="soft"), "sharpened"),
+        (SVC(probability=True), "sharpened"),
         (make_pipeline(StandardScaler(), LogisticRegression()), "repeated"),
-        (make_pipeline(StandardScaler(), make_pipeline(StandardScaler(), KNeighborsClassifier(3))), "picked"),
+        (make_pipeline(StandardScaler(), make_pipeline(StandardScaler(), KNeighborsClassifier(3))), "sharpened"),
     ],
     ids=lambda value: str(value).split("(")[0] if not isinstance(value, str) else value,
 )
@@ -75,26 +75,26 @@ def test_an_estimator_that_wants_its_own_rows_is_tried_on_those():
     assert SklearnAgent(Two(), x[:, :2], np.zeros(30, int), "a").soft_labels == "repeated", "with a single class, too"
 
 
-def test_rows_are_picked_in_proportion_to_their_largest_probability():
-    """With classes of their own; none twice before all were picked once; slow loop over many draws."""
-    psi = np.array([[0.9, 0.05, 0.05], [0.25, 0.5, 0.25], [0.3, 0.3, 0.4], [0.0, 0.2, 0.8]])
-    first = np.zeros(4)
+def test_sharpened_classes_are_drawn_by_their_squared_probabilities():
+    """None twice before all rows stand there once; slow loop over many draws."""
+    psi = np.array([[0.6, 0.3, 0.1], [0.0, 0.2, 0.8]])
+    found = np.zeros((2, 3))
     for seed in range(3000):
-        row, label, weight = labelled_rows("picked", psi, False, 0.5, np.random.default_rng(seed))
-        assert len(row) == 2
-        assert row[0] != row[1]
+        row, label, weight = labelled_rows("sharpened", psi, False, 1.0, np.random.default_rng(seed))
+        assert sorted(row.tolist()) == [0, 1]
         assert weight is None
-        assert label.tolist() == psi[row].argmax(axis=1).tolist()
-        first[row[0]] += 1
-    np.testing.assert_allclose(first / 3000, psi.max(axis=1) / psi.max(axis=1).sum(), atol=0.03)
-    row, _, _ = labelled_rows("picked", psi, False, 1.5, np.random.default_rng(0))
-    assert sorted(row[:4].tolist()) == [0, 1, 2, 3]
-    assert len(set(row[4:].tolist())) == 2
+        for at, one in zip(row, label, strict=True):
+            found[at, one] += 1 / 3000
+    expected = [[p**2 / sum(q**2 for q in of_row) for p in of_row] for of_row in psi]
+    np.testing.assert_allclose(found, expected, atol=0.03)
+    row, _, _ = labelled_rows("sharpened", psi, False, 1.5, np.random.default_rng(0))
+    assert sorted(row[:2].tolist()) == [0, 1]
+    assert len(row) == 3
 
 
-def test_values_keep_their_pseudo_labels_where_rows_are_picked():
+def test_values_keep_their_pseudo_labels_without_weights():
     values = np.arange(6.0)[:, None] - 3
-    row, target, weight = labelled_rows("picked", values, True, 0.5, np.random.default_rng(0))
+    row, target, weight = labelled_rows("sharpened", values, True, 0.5, np.random.default_rng(0))
     assert len(row) == 3
     assert weight is None
     np.testing.assert_array_equal(target, values[row])

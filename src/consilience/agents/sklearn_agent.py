@@ -53,8 +53,8 @@ class SklearnAgent:
     How pseudo-labels become classes depends on what the estimator can do (`agents/soft_labels.py`), unless
     `soft_labels` says it. "repeated" is the local objective (label `step-local-update`) exactly: private rows weigh 1
     each, and each shared row stands once per class, weighted lam n/n* psi_c. Of these rows estimators that count rows
-    get only that with the "largest" psi_c. Those without weights get round(lam n) shared rows with that class, "picked"
-    in proportion to it, or with classes "drawn" from psi.
+    get only that with the "largest" psi_c. Those without weights get round(lam n) shared rows with classes drawn from
+    psi_c^2, "sharpened", or from psi, "drawn".
     The task follows from the estimator, and with a table of zeros and ones as `y` it is multi-label: then each label
     has an estimator of its own.
 

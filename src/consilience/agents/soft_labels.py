@@ -18,10 +18,10 @@ from consilience.core.streams import stream
 from consilience.rows import count, take
 
 Array = NDArray[Any]
-MODES = ("repeated", "largest", "picked", "drawn")
+MODES = ("repeated", "largest", "sharpened", "drawn")
 """repeated: every shared row once for each class, weighted by its probability. largest: every shared row once, with its
-most probable class, weighted by its probability. Without weights, as many shared rows as their weight says: picked, by
-the probability of the most probable class, and with that class; or any rows, with drawn classes."""
+most probable class, weighted by its probability. drawn, without weights: as many shared rows as their weight says, with
+drawn classes. sharpened: the same with squared probabilities, which draws fewer wrong classes."""
 
 _ROWS, _CLASSES, _LITTLE = 60, 3, 1e-6
 _SAME = 0.003
@@ -38,10 +38,10 @@ def mode_of(estimator: Any, values: bool, x: Any, y: Array) -> str:
     """
     estimator = last_step(estimator)
     if not has_fit_parameter(estimator, "sample_weight"):
-        return "picked"
+        return "sharpened"
     sample_x, sample_y = _sample(values)
     found = _remembered("mode", estimator, values, lambda: _try(estimator, values, sample_x, sample_y))
-    return found or _try(estimator, values, x, y) or "picked"
+    return found or _try(estimator, values, x, y) or "sharpened"
 
 
 def labelled_rows(
@@ -63,22 +63,12 @@ def labelled_rows(
         every, weight = np.arange(len(psi)), np.full(len(psi), each)
         return (every, psi, weight) if values else (every, psi.argmax(axis=1), weight * psi.max(axis=1))
     length = max(1, round(each * len(psi)))
-    picked = mode == "picked" and not values
-    times = -(-length // len(psi))
-    order = [_by_weight(psi.max(axis=1), draw) if picked else draw.permutation(len(psi)) for _ in range(times)]
-    row = np.concatenate(order)[:length]
+    row = np.concatenate([draw.permutation(len(psi)) for _ in range(-(-length // len(psi)))])[:length]
     if values:
         return row, psi[row], None
-    if picked:
-        return row, psi[row].argmax(axis=1), None
-    steps = psi[row].cumsum(axis=1)
+    steps = (psi[row] ** (2 if mode == "sharpened" else 1)).cumsum(axis=1)
     label = (draw.random((length, 1)) * steps[:, -1:] >= steps).sum(axis=1)
     return row, label.clip(max=psi.shape[1] - 1), None
-
-
-def _by_weight(weight: Array, draw: np.random.Generator) -> Array:
-    """All numbers in a random order; the next one is always drawn in proportion to the weights of those left."""
-    return np.argsort(draw.exponential(size=len(weight)) / np.maximum(weight, 1e-9), kind="stable")
 
 
 def gives_probabilities(estimator: Any) -> bool:
@@ -146,9 +136,9 @@ def _try(estimator: Any, values: bool, x: Any, y: Array) -> str:
         thrice = fit(np.repeat(rows, 3), np.repeat(right, 3, axis=0), np.full(3 * len(rows), 1 / 3))
         plain = fit(rows, right, np.ones(len(rows)))
     except Exception:
-        return "picked"
+        return "sharpened"
     if np.abs(weighted - without).sum() >= np.abs(weighted - mixed).sum():
-        return "picked"
+        return "sharpened"
     counts_rows = np.abs(thrice - plain).mean() > _SAME
     return "largest" if counts_rows and not values else "repeated"
 
