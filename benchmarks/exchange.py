@@ -98,13 +98,23 @@ def _lay_out(folder: Path, agents: int, shape: tuple[int, int]) -> tuple[Federat
     from consilience.federation.membership import make_keys
 
     folders = {f"agent-{number}": folder / f"agent-{number}" for number in range(agents)}
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(agents)]
-    for (agent, place), one in zip(folders.items(), sockets, strict=True):
-        make_keys(place, agent, f"127.0.0.1:{one.getsockname()[1]}", folder / "ca")
-        one.close()
+    for (agent, place), port in zip(folders.items(), _free_ports(agents), strict=True):
+        make_keys(place, agent, f"127.0.0.1:{port}", folder / "ca")
     members = tuple(read_member(place / "member.toml") for place in folders.values())
     classes = tuple(str(number) for number in range(shape[1]))
     return Federation("bench", "0", classes, shape[0], fingerprint(np.zeros(1)), 120.0, agents, {}, members), folders
+
+
+def _free_ports(number: int) -> list[int]:
+    """Ports that nobody listens at, below those that the system gives to the sites' own calls."""
+    found: list[int] = []
+    for port in range(20_000, 30_000):
+        with socket.socket() as one:
+            if one.connect_ex(("127.0.0.1", port)) != 0:
+                found.append(port)
+        if len(found) == number:
+            return found
+    raise OSError("no port is free")
 
 
 def _site(federation: Federation, agent: str, folder: Path, rounds: int, pipe: Connection) -> None:
