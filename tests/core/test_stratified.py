@@ -200,6 +200,41 @@ def test_shrunk_means_lie_between_the_mean_of_the_stratum_and_that_of_all(agents
             assert min(own, common) - 1e-9 <= s[j, b] <= max(own, common) + 1e-9
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_samples_worth_with_plain_loops(seed):
+    """One-way random effects by moments: unequal strata, one of them empty, agents with means of their own."""
+    draw = np.random.default_rng(seed)
+    sizes = np.array([9, 0, 1, 14, 6])
+    numbers = np.repeat(np.arange(5), sizes)
+    a = draw.normal(0, 1, (3, 30)) + 2 * draw.normal(0, 1, (3, 5))[:, numbers] + 7 * np.arange(3)[:, None]
+    sums = np.array([[row[numbers == b].sum() for b in range(5)] for row in a])
+    within, across = 0.0, 0.0
+    for row in a:
+        for b in (0, 2, 3, 4):
+            inside = row[numbers == b]
+            within += sum((one - inside.mean()) ** 2 for one in inside) / (3 * (30 - 4))
+            across += len(inside) * (inside.mean() - row.mean()) ** 2 / (3 * (4 - 1))
+    mean_size = (30 - sum(int(size) ** 2 for size in sizes) / 30) / (4 - 1)
+    expected = within / ((across - within) / mean_size)
+    assert 0.1 < expected < 1e4
+    assert samples_worth(a, sizes, sums) == pytest.approx(expected, rel=1e-9)
+
+
+def test_samples_worth_has_bounds_and_two_strata_are_enough():
+    a = np.array([[0.0, 0.0, 1.0, 1.0]])
+    assert samples_worth(a, np.array([2, 2]), np.array([[0.0, 2.0]])) == 0.1, "nothing varies within strata"
+    same = np.array([[0.0, 1.0, 0.0, 1.0]])
+    assert samples_worth(same, np.array([2, 2]), np.array([[1.0, 1.0]])) == 1e4, "strata are all alike"
+    assert samples_worth(a, np.array([4]), np.array([[2.0]])) == 5.0
+
+
+def test_who_is_as_sure_as_the_median_is_sure_and_groups_have_medians_of_their_own():
+    sure = np.array([0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
+    found = strata(np.zeros(6, int), sure, 1, np.array([0, 0, 0, 1, 1, 1]))
+    assert found.numbers.tolist() == [1, 0, 0, 3, 2, 2]
+    assert found.count == 4
+
+
 def test_samples_worth_finds_the_ratio_of_variances_it_was_made_with():
     """Within 4, between 1: a stratum's mean is worth as much as the common one once it has four samples."""
     draw = np.random.default_rng(0)
