@@ -1,7 +1,6 @@
 """Latency of the exchange per round: in memory, over workers, and between sites over Zenoh with mutual TLS."""
 
 import multiprocessing
-import socket
 import tempfile
 import time
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from consilience.federation.peers.federation import Federation, fingerprint
 from consilience.federation.peers.link import Tls
 from consilience.federation.peers.mesh import Mesh
 from consilience.federation.peers.outside import read_member
+from consilience.federation.peers.ports import free_addresses
 from consilience.runtime.exchange import InMemory
 
 SIZES = {"40 kB": (1000, 10), "1.2 MB": (3000, 100), "12 MB": (30_000, 100)}
@@ -98,23 +98,11 @@ def _lay_out(folder: Path, agents: int, shape: tuple[int, int]) -> tuple[Federat
     from consilience.federation.membership import make_keys
 
     folders = {f"agent-{number}": folder / f"agent-{number}" for number in range(agents)}
-    for (agent, place), port in zip(folders.items(), _free_ports(agents), strict=True):
-        make_keys(place, agent, f"127.0.0.1:{port}", folder / "ca")
+    for (agent, place), address in zip(folders.items(), free_addresses(agents), strict=True):
+        make_keys(place, agent, address, folder / "ca")
     members = tuple(read_member(place / "member.toml") for place in folders.values())
     classes = tuple(str(number) for number in range(shape[1]))
     return Federation("bench", "0", classes, shape[0], fingerprint(np.zeros(1)), 120.0, agents, {}, members), folders
-
-
-def _free_ports(number: int) -> list[int]:
-    """Ports that nobody listens at, below those that the system gives to the sites' own calls."""
-    found: list[int] = []
-    for port in range(20_000, 30_000):
-        with socket.socket() as one:
-            if one.connect_ex(("127.0.0.1", port)) != 0:
-                found.append(port)
-        if len(found) == number:
-            return found
-    raise OSError("no port is free")
 
 
 def _site(federation: Federation, agent: str, folder: Path, rounds: int, pipe: Connection) -> None:

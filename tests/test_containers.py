@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from consilience import load_run
+from consilience.federation.peers.ports import free_addresses
 
 ROOT = Path(__file__).parents[1]
 SITES = ["alpha", "beta", "gamma", "delta"]
@@ -65,12 +65,7 @@ def test_linters_have_nothing_to_say():
 def test_the_steps_of_the_compose_file_run_as_processes(tmp_path):
     """What its containers do, on loopback: set up four sites, start them, and read their reports."""
     pytest.importorskip("zenoh")
-    sockets = [socket.socket() for _ in SITES]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    addresses = [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]
-    for one in sockets:
-        one.close()
+    addresses = free_addresses(len(SITES))
     programs = tmp_path / "bin"
     programs.mkdir()
     for name, module in {"consilience": "-m consilience", "python": ""}.items():

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from consilience.federation.membership import make_keys, new_federation, write_site
+from consilience.federation.peers.ports import free_addresses
 from consilience.federation.site import Site
-from consilience.federation.trial import _free_addresses
 from consilience.runtime.checkpoint import write_atomically
 from consilience.runtime.run import load_run
 from tests.federation.conftest import Launcher, Trial, slowness
@@ -28,7 +28,7 @@ def make(launcher: Launcher, tmp_path: Path) -> Iterator[Make]:
 
     def lay_out(task: str, classes: list[str], models: list[str], shared: str, data: str, **more: object) -> Trial:
         slow, sites, members = slowness(), {}, []
-        for name, model, address in zip("abc", models, _free_addresses(3), strict=True):
+        for name, model, address in zip("abc", models, free_addresses(3), strict=True):
             make_keys(tmp_path / name, name, address, tmp_path / "ca")
             members.append(tmp_path / name / "member.toml")
             sites[name] = tmp_path / name / "site.toml"

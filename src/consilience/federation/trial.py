@@ -1,7 +1,6 @@
 """A federation on one machine, for trials: every site a folder and a process of its own, on loopback."""
 
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +12,7 @@ import numpy as np
 from consilience.data.scenario import Scenario
 from consilience.errors import ConsilienceError
 from consilience.federation.membership import federation_of, make_keys, write_site
+from consilience.federation.peers.ports import free_addresses
 from consilience.federation.site import Site
 from consilience.places import data_folder
 from consilience.runtime.checkpoint import write_atomically
@@ -34,7 +34,7 @@ def lay_out(
     start_wait: float = 60.0,
 ) -> dict[str, Path]:
     """Folders of all sites with keys, data and site.toml, and one federation file; the path of each site.toml."""
-    addresses = _free_addresses(len(scenario.shares))
+    addresses = free_addresses(len(scenario.shares))
     sites: dict[str, Path] = {}
     folder.mkdir(parents=True, exist_ok=True)
     np.savez(folder / "shared.npz", x=scenario.shared)
@@ -119,15 +119,3 @@ def _pass_on(name: str, process: "subprocess.Popen[str]", say: OnLine) -> None:
             say(name, text)
         elif line.startswith("error"):
             say(name, line.rstrip())
-
-
-def _free_addresses(count: int) -> list[str]:
-    """Addresses on loopback that nobody listens at."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()

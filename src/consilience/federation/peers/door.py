@@ -14,6 +14,7 @@ from threading import Lock, Thread
 from typing import final
 
 from consilience.errors import ConsilienceError
+from consilience.federation.peers.ports import free_ports
 
 HELLO = 3.0
 """Seconds in which the first message must be there."""
@@ -48,8 +49,7 @@ class Door:
                 f"nobody can listen at {address} ({error.strerror or error}). Is another process of this site running, "
                 "or the address not this machine's? Set `listen` in site.toml."
             ) from error
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.inner = int(free.getsockname()[1])
+        (self.inner,) = free_ports(1)
         """The port that Zenoh listens at, on this machine alone."""
 
     def start(self) -> None:
