@@ -64,11 +64,12 @@ def test_agents_in_another_order_give_the_same_bits(whole, tmp_path, monkeypatch
     assert load_run(whole).summary.agents == load_run(tmp_path / "run").summary.agents
 
 
-def start(folder: Path, *more: str) -> subprocess.Popen[str]:
+def start(folder: Path, *more: str, group: bool = False) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "consilience", "run", "digits", *FLAGS, *more, "--out", str(folder)]
     command += ["--resume"] if folder.exists() else []
     heeds = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # what runs in the background may ignore it
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heeds)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, **pipes, text=True, preexec_fn=heeds, process_group=0 if group else None)
 
 
 def rounds_saved(folder: Path) -> int:
@@ -124,6 +125,25 @@ def test_a_killed_run_resumes_and_ends_bit_identical(whole, tmp_path):
     assert last.returncode == 0, err
     equal(whole, folder)
     equal(whole / "alone", folder / "alone")
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4], ids="processes of it: {}".format)
+@pytest.mark.parametrize("ask", [signal.SIGINT, signal.SIGKILL])
+def test_stopped_while_its_workers_start_it_leaves_nobody_and_no_traceback(tmp_path, ask, count):
+    """At the first, second, ... process that is there; a terminal sends Ctrl-C to all of them at once."""
+    program = start(tmp_path / "run", "--workers", "2", group=True)
+    wait_for(lambda: len(children(program.pid)) >= count, program)
+    others = children(program.pid)
+    if ask == signal.SIGKILL:
+        program.kill()
+    else:
+        os.killpg(program.pid, ask)
+    _, err = program.communicate(timeout=60)
+    assert "Traceback" not in err, err
+    end = time.monotonic() + 10
+    while any(map(alive, others)) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not any(map(alive, others)), "workers outlive the program"
 
 
 @pytest.mark.parametrize("ask", [signal.SIGINT, signal.SIGTERM])

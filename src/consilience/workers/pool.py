@@ -5,7 +5,7 @@ import signal
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
-from multiprocessing import connection, get_context
+from multiprocessing import connection, forkserver, get_context, resource_tracker
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -48,7 +48,7 @@ class _Worker:
 def run_side_by_side(todo: Sequence[Job], at_once: int, callback: Callback) -> None:
     """Runs all jobs, each with as many workers as it says, at most `at_once` workers at the same time."""
     context = get_context("forkserver")
-    context.set_forkserver_preload(_PRELOAD)
+    _start_server()
     waiting = list(todo)
     running: dict[Connection, _Worker] = {}
     lifeline, _kept = context.Pipe(duplex=False)  # its other end is nowhere but here, and closes when this process ends
@@ -67,6 +67,17 @@ def run_side_by_side(todo: Sequence[Job], at_once: int, callback: Callback) -> N
             for worker in running.values():
                 worker.process.kill()
                 worker.process.join()
+
+
+def _start_server() -> None:
+    """Starts the server from which workers are forked, deaf to Ctrl-C, which is for the program: it ends them all."""
+    forkserver.set_forkserver_preload(_PRELOAD)
+    resource_tracker.ensure_running()  # it lets Ctrl-C through again once it has started
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _start(job: Job, number: int, place: int, meeting: str, lifeline: "Connection") -> "tuple[Connection, _Worker]":
