@@ -33,7 +33,7 @@ mutants: $(VENV)/dev.stamp  ## change the code of the results in thousands of wa
 	$(VENV)/bin/python -m tests.mutants
 
 faults: $(VENV)/dev.stamp  ## faults and attacks between sites and between machines, in about eight minutes; some need root
-	$(VENV)/bin/python -m pytest $$(grep -rl 'pytest.mark.faults' tests --include='test_*.py') -m faults -n 4 --dist loadgroup
+	$(VENV)/bin/python -m pytest $$(grep -rl 'pytest.mark.faults' tests --include='test_*.py') -m faults -n 8 --dist loadgroup
 
 chaos: $(VENV)/dev.stamp  ## seven sites, one hostile; kills, partitions, slow links, clock jumps; fifty seeds, an hour; root for all of it
 	$(VENV)/bin/python -m tests.federation.chaos

@@ -20,6 +20,11 @@ settings.load_profile("no deadline")
 FEATURES, CLASSES = 6, 3
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that take minutes come first."""
+    items.sort(key=lambda item: item.get_closest_marker("minutes") is None)
+
+
 def blobs(samples: int, seed: int, classes: int = CLASSES) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """Well-separated Gaussian classes; their centres do not depend on the seed."""
     centres = np.random.default_rng(99).normal(0, 2, (CLASSES, FEATURES))

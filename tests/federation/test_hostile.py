@@ -100,6 +100,7 @@ def test_broken_handshakes_starve_no_member(federate):
     trial.check(*names[1:], rounds=10)
 
 
+@pytest.mark.minutes
 def test_a_member_that_comes_and_goes_fills_neither_queue_nor_log(federate):
     """While the others wait for somebody, and so take note of everything at once."""
     trial = federate(4, rounds=5)
@@ -145,6 +146,7 @@ def test_questions_under_long_and_ever_new_names_are_not_kept(federate):
         assert trial.events(name, "dropped")[-1]["agent"] == rogue
 
 
+@pytest.mark.minutes
 def test_what_was_signed_in_an_earlier_run_accuses_nobody(federate):
     trial = federate(4, rounds=4, deadline=3.0)
     rogue, *others = trial.names
@@ -198,6 +200,7 @@ def test_equivocation_in_the_last_round_is_detected_and_proven(federate):
         assert "signed two different predictions for round 4" in (run / "summary.json").read_text()
 
 
+@pytest.mark.minutes
 def test_a_member_that_is_there_but_silent_costs_three_deadlines_and_not_every_one(federate):
     trial = federate(4, rounds=12, deadline=4.0)
     rogue, *others = trial.names

@@ -109,6 +109,7 @@ def test_a_private_site_says_what_it_spends_in_log_ledger_and_report(make: Make,
     assert one.events("1", "privacy") == [], "the others promise nothing"
 
 
+@pytest.mark.minutes
 def test_killed_deleted_installed_anew_a_site_has_spent_what_it_has_spent(make: Make, home: Path) -> None:
     """Real kills at random moments; then a new run without the run folder; then a new installation on the same rows."""
     draw = random.Random(5)
