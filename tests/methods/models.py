@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from torch import nn
 
-from consilience import InMemory, Round, Start, TorchAgent
+from consilience import InMemory, Round, SklearnAgent, Start, TorchAgent
 from consilience.agents.team import Team
 from consilience.methods.protocol import Method
 from tests.conftest import CLASSES, FEATURES, blobs
@@ -116,3 +117,15 @@ def assert_same_losses(one: Round, two: Round) -> None:
     for name, losses in one.record.losses.items():
         other = two.record.losses[name]
         np.testing.assert_array_equal([losses.local, losses.disagreement], [other.local, other.disagreement])
+
+
+def agents_for(task: str) -> list[SklearnAgent]:
+    """Two agents that predict values, or several labels."""
+    agents = []
+    for seed in range(2):
+        x, y = blobs(20, seed)
+        if task == "regression":
+            agents.append(SklearnAgent(LinearRegression(), x, x[:, :2]))
+        else:
+            agents.append(SklearnAgent(LogisticRegression(), x, np.stack([y == 0, x[:, 0] > 0], axis=1)))
+    return agents

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import LogisticRegression
 
 from consilience import (
     DSFL,
@@ -28,7 +28,7 @@ from consilience.core.distillation import mean_logits, sharpened_mean
 from consilience.core.labels import majority_labels
 from consilience.core.robust import filtered_mean
 from tests.conftest import CLASSES, blobs
-from tests.methods.models import classifiers, plain_network
+from tests.methods.models import agents_for, classifiers, plain_network
 from tests.methods.parrot import NAMES, OUTPUTS, SAMPLES, Elsewhere, Lossy, first_words, parrots, rounds_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -187,22 +187,11 @@ def test_labels_that_are_not_those_of_the_shared_data_are_refused(method, says, 
         next(method.rounds(Team([network()]), shared, InMemory(("a",)), Start(9)))
 
 
-def values(task):
-    agents = []
-    for seed in range(2):
-        x, y = blobs(20, seed)
-        if task == "regression":
-            agents.append(SklearnAgent(LinearRegression(), x, x[:, :2]))
-        else:
-            agents.append(SklearnAgent(LogisticRegression(), x, np.stack([y == 0, x[:, 0] > 0], axis=1)))
-    return agents
-
-
 @pytest.mark.parametrize("task", ["regression", "multilabel"])
 @pytest.mark.parametrize("method", [FedMD(), DSFL(), FedCT(), FD()], ids=lambda method: method.label)
 def test_methods_for_classes_refuse_other_tasks_in_a_sentence(method, task, shared):
     with pytest.raises(ConsilienceError, match=rf"^{method.title} .* class.*, and {task} has none\. Use consensus"):
-        collaborate(values(task), shared, method=method, rounds=6, progress=False)
+        collaborate(agents_for(task), shared, method=method, rounds=6, progress=False)
 
 
 def test_feddf_refuses_regression_in_a_sentence(shared):
@@ -217,11 +206,11 @@ def test_feddf_refuses_regression_in_a_sentence(shared):
 
 @pytest.mark.parametrize("task", ["regression", "multilabel"])
 def test_a_robust_mean_is_for_every_task(task, shared):
-    agents = values(task)
+    agents = agents_for(task)
     collaborate(agents, shared, method=Cronus(warmup=1), rounds=3, progress=False)
     assert np.isfinite(agents[0].predict(shared)).all()
     with pytest.raises(ConsilienceError, match=rf"wire\.form is 'label', .* float16 for {task}"):
-        collaborate(values(task), shared, method=Cronus(warmup=1, wire=Wire("label")), rounds=3, progress=False)
+        collaborate(agents_for(task), shared, method=Cronus(warmup=1, wire=Wire("label")), rounds=3, progress=False)
 
 
 @EVERY

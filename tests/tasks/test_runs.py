@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
 from consilience import (
@@ -22,7 +22,7 @@ from consilience.agents.networks import mlp
 from consilience.data.datasets import Request, load
 from consilience.data.options import Data
 from consilience.data.scenario import split
-from tests.conftest import blobs
+from tests.methods.models import agents_for
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -95,17 +95,6 @@ def test_models_of_several_labels_can_be_averaged(scenario):
     np.testing.assert_array_equal(agents[0].predict(scenario.shared), agents[1].predict(scenario.shared))
 
 
-def few(task):
-    agents = []
-    for seed in range(2):
-        x, y = blobs(20, seed)
-        if task == "regression":
-            agents.append(SklearnAgent(LinearRegression(), x, x[:, :2]))
-        else:
-            agents.append(SklearnAgent(LogisticRegression(), x, np.stack([y == 0, x[:, 0] > 0], axis=1)))
-    return agents
-
-
 @pytest.mark.parametrize("task", ["multilabel", "regression"])
 @pytest.mark.parametrize(
     ("method", "says"),
@@ -122,14 +111,14 @@ def few(task):
 )
 def test_votes_and_the_largest_probabilities_are_refused_where_rows_do_not_sum_to_one(task, method, says, shared):
     with pytest.raises(ConsilienceError, match=says.format(task)):
-        collaborate(few(task), shared, method=method, rounds=2)
+        collaborate(agents_for(task), shared, method=method, rounds=2)
 
 
 def test_trust_between_probabilities_is_refused_for_values(shared):
     with pytest.raises(ConsilienceError, match=r"Cosine compares probabilities, and regression has none\. Use"):
-        collaborate(few("regression"), shared, method=Consensus(warmup=0, trust=Cosine()), rounds=1)
+        collaborate(agents_for("regression"), shared, method=Consensus(warmup=0, trust=Cosine()), rounds=1)
 
 
 def test_tasks_do_not_mix(shared):
     with pytest.raises(ConsilienceError, match=r"some agents do multilabel and some regression\. All must do the same"):
-        collaborate([few("multilabel")[0], few("regression")[1]], shared)
+        collaborate([agents_for("multilabel")[0], agents_for("regression")[1]], shared)

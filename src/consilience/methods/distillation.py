@@ -15,14 +15,14 @@ from consilience.agents.team import Team
 from consilience.core.wire import Wire
 from consilience.errors import ConsilienceError
 from consilience.methods.phases import after
-from consilience.methods.protocol import Exchange, Received, Record, Round, Start, check_wire
+from consilience.methods.protocol import Exchange, NamedByClass, Received, Record, Round, Start, check_wire
 from consilience.options import Options, option
 from consilience.rows import Rows, count
 from consilience.tasks.protocol import Array, Task
 
 
 @dataclass(frozen=True)
-class Distillation(Options):
+class Distillation(NamedByClass, Options):
     """Rounds include the warm-up, in which agents train alone. Labels are the same for all, and nobody is weighed."""
 
     warmup: int = option(5, "rounds of training alone before the first exchange", at_least=0)
@@ -34,16 +34,6 @@ class Distillation(Options):
     """Whether the labels are made of probabilities that sum to one."""
     trains_first = False
     """Whether some agents do something `before` they speak. Processes must not differ in whether they speak anew."""
-
-    @property
-    def label(self) -> str:
-        """The name in small letters."""
-        return type(self).__name__.lower()
-
-    @property
-    def title(self) -> str:
-        """The name."""
-        return type(self).__name__
 
     def labels(self, f: Array) -> Array:
         """Labels of the shared data (samples, outputs) from what everyone heard says (agents, samples, outputs)."""

@@ -142,6 +142,20 @@ class Method(Protocol):
         """Goes through the rounds after `start.done` up to `start.rounds`, and yields each when it has ended."""
 
 
+class NamedByClass:
+    """A method whose class has its name."""
+
+    @property
+    def label(self) -> str:
+        """The name in small letters."""
+        return type(self).__name__.lower()
+
+    @property
+    def title(self) -> str:
+        """The name."""
+        return type(self).__name__
+
+
 def check_wire(wire: Wire, task: Task) -> None:
     """Refuses a form of predictions that the task does not have."""
     if wire.form in ("top-k", "label") and not task.sums_to_one:

@@ -16,7 +16,7 @@ from consilience.agents.team import Team
 from consilience.core.federated import average, shares
 from consilience.core.wire import Wire
 from consilience.errors import ConsilienceError
-from consilience.methods.protocol import Exchange, Memory, Record, Round, SharesArrays, Start
+from consilience.methods.protocol import Exchange, Memory, NamedByClass, Record, Round, SharesArrays, Start
 from consilience.options import Options, option
 from consilience.rows import Rows, count
 from consilience.tasks.protocol import Array
@@ -70,7 +70,7 @@ class RoundEnd:
 
 
 @dataclass(frozen=True)
-class ServerMethod(Options):
+class ServerMethod(NamedByClass, Options):
     """A server sends its model, everyone trains it on private data, and the server averages.
 
     All agents start from the first one's weights, and hold the server's model after every round, or what `held` makes
@@ -90,16 +90,6 @@ class ServerMethod(Options):
     """Whether server and agents keep a tensor for every parameter from round to round, at first zeros."""
     sends_memory = False
     """Whether what the server keeps travels to the agents, and their changes back."""
-
-    @property
-    def label(self) -> str:
-        """The name in small letters."""
-        return type(self).__name__.lower()
-
-    @property
-    def title(self) -> str:
-        """The name."""
-        return type(self).__name__
 
     def gradient(self, g: Any, y: Any, x: Any, common: Any, own: Any) -> Any:
         """The gradient that an agent uses instead of `g`, tensor by tensor, before every optimizer step."""

@@ -9,10 +9,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from consilience.errors import ConsilienceError
+from consilience.methods import method_named
 
 if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
 METHOD_COLOURS = {
     "alone": "#999999",
@@ -67,6 +73,22 @@ def blank(width: float, height: float) -> "Figure":
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def by_labels(table: "pd.DataFrame", score: str) -> "tuple[Figure, list[tuple[Axes, pd.DataFrame, NDArray[np.int64]]]]":
+    """A figure with one panel for every kind of labels; each with its part of the table, and a line for each method."""
+    kinds = list(dict.fromkeys(table["labels"]))
+    figure = blank(3.6 * len(kinds), 2.9)
+    panels = figure.subplots(1, len(kinds), squeeze=False, sharex=True, sharey=True)[0]
+    found = []
+    for axes, kind in zip(panels, kinds, strict=True):
+        part = table[table["labels"] == kind]
+        lines = np.arange(len(part))[::-1]
+        axes.set_yticks(lines, [method_named(method).title for method in part["method"]])
+        axes.set(title=f"{kind} labels", xlabel=score)
+        axes.grid(True, axis="x")
+        found.append((axes, part, lines))
+    return figure, found
 
 
 def save(figure: "Figure", stem: str | Path) -> tuple[Path, Path]:

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from consilience.methods import method_named
 from consilience.paper.artefact import FromRuns, Runs, needs, verdict
-from consilience.paper.figures import blank, colour_of, save, style
+from consilience.paper.figures import by_labels, colour_of, save, style
 from consilience.paper.measures import intervals
 from consilience.paper.scales import SERVER
 
@@ -58,18 +57,11 @@ def draw(table: "pd.DataFrame", runs: Runs, stem: Path) -> tuple[Path, Path]:
     from matplotlib.lines import Line2D
 
     with style():
-        labels = list(dict.fromkeys(table["labels"]))
-        figure = blank(3.6 * len(labels), 2.9)
-        panels = figure.subplots(1, len(labels), squeeze=False, sharex=True, sharey=True)[0]
-        for axes, kind in zip(panels, labels, strict=True):
-            part = table[table["labels"] == kind]
-            places = np.arange(len(part))[::-1]
+        figure, panels = by_labels(table, "accuracy")
+        for axes, part, lines in panels:
             colours = [colour_of(method) for method in part["method"]]
             for place, marker in MARKS.items():
-                axes.scatter(part[place], places, marker=marker, s=36, c=colours)
-            axes.set_yticks(places, [method_named(method).title for method in part["method"]])
-            axes.set(title=f"{kind} labels", xlabel="accuracy")
-            axes.grid(True, axis="x")
+                axes.scatter(part[place], lines, marker=marker, s=36, c=colours)
         grey: dict[str, Any] = {"color": "#555555", "linestyle": "none", "markersize": 6}
         handles = [Line2D([], [], marker=marker, label=PLACES[place], **grey) for place, marker in MARKS.items()]
         figure.legend(handles=handles, loc="outside lower center", ncols=3)

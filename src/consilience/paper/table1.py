@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from consilience.methods import method_named
 from consilience.paper.artefact import FromRuns, Runs, needs, verdict
-from consilience.paper.figures import METHOD_COLOURS, blank, save, style
+from consilience.paper.figures import METHOD_COLOURS, by_labels, save, style
 from consilience.paper.measures import intervals, mean_score
 from consilience.paper.scales import DATASETS, METHODS, SERVER
 
@@ -67,20 +66,13 @@ def check(table: "pd.DataFrame") -> list[str]:
 def draw(table: "pd.DataFrame", runs: Runs, stem: Path) -> tuple[Path, Path]:
     """One panel for regular and one for low-quality labels; our score with its interval, and the printed one."""
     with style():
-        labels = list(dict.fromkeys(table["labels"]))
-        figure = blank(3.6 * len(labels), 2.9)
-        panels = figure.subplots(1, len(labels), squeeze=False, sharex=True, sharey=True)[0]
-        for axes, kind in zip(panels, labels, strict=True):
-            part = table[table["labels"] == kind]
-            places = np.arange(len(part))[::-1]
+        figure, panels = by_labels(table, "score on the shared data")
+        for axes, part, lines in panels:
             colours = [METHOD_COLOURS.get(method, "black") for method in part["method"]]
             half = np.nan_to_num(part["half_width"].to_numpy(float))
-            axes.barh(places, part["ours"], 0.6, color=colours, xerr=half if half.any() else None, capsize=3)
-            axes.scatter(part["paper"], places, marker="|", s=140, color="black", label="printed in the paper")
-            axes.set_yticks(places, [method_named(method).title for method in part["method"]])
-            axes.set(title=f"{kind} labels", xlabel="score on the shared data")
-            axes.grid(True, axis="x")
-        handles, names = panels[0].get_legend_handles_labels()
+            axes.barh(lines, part["ours"], 0.6, color=colours, xerr=half if half.any() else None, capsize=3)
+            axes.scatter(part["paper"], lines, marker="|", s=140, color="black", label="printed in the paper")
+        handles, names = panels[0][0].get_legend_handles_labels()
         figure.legend(handles, names, loc="outside lower center")
         return save(figure, stem)
 
