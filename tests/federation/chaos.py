@@ -181,7 +181,9 @@ def try_seed(scratch: Path, seed: int, clocks: bool) -> tuple[bool, str]:
     try:
         good, words = True, run(_launcher, folder, seed, clocks)
     except Exception as error:
-        good, words = False, f"BAD: {type(error).__name__}: {error}"
+        kept = Path(tempfile.mkdtemp(prefix=f"chaos-{seed}-"))
+        shutil.copytree(folder, kept, dirs_exist_ok=True)
+        good, words = False, f"BAD (its folder is kept: {kept}): {type(error).__name__}: {error}"
     shutil.rmtree(folder, ignore_errors=True)
     return good, f"seed {seed}: {words}; {time.monotonic() - began:.0f} s"
 
