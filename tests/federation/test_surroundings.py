@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import root
+from tests.federation.conftest import HERE
 
 pytestmark = pytest.mark.faults
 
@@ -65,6 +66,40 @@ def test_a_partition_into_four_and_two_heals(federate, networks, noticed_by_all)
     for name in trial.names:
         for one in trial.events(name, "round"):
             assert all(by_round[one["round"], peer] == {digest} for peer, digest in one["heard"].items())
+
+
+IDENTITY = "5eed5eed5eed5eed"
+SAME_AT_FIRST = f"""
+from consilience.federation.peers import link
+settings, identities = link._settings, iter([{{"id": "{IDENTITY}"}}])
+link._settings = lambda *arguments: settings(*arguments) | next(identities, {{}})
+"""
+
+
+@pytest.mark.minutes
+def test_a_site_whose_peers_take_a_dead_link_for_a_living_one_joins_anew(federate):
+    """They refuse a second link of one identity; after half a minute the site comes with another."""
+    trial = federate(4, rounds=6)
+    *others, left = trial.names
+    for name in others:
+        trial.hold(name, "train-2")
+    trial.start(*others)
+    trial.start_script("ghost", HERE / "ghost.py", str(trial.sites[left]), IDENTITY)
+    trial.until(lambda: "linked to 3" in trial.output("ghost"), "the links of the ghost")
+    with (trial.sites[left].parent / "agent.py").open("a") as file:
+        file.write(SAME_AT_FIRST)
+    trial.start(left)
+    trial.until_event(left, "waiting")
+    assert not trial.events(left, "here")
+    trial.until_event(left, "joined anew")
+    for name in others:
+        trial.until_event(left, "here", agent=name)
+    for name in others:
+        trial.release(name, "train-2")
+    trial.finish()
+    trial.check(*others, rounds=6)
+    assert "too few peers are seen: joined anew" in trial.output(left)
+    assert trial.events(left, "round")[-1]["absent"] == []
 
 
 @pytest.fixture

@@ -89,6 +89,7 @@ class Mesh:
             if members <= here or (late and len(here) >= self._federation.quorum - 1):
                 break
             self._circle.check_quorum_is_possible()
+            self._join_anew_if_alone("before the first round", 0)
             if late:
                 self._say_waiting("before the first round", 0, here)
                 end = time.monotonic() + self._federation.deadline
@@ -228,6 +229,7 @@ class Mesh:
             if later:
                 return {}, later
             self._circle.check_quorum_is_possible()
+            self._join_anew_if_alone(f"round {number}", number)
             if now > next_notice:
                 next_notice = now + patience
                 self._say_waiting(f"round {number}", number, set(open_round.frames))
@@ -311,6 +313,12 @@ class Mesh:
             self._waits = (when, now)
             minutes, seconds = divmod(int(end - now), 60)
             self._say(f"{when}: waiting for {', '.join(sorted(missing))}, deadline in {minutes}:{seconds:02}")
+
+    def _join_anew_if_alone(self, when: str, number: int) -> None:
+        """A site that has seen too few peers for long may be the one whose links are dead."""
+        if self._session.joined_anew(self._federation.quorum - 1):
+            self._audit.add("joined anew", round=number)
+            self._say(f"{when}: too few peers are seen: joined anew, in case that its links are dead")
 
     def _say_waiting(self, when: str, number: int, found: set[str]) -> None:
         self._audit.add("waiting", round=number, found=sorted(found), quorum=self._federation.quorum)

@@ -21,6 +21,11 @@ PAUSE = 1.0
 """Seconds before a request whose answer did not help, or did not come, is sent again."""
 ANSWER = 5.0
 """Seconds within which a request that waits for no round is answered."""
+ALONE, LONGEST_ALONE = 30.0, 240.0
+"""Seconds with too few peers after which a site joins anew, and then each time twice as long, up to the second.
+
+The first is three times Zenoh's lease, within which a link that is dead should be given up at both ends.
+"""
 SHORT = 4096
 """Bytes that are kept of an answer that should be a status."""
 
@@ -38,11 +43,33 @@ class Session:
         self._role = outbox.role
         self._sizes = {"status": SHORT, "finished": SHORT, "federation": LARGEST_FILE + 1}
         self._barred: set[str] = set()
+        self._alone: tuple[float, float] | None = None
+        """Since when too few peers are there, and after how many seconds of that this site joins anew."""
         self._join()
 
     def bar(self, peers: set[str]) -> None:
         """From now on these peers' certificates are not accepted: a new session without them."""
         self._barred |= peers
+        self._join_anew()
+
+    def joined_anew(self, enough: int) -> bool:
+        """Whether, because fewer than `enough` peers have been there for long, there is a new session.
+
+        A peer that takes the dead link of a session for a living one refuses another link of that session, for ever; of
+        a new session, which has another identity, it does not.
+        """
+        now = time.monotonic()
+        if len(self.roles) >= enough:
+            self._alone = None
+            return False
+        since, patience = self._alone or (now, ALONE)
+        late = now > since + patience
+        self._alone = (now, min(2 * patience, LONGEST_ALONE)) if late else (since, patience)
+        if late:
+            self._join_anew()
+        return late
+
+    def _join_anew(self) -> None:
         self.close()
         self._join()
 
@@ -107,9 +134,12 @@ class Session:
                 content = topic, nonce, answer.result.payload.to_bytes()[:most]
                 mailbox.answer(Event("error" if answer.ok is None else "reply", peer, number, content))
 
+        def ended() -> None:
+            mailbox.ended(Event("ended", peer, number, topic))
+
         self._zenoh.get(
             f"{key_of(peer, self._me, f'{role}/{topic}')}?nonce={nonce.hex()}",
-            zenoh.handlers.Callback(on_answer, lambda: mailbox.ended(Event("ended", peer, number, topic))),
+            zenoh.handlers.Callback(on_answer, ended, indirect=False),
             timeout=2 * self._federation.deadline if topic.startswith("round") else ANSWER,
             consolidation=zenoh.ConsolidationMode.NONE,
             congestion_control=zenoh.CongestionControl.BLOCK,
@@ -151,5 +181,4 @@ class Session:
                     f"the certificate {self._tls.certificate} {problem}. "
                     "Get a new one from your CA; then the same command goes on from the last round."
                 )
-            self.close()
-            self._join()
+            self._join_anew()

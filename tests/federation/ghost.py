@@ -1,0 +1,19 @@
+"""Keeps links to a site's peers under the identity of the site's first session: `ghost.py SITE IDENTITY`.
+
+To the peers it is that session, and they let nobody else in under its identity.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+from consilience.federation.peers import link
+from consilience.federation.site import prepare
+
+prepared = prepare(Path(sys.argv[1]))
+settings = link._settings
+link._settings = lambda *arguments: settings(*arguments) | {"id": sys.argv[2]}
+session = link.open_session(prepared.federation, prepared.site.agent, prepared.tls, "", 10**8)
+while True:
+    print(f"linked to {len(session.info.peers_zid())}", flush=True)
+    time.sleep(0.2)
