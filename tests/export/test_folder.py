@@ -195,6 +195,15 @@ def test_a_model_that_draws_when_it_predicts_is_not_kept(tmp_path: Path) -> None
     assert not list(tmp_path.iterdir())
 
 
+def test_an_export_clears_away_what_a_killed_one_left(trained: dict[str, Any], tmp_path: Path) -> None:
+    export_agent(trained["forest"], tmp_path / "a", NEW)
+    (tmp_path / "a").rename(tmp_path / ".a.123.old")  # killed here, between two renames
+    for _ in range(2):
+        export_agent(trained["forest"], tmp_path / "a", NEW, overwrite=True)
+        assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    assert np.array_equal(load_model(tmp_path / "a").predict(NEW), trained["forest"].predict(NEW))
+
+
 def StandardLogistic() -> Any:
     from sklearn.linear_model import LogisticRegression
 

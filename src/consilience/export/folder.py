@@ -1,5 +1,6 @@
 """The folder of an exported model: written whole, checked against the agent, read without any of its data."""
 
+import glob
 import os
 import shutil
 from collections.abc import Sequence
@@ -190,7 +191,10 @@ def _check_free(folder: Path, overwrite: bool) -> None:
 
 
 def _write(folder: Path, files: dict[str, bytes]) -> None:
-    """All files into a new folder beside it, then into place: a kill leaves the old one or the new one."""
+    """All files into a new folder beside it, then into place: never a mixture of two models.
+
+    A kill between the two renames leaves the old model under a hidden name, until the next export.
+    """
     folder.parent.mkdir(parents=True, exist_ok=True)
     new = folder.with_name(f".{folder.name}.{os.getpid()}.part")
     shutil.rmtree(new, ignore_errors=True)
@@ -198,12 +202,10 @@ def _write(folder: Path, files: dict[str, bytes]) -> None:
     for name, data in files.items():
         write_atomically(new / name, data)
     if folder.is_dir():
-        old = folder.with_name(f".{folder.name}.{os.getpid()}.old")
-        folder.rename(old)
-        new.rename(folder)
+        folder.rename(folder.with_name(f".{folder.name}.{os.getpid()}.old"))
+    new.rename(folder)
+    for old in folder.parent.glob(f".{glob.escape(folder.name)}.*.old"):
         shutil.rmtree(old, ignore_errors=True)
-    else:
-        new.rename(folder)
 
 
 def _check_equal(agent: Agent, folder: Path, sample: Rows, wanted: Array) -> None:
