@@ -10,10 +10,16 @@ from pathlib import Path
 from consilience.federation.peers import link
 from consilience.federation.site import prepare
 
-prepared = prepare(Path(sys.argv[1]))
-settings = link._settings
-link._settings = lambda *arguments: settings(*arguments) | {"id": sys.argv[2]}
-session = link.open_session(prepared.federation, prepared.site.agent, prepared.tls, "", 10**8)
-while True:
-    print(f"linked to {len(session.info.peers_zid())}", flush=True)
-    time.sleep(0.2)
+
+def main(site: Path, identity: str) -> None:
+    """Says again and again to how many peers it is linked."""
+    prepared, settings = prepare(site), link._settings
+    link._settings = lambda *arguments: settings(*arguments) | {"id": identity}
+    session = link.open_session(prepared.federation, prepared.site.agent, prepared.tls, "", 10**8)
+    while True:
+        print(f"linked to {len(session.info.peers_zid())}", flush=True)
+        time.sleep(0.2)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])
