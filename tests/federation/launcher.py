@@ -20,6 +20,7 @@ def load() -> None:
     import sklearn.linear_model
     import skops.io
     import torch
+    import typer._adapters  # with pydantic, where this is installed: else every process would load it
     import zenoh
 
     import consilience.cli
@@ -28,7 +29,7 @@ def load() -> None:
     import consilience.report.tables
 
     torch.set_num_threads(1)
-    assert pyarrow.parquet and skops.io and sklearn.linear_model and zenoh and consilience.cli
+    assert pyarrow.parquet and skops.io and sklearn.linear_model and zenoh and consilience.cli and typer._adapters
 
 
 def child(order: dict) -> None:
