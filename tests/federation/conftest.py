@@ -82,6 +82,8 @@ class Trial:
         self.network: dict[str, str] = {}
         self.files: tuple[int, int] | None = None
         """The soft and the hard limit of open files of every site."""
+        self._read: dict[str, tuple[tuple[int, ...], list[dict[str, Any]]]] = {}
+        """Audit logs as they were read last, with their size and time then."""
 
     @property
     def names(self) -> list[str]:
@@ -159,7 +161,13 @@ class Trial:
         from consilience.federation.peers.audit import read_audit
 
         path = self.sites[name].parent / "run" / "audit.jsonl"
-        return [one for one in (read_audit(path) if path.exists() else []) if kind in ("", one["event"])]
+        if not path.exists():
+            return []
+        found = path.stat()
+        state = found.st_size, found.st_mtime_ns
+        if self._read.get(name, ((), []))[0] != state:
+            self._read[name] = state, read_audit(path)
+        return [one for one in self._read[name][1] if kind in ("", one["event"])]
 
     def until_event(self, name: str, kind: str, **facts: Any) -> None:
         """Waits for an entry in a site's audit log."""
@@ -168,6 +176,10 @@ class Trial:
             return any(facts.items() <= one.items() for one in self.events(name, kind))
 
         self.until(there, f"{kind} {facts} in the log of {name}")
+
+    def until_said(self, name: str, words: str) -> None:
+        """Waits for words of a site."""
+        self.until(lambda: words in self.output(name), f"{words!r} of {name}")
 
     def hold(self, name: str, phase: str, seconds: str = "") -> None:
         """Makes a site stop in a phase of a round, for so many seconds or until it is let go."""

@@ -199,6 +199,7 @@ def impostor(site: Path, folder: Path, agent: str, asker: str) -> None:
                 if reply.ok and name != agent:
                     print(f"answered by {name}", flush=True)
         print("asked", flush=True)
+        time.sleep(0.1)
 
 
 def flood(rogue: Rogue) -> None:

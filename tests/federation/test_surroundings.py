@@ -40,8 +40,7 @@ def test_a_partition_into_four_and_two_heals(federate, networks, noticed_by_all)
         root(f"ip -n {switch} link set port{number} master other")
     cut = time.monotonic()
     for name in minority:
-        trial.until_event(name, "waiting")
-        assert "of 4 needed; waiting for 0, 1, 2, 3" in trial.output(name)
+        trial.until_said(name, "of 4 needed; waiting for 0, 1, 2, 3")
     pairs = [(one, other) for one in majority for other in minority]
     for one, other in pairs if noticed_by_all else []:
         trial.until_event(one, "gone", agent=other)
