@@ -257,6 +257,18 @@ def lay_out(
     return sites
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_ports() -> Iterator[None]:
+    """Sites of this process have ports of their own: an address may be in nobody's use, and yet be meant for a site."""
+    from consilience.federation.peers import ports
+
+    everyone = ports.SITES
+    share, place = len(everyone) // 16, int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 16
+    ports.SITES = everyone[place * share : (place + 1) * share]
+    yield
+    ports.SITES = everyone
+
+
 @pytest.fixture(scope="session")
 def launcher() -> Iterator[Launcher]:
     pytest.importorskip("zenoh")

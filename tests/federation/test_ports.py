@@ -4,27 +4,41 @@ import socket
 
 import pytest
 
-from consilience.federation.peers import ports
-from consilience.federation.peers.ports import free_ports
+from consilience.federation.peers.ports import DOORS, SITES, free_addresses, free_ports
 
 
 def test_they_differ_and_are_none_that_the_system_gives_to_outgoing_calls():
-    found = free_ports(50)
-    assert len(set(found)) == 50
-    assert all(ports.LOWEST <= port < ports.HIGHEST for port in found)
+    assert len(set(free_ports(50, DOORS))) == 50
+    assert not set(DOORS) & set(SITES)
     with socket.create_server(("127.0.0.1", 0)) as given:
-        assert given.getsockname()[1] >= ports.HIGHEST
+        assert given.getsockname()[1] > max(*DOORS, *SITES)
 
 
-def test_a_port_in_use_is_left_out(monkeypatch):
-    (used,) = free_ports(1)
-    monkeypatch.setattr(ports, "LOWEST", used)
-    monkeypatch.setattr(ports, "HIGHEST", used + 1)
-    assert free_ports(1) == [used]
+def test_a_port_in_use_is_left_out():
+    (used,) = free_ports(1, DOORS)
+    assert free_ports(1, [used]) == [used]
     with socket.create_server(("127.0.0.1", used)):
-        assert free_ports(1) == []
+        assert free_ports(1, [used]) == []
 
 
 @pytest.mark.parametrize("count", [0, 1, 7])
 def test_as_many_as_were_asked_for(count):
-    assert len(free_ports(count)) == count
+    assert len(free_addresses(count)) == count
+
+
+def test_a_session_whose_port_was_taken_meanwhile_gets_another(tmp_path):
+    pytest.importorskip("zenoh")
+    from consilience.federation.peers.door import Door
+    from consilience.federation.peers.link import open_behind
+    from consilience.federation.site import prepare
+    from tests.federation.conftest import lay_out
+
+    prepared = prepare(next(iter(lay_out(tmp_path / "trial", 4).values())))
+    federation, me = prepared.federation, prepared.site.agent
+    door = Door(federation.member(me).address, ["127.0.0.1"])
+    taken = door.inner
+    with socket.create_server(("127.0.0.1", taken)):
+        session = open_behind(door, federation, me, prepared.tls, 10_000)
+    session.close()
+    door.close()
+    assert door.inner != taken

@@ -13,7 +13,7 @@ from consilience.export.manifest import FILE
 from consilience.federation.peers import keys
 from consilience.federation.peers.audit import AuditLog, read_audit
 from consilience.federation.peers.door import Door
-from consilience.federation.peers.link import ANSWERS, key_of, open_session, token_of
+from consilience.federation.peers.link import ANSWERS, key_of, open_behind, token_of
 from consilience.federation.peers.outside import OutsideError
 from consilience.federation.peers.question import CLOCK, LARGEST, Question, Questions
 from consilience.federation.site import Prepared
@@ -131,7 +131,7 @@ def answer_peers(prepared: Prepared, say: Say, until: float = float("inf")) -> N
     door = session = None
     try:
         door = Door(place, [member.host for member in prepared.federation.roster])
-        session = open_session(prepared.federation, site.agent, prepared.tls, f"127.0.0.1:{door.inner}", 2 * LARGEST)
+        session = open_behind(door, prepared.federation, site.agent, prepared.tls, 2 * LARGEST)
         door.start()
         declared = [
             session.declare_queryable(key_of(site.agent, "*", TOPIC), take),

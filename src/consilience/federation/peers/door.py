@@ -14,7 +14,7 @@ from threading import Lock, Thread
 from typing import final
 
 from consilience.errors import ConsilienceError
-from consilience.federation.peers.ports import free_ports
+from consilience.federation.peers.ports import DOORS, free_ports
 
 HELLO = 3.0
 """Seconds in which the first message must be there."""
@@ -49,8 +49,11 @@ class Door:
                 f"nobody can listen at {address} ({error.strerror or error}). Is another process of this site running, "
                 "or the address not this machine's? Set `listen` in site.toml."
             ) from error
-        (self.inner,) = free_ports(1)
-        """The port that Zenoh listens at, on this machine alone."""
+        self.choose_inner()
+
+    def choose_inner(self) -> None:
+        """A port for Zenoh to listen at, on this machine alone."""
+        (self.inner,) = free_ports(1, DOORS)
 
     def start(self) -> None:
         """From now on connections are passed on."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from consilience.errors import ConsilienceError
+from consilience.federation.peers.door import Door
 from consilience.federation.peers.federation import Federation
 
 if TYPE_CHECKING:
@@ -69,6 +70,19 @@ def open_session(
             "Is another process of this site running, or the address not this machine's? Set `listen` in site.toml."
         ) from error
     return session
+
+
+def open_behind(
+    door: Door, federation: Federation, me: str, tls: Tls, largest: int, barred: Collection[str] = (), tries: int = 3
+) -> "zenoh.Session":
+    """A session of agent `me` that is reached through a door. If its port was taken meanwhile, it gets another."""
+    try:
+        return open_session(federation, me, tls, f"127.0.0.1:{door.inner}", largest, barred)
+    except ConsilienceError:
+        if tries == 1:
+            raise
+    door.choose_inner()
+    return open_behind(door, federation, me, tls, largest, barred, tries - 1)
 
 
 def zenoh_module() -> Any:

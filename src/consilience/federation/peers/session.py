@@ -12,7 +12,7 @@ from consilience.federation.peers.door import Door
 from consilience.federation.peers.federation import Federation
 from consilience.federation.peers.frame import NONCE, Format
 from consilience.federation.peers.keys import read_certificate
-from consilience.federation.peers.link import ROLES, Tls, key_of, open_session, token_of, zenoh_module
+from consilience.federation.peers.link import ROLES, Tls, key_of, open_behind, open_session, token_of, zenoh_module
 from consilience.federation.peers.mailbox import Event, Mailbox
 from consilience.federation.peers.outbox import Outbox
 from consilience.federation.peers.outside import LARGEST_FILE
@@ -78,8 +78,10 @@ class Session:
         self._frame = Format(self._federation).length
         largest = 2 * self._frame + LARGEST_FILE
         self._door = door = Door(self._listen, [m.host for m in self._federation.roster]) if self._listen else None
-        inner = f"127.0.0.1:{door.inner}" if door else ""
-        self._zenoh = open_session(self._federation, self._me, self._tls, inner, largest, self._barred)
+        if door:
+            self._zenoh = open_behind(door, self._federation, self._me, self._tls, largest, self._barred)
+        else:
+            self._zenoh = open_session(self._federation, self._me, self._tls, "", largest, self._barred)
         self._mailbox = mailbox = Mailbox(self._peers)
         self.roles: dict[str, frozenset[str]] = {}
         """In which roles each peer that is there is there."""
