@@ -14,7 +14,7 @@ from consilience.workers.heartbeat import SILENCE
 from tests.conftest import root, slowness
 from tests.test_same_everywhere import rounds_saved, same_folder
 
-pytestmark = [pytest.mark.faults, pytest.mark.minutes, pytest.mark.xdist_group("machines")]
+pytestmark = [pytest.mark.faults, pytest.mark.minutes]
 
 SETTINGS = {"rounds": 200, "warmup": 1, "agents.count": 4, "epochs": 1, "references": []}
 
