@@ -53,6 +53,8 @@ def end_with_others(number: int, size: int) -> None:
                 if number == 0 or 0 in silent:
                     sys.stderr.write(f"error: {_lost(silent)}\n")
                     sys.stderr.flush()
+                else:
+                    _leaving.wait(2 * BEAT)  # if this one left first, worker 0 would take it for the lost one
                 os._exit(1)
 
     for target in (beat, watch):
