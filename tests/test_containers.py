@@ -50,7 +50,7 @@ def test_recipes_that_resume_make_their_folder_first(path):
 
 @pytest.mark.slow
 def test_linters_have_nothing_to_say():
-    hadolint = shutil.which("hadolint")
+    hadolint = shutil.which("hadolint", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
     validate = pytest.importorskip("kubernetes_validate", reason="pip install kubernetes-validate")
     yaml = pytest.importorskip("yaml")
     for one in yaml.safe_load_all((ROOT / "deploy" / "kubernetes.yaml").read_text()):
