@@ -207,7 +207,7 @@ ALIKE = {"models": ["mlp"], "agents.count": 4, "rounds": 4, "epochs": 1, "low_qu
 METHODS = ["dynamic(warmup=1)", "static(warmup=1)", "every-2(warmup=1)", "naive(warmup=1)", "alone"]
 METHODS += ["fedavg", "fedprox", "scaffold", "feddyn", "feddf"]
 METHODS += ["fedmd(warmup=1)", "ds-fl(warmup=1)", "fedct(warmup=1)", "cronus(warmup=1)", "fd"]
-METHODS += ['consensus(warmup=1, phases="apart", passes=2)']
+METHODS += ['consensus(warmup=1, phases="apart", passes=2)', "kt-pfl(warmup=1, passes=2)"]
 MIXED = ALIKE | {"models": ["mlp", "logistic"]}
 
 
@@ -216,9 +216,9 @@ MIXED = ALIKE | {"models": ["mlp", "logistic"]}
     [
         ("polynomial", CURVES),
         *(("digits", ALIKE | {"method": name}) for name in METHODS),
-        *(("digits", MIXED | {"method": name}) for name in METHODS[-6:]),
+        *(("digits", MIXED | {"method": name}) for name in METHODS[-7:]),
     ],
-    ids=["regression", *METHODS, *(f"mixed {name}" for name in METHODS[-6:])],
+    ids=["regression", *METHODS, *(f"mixed {name}" for name in METHODS[-7:])],
 )
 def test_every_method_gives_the_same_bits_stopped_on_two_workers_and_resumed_on_any_number(tmp_path, preset, changes):
     settings = read_settings(preset, changes)

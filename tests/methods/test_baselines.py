@@ -5,7 +5,15 @@ import pytest
 from consilience.experiments.compare import compare, summarise
 from consilience.settings.presets import read_settings
 
-METHODS = ["fedmd(warmup=2)", "ds-fl(warmup=2)", "fedct(warmup=2)", "cronus(warmup=2)", "feddf", "fd"]
+METHODS = [
+    "fedmd(warmup=2)",
+    "ds-fl(warmup=2)",
+    "fedct(warmup=2)",
+    "cronus(warmup=2)",
+    "kt-pfl(warmup=2)",
+    "feddf",
+    "fd",
+]
 LEAST = {"fd": 0.005}
 """Accuracy that a method must gain over training alone on digits-mlp in eight rounds; 0.1 but for those named here."""
 

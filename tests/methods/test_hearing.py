@@ -38,7 +38,7 @@ def test_the_peer_that_is_trusted_most_is_heard_again() -> None:
             assert peers[trust.argmax()] in after.record.peers[own]
 
 
-@pytest.mark.parametrize("rule", ["uniform", "paper", "centred", "stratified", "median", "expguard"])
+@pytest.mark.parametrize("rule", ["uniform", "paper", "centred", "stratified", "median", "expguard", "kt-pfl"])
 def test_trust_is_that_of_the_rule_among_those_who_were_heard(rule: str) -> None:
     method = replace(SPARSE, warmup=0, trust=trust_named(rule))
     done = rounds_of(method, 1)[0]

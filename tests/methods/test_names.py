@@ -30,6 +30,7 @@ from consilience import (
     Wire,
 )
 from consilience.methods import method_named
+from consilience.methods.trust.ktpfl import KTpFL
 from consilience.options import Options, from_table, option, to_table
 
 
@@ -53,6 +54,7 @@ EVERY = [
     Consensus(trust=Uniform()),
     Consensus(trust=Cosine(), schedule="static"),
     Consensus(trust=Gaussian(), wire=Wire("float16")),
+    Consensus(trust=KTpFL(0.3, 0.1), phases="apart", passes=2),
     FedAvg(),
     FedAvg(keep_optimizer=True),
     FedProx(mu=0.5),
@@ -79,7 +81,7 @@ KINDS = {
     "fedprox": FedProx,
     "scaffold": Scaffold,
 }
-KNOWN = f"Known: dynamic, static, every-K, naive, {', '.join(KINDS)}."
+KNOWN = f"Known: dynamic, static, every-K, naive, kt-pfl, {', '.join(KINDS)}."
 
 
 def test_every_method_is_registered_under_its_name():
@@ -96,6 +98,8 @@ def test_every_method_is_registered_under_its_name():
         ("static", Consensus(schedule="static")),
         ("every-4", Consensus(schedule="every-4")),
         ("naive", Consensus(trust=Uniform())),
+        ("kt-pfl", Consensus(trust=KTpFL(), phases="apart")),
+        ("kt-pfl(trust={name='kt-pfl', step=0.5}, passes=2)", Consensus(trust=KTpFL(0.5), phases="apart", passes=2)),
         ("alone", Alone()),
         ("fedprox(mu=0.1)", FedProx(mu=0.1)),
         ("fedprox(mu = 1, keep_optimizer = true)", FedProx(mu=1.0, keep_optimizer=True)),
@@ -245,6 +249,9 @@ def test_labels_and_titles():
         if not together:
             assert (method.warmup, method.wire) == (isinstance(method, FD), Wire())
     assert FedCT().wire == Wire("label")
+    kt_pfl = Consensus(trust=KTpFL(), phases="apart")
+    assert (kt_pfl.label, kt_pfl.title) == ("kt-pfl", "KT-pFL")
+    assert Consensus(trust=KTpFL()).title == "consensus (dynamic, kt-pfl)"
 
 
 def test_another_package_brings_a_method_by_registering_it(monkeypatch):

@@ -30,6 +30,7 @@ from consilience import (
     Uniform,
     load_run,
 )
+from consilience.methods.trust.ktpfl import KTpFL
 from consilience.runtime import checkpoint
 from consilience.runtime.callbacks import Ended, Finished, Started, Trained
 from consilience.runtime.driver import run_rounds
@@ -62,6 +63,7 @@ METHODS = [
     DSFL(warmup=1),
     FedCT(warmup=1),
     Cronus(warmup=1, share=0.4),
+    Consensus(warmup=1, trust=KTpFL(), phases="apart", passes=2),
     FD(),
 ]
 

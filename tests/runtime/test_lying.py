@@ -94,7 +94,7 @@ def test_a_run_that_was_interrupted_is_the_same_to_the_bit(tmp_path, attack):
 
 
 @pytest.mark.parametrize("attack", ["stale", "echo-each"])
-@pytest.mark.parametrize("rule", ["stratified", "expguard"])
+@pytest.mark.parametrize("rule", ["stratified", "expguard", "kt-pfl"])
 def test_two_workers_give_the_bits_of_one(tmp_path, attack, rule):
     chosen = settings(attack, **{"method.trust": rule})
     [one] = run_jobs([Job(chosen, tmp_path / "one")], workers=1)

@@ -98,8 +98,8 @@ def compare(
     methods: Annotated[
         str,
         typer.Option(
-            help="consensus, dynamic, static, every-K, naive, alone, fedmd, ds-fl, fedct, cronus, fd, fedavg, feddf, "
-            "fedprox(mu=0.1), scaffold, feddyn"
+            help="consensus, dynamic, static, every-K, naive, alone, fedmd, ds-fl, fedct, cronus, kt-pfl, fd, fedavg, "
+            "feddf, fedprox(mu=0.1), scaffold, feddyn"
         ),
     ] = "consensus,dynamic,static,naive,alone",
     seeds: Annotated[str, typer.Option(help="Numbers and ranges, such as 0-4 or 1,3,5.")] = "0-4",

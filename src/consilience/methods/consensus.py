@@ -21,6 +21,7 @@ from consilience.methods.phases import after, digests, train_first
 from consilience.methods.protocol import Exchange, Memory, Record, Round, Start, check_wire
 from consilience.methods.trust import trust_named
 from consilience.methods.trust.default import Default
+from consilience.methods.trust.ktpfl import KTpFL
 from consilience.methods.trust.paper import Paper
 from consilience.methods.trust.protocol import ByClass, Context, Trust, check_rule, opinion
 from consilience.methods.trust.uniform import Uniform
@@ -45,7 +46,7 @@ class Consensus(Options):
     Rounds include the warm-up, in which agents train alone (lambda 0). Everyone uses what was published, the agent
     itself included. `trust` is a rule, or any function (predictions) -> matrix; by default that of the task, which for
     classes is `stratified`, or `paper` where trust is kept over rounds. `Consensus(trust=Paper())`, for short
-    "dynamic", is the method as the paper has it.
+    "dynamic", is the method as the paper has it. `Consensus(trust=KTpFL(), phases="apart")` is KT-pFL, "kt-pfl".
     """
 
     warmup: int = option(5, "rounds of training alone before the first exchange", at_least=0)
@@ -78,7 +79,7 @@ class Consensus(Options):
     passes: int = option(5, "over the shared data in a round, where phases are apart", at_least=1)
 
     uses_shared = True
-    short_forms = ("dynamic", "static", "every-K", "naive")
+    short_forms = ("dynamic", "static", "every-K", "naive", "kt-pfl")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -91,23 +92,27 @@ class Consensus(Options):
         """consensus with the trust rule of the task, naive where trust is uniform, otherwise the schedule."""
         if isinstance(self.trust, Uniform):
             return "naive"
+        if isinstance(self.trust, KTpFL) and self.phases == "apart" and self.schedule == "dynamic":
+            return "kt-pfl"
         return "consensus" if self.trust == Default() and self.schedule == "dynamic" else self.schedule
 
     @property
     def title(self) -> str:
         """As in tables."""
         rule = "" if isinstance(self.trust, Paper) else f", {getattr(self.trust, 'name', 'own rule')}"
-        short = self.label in ("naive", "consensus")
+        short = self.label in ("naive", "consensus", "kt-pfl")
         words = [] if short else [f"{self.label}{rule}"]
         words += [f"{self.peers} + {self.random_peers} peers"] if self.peers else []
-        words += ["apart"] if self.phases == "apart" else []
-        name = self.label if short else "consensus"
+        words += ["apart"] if self.phases == "apart" and self.label != "kt-pfl" else []
+        name = ("KT-pFL" if self.label == "kt-pfl" else self.label) if short else "consensus"
         return f"{name} ({', '.join(words)})" if words else name
 
     def short_form(self, name: str) -> "Consensus | None":
         """dynamic, static and every-K have the paper's trust, unless a rule is chosen, and naive uniform trust."""
         if name == "naive":
             return replace(self, trust=Uniform(), schedule="dynamic")
+        if name == "kt-pfl":
+            return replace(self, trust=KTpFL(), schedule="dynamic", phases="apart")
         if name in ("dynamic", "static") or name.startswith("every-"):
             return replace(self, schedule=name, trust=Paper() if type(self.trust) in (Default, Uniform) else self.trust)
         return None

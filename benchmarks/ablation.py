@@ -1,0 +1,124 @@
+"""The options of docs/level.md one by one on CIFAR-10, at the same compute, beside methods that share weights.
+
+CONSILIENCE_DATA=DATA python -m benchmarks.ablation regular|low-quality FOLDER [ROW ...]
+
+Every row is run with three seeds into FOLDER, where finished runs stay. Measured are the agents with good labels, on
+X*, on 5000 images that no agent has, and at home. Where classes are known to be even on X*, and by an agent at home,
+predictions can be corrected for that, under any method (`corrected`); the columns "known" are with it.
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.timing import table
+from consilience.data.datasets import Request, load
+from consilience.data.partition import place_in_class
+from consilience.experiments.compare import Estimate, estimate
+from consilience.experiments.restored import restore
+from consilience.experiments.run import run_experiment
+from consilience.methods.collective import collective
+from consilience.runtime.collective import weights_of
+from consilience.settings.presets import read_settings
+
+SEEDS = (20, 21, 22)
+NONE: dict[str, Any] = {"training.batch": 64, "training.shared_batch": 64, "run.references": []}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "crop-flip": {"training.augment": "crop-flip"},
+    "batches of 32": {"training.batch": 32, "training.shared_batch": 32},
+    "lambda 2": {"method.lam": 2.0},
+    "even prior": {"method.prior": "even"},
+    "average of weights": {"training.ema": 0.98},
+}
+EVERYTHING = {key: value for option in OPTIONS.values() for key, value in option.items()}
+SERVER = {"training.augment": "crop-flip", "training.batch": 32, "method.server_ema": 0.7, "run.rounds": 21}
+ROWS: dict[str, dict[str, Any]] = {
+    "all options": EVERYTHING,
+    "SCAFFOLD": SERVER | {"method": "scaffold"},
+    "FedAvg": SERVER | {"method": "fedavg"},
+    **{
+        f"all but {name}": {key: value for key, value in EVERYTHING.items() if key not in option}
+        for name, option in OPTIONS.items()
+    },
+    "all, with the paper's trust": EVERYTHING | {"method.trust": "paper"},
+    "no option": {},
+    **{f"{name} alone": option for name, option in OPTIONS.items()},
+}
+LIMIT, FRESH = 1000, 500
+PLACES = ("X*", "fresh", "own", "fresh, known", "own, known")
+Array = np.ndarray
+
+
+def corrected(f: Array, on_shared: Array, prior: Array) -> Array:
+    """f_c prior_c / q_c, rows divided by their sums; q makes what is predicted for X* even over classes."""
+    q = np.ones(f.shape[1])
+    for _ in range(3):
+        even = on_shared / q
+        q *= f.shape[1] * (even / even.sum(axis=1, keepdims=True)).mean(axis=0)
+    found = f * prior / q
+    return np.asarray(found / found.sum(axis=1, keepdims=True))
+
+
+def measured(folder: Path, changes: dict[str, Any], fresh: tuple[Array, Array]) -> list[float]:
+    """The scores of a run at all places, means over agents, then the collective's on fresh images, and the samples."""
+    run = run_experiment(read_settings("cifar10", NONE | changes), folder, workers=1)
+    found = restore(folder)
+    scenario, scores, said = found.scenario, [], {}
+    for agent in found.agents:
+        on_shared, on_fresh = agent.predict(scenario.shared), agent.predict(fresh[0])
+        said[agent.name] = on_fresh
+        if agent.name in scenario.low_quality:
+            continue
+        share = scenario.shares[agent.name]
+        at_home, even = agent.predict(share.test_x), np.ones(on_fresh.shape[1])
+        counts = np.bincount(share.y, minlength=len(even)) + 1
+        pairs = [(on_shared, scenario.shared_y), (on_fresh, fresh[1]), (at_home, share.test_y)]
+        pairs += [(corrected(on_fresh, on_shared, even), fresh[1])]
+        pairs += [(corrected(at_home, on_shared, counts / counts.sum()), share.test_y)]
+        scores.append([float((f.argmax(axis=1) == y).mean()) for f, y in pairs])
+    together = collective(weights_of(run), said, found.agents[0].task).predictions
+    all_say = float((together.argmax(axis=1) == fresh[1]).mean())
+    return [*np.mean(scores, axis=0), all_say, run.metrics["samples_trained"].sum() / 1e6]
+
+
+def fresh_images(data: Path) -> tuple[Array, Array]:
+    """Those after the first 1000 of each class, which are all that agents share among them."""
+    found = load("cifar10", Request(data, LIMIT + FRESH))
+    later = place_in_class(found.y) >= LIMIT
+    return found.x[later], found.y[later]
+
+
+def written(values: list[Estimate], digits: bool) -> list[str]:
+    """Means, or differences with their intervals."""
+    return [f"{one.mean:.3f}" if digits else f"{one.mean:+.3f} ± {one.half_width:.3f}" for one in values]
+
+
+def main(labels: str, folder: Path, names: list[str]) -> None:
+    """Two tables: means over seeds, and paired differences from the first row."""
+    fresh = fresh_images(Path(os.environ["CONSILIENCE_DATA"]))
+    more = {"data.low_quality": [2, 9]} if labels == "low-quality" else {}
+    rows: dict[str, Array] = {}
+    for name in names or list(ROWS):
+        changes = ROWS[name] | more
+        runs = [
+            measured(folder / f"{name.replace(' ', '-')}-{seed}", changes | {"run.seed": seed}, fresh) for seed in SEEDS
+        ]
+        rows[name] = np.array(runs)
+        print(name, *(f"{score:.3f}" for score in rows[name].mean(axis=0)), flush=True)
+    head = [labels, *PLACES, "collective, fresh"]
+    columns = range(len(PLACES) + 1)
+    means = [
+        [name, *written([estimate(r[:, c]) for c in columns], True), f"{r[0, -1]:.2f} M"] for name, r in rows.items()
+    ]
+    first, *others = rows
+    differences = [
+        [name, *written([estimate(rows[name][:, c] - rows[first][:, c]) for c in columns], False)] for name in others
+    ]
+    print(f"\n{table([*head, 'samples trained'], means)}\nLess {first!r}:\n\n{table(head, differences)}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3:])
