@@ -37,8 +37,8 @@ EVERYTHING = {key: value for option in OPTIONS.values() for key, value in option
 SERVER = {"training.augment": "crop-flip", "training.batch": 32, "method.server_ema": 0.7, "run.rounds": 21}
 ROWS: dict[str, dict[str, Any]] = {
     "all options": EVERYTHING,
-    "SCAFFOLD": SERVER | {"method": "scaffold"},
-    "FedAvg": SERVER | {"method": "fedavg"},
+    "SCAFFOLD": {"method": "scaffold"} | SERVER,
+    "FedAvg": {"method": "fedavg"} | SERVER,
     **{
         f"all but {name}": {key: value for key, value in EVERYTHING.items() if key not in option}
         for name, option in OPTIONS.items()
