@@ -48,7 +48,8 @@ ROWS: dict[str, dict[str, Any]] = {
     **{f"{name} alone": option for name, option in OPTIONS.items()},
 }
 LIMIT, FRESH = 1000, 500
-PLACES = ("X*", "fresh", "own", "fresh, known", "own, known")
+PLACES = ("X*", "fresh", "own", "fresh, known", "own, known", "collective, fresh", "collective, fresh, known")
+EVEN = np.ones(10)
 Array = np.ndarray
 
 
@@ -63,25 +64,30 @@ def corrected(f: Array, on_shared: Array, prior: Array) -> Array:
 
 
 def measured(folder: Path, changes: dict[str, Any], fresh: tuple[Array, Array]) -> list[float]:
-    """The scores of a run at all places, means over agents, then the collective's on fresh images, and the samples."""
+    """The scores of a run at `PLACES`, those of agents as means, and the samples trained in millions."""
     run = run_experiment(read_settings("cifar10", NONE | changes), folder, workers=1)
     found = restore(folder)
-    scenario, scores, said = found.scenario, [], {}
+    scenario, scores, said = found.scenario, [], {"X*": {}, "fresh": {}}
     for agent in found.agents:
         on_shared, on_fresh = agent.predict(scenario.shared), agent.predict(fresh[0])
-        said[agent.name] = on_fresh
+        said["X*"][agent.name], said["fresh"][agent.name] = on_shared, on_fresh
         if agent.name in scenario.low_quality:
             continue
         share = scenario.shares[agent.name]
-        at_home, even = agent.predict(share.test_x), np.ones(on_fresh.shape[1])
-        counts = np.bincount(share.y, minlength=len(even)) + 1
+        at_home = agent.predict(share.test_x)
+        counts = np.bincount(share.y, minlength=len(EVEN)) + 1
         pairs = [(on_shared, scenario.shared_y), (on_fresh, fresh[1]), (at_home, share.test_y)]
-        pairs += [(corrected(on_fresh, on_shared, even), fresh[1])]
+        pairs += [(corrected(on_fresh, on_shared, EVEN), fresh[1])]
         pairs += [(corrected(at_home, on_shared, counts / counts.sum()), share.test_y)]
-        scores.append([float((f.argmax(axis=1) == y).mean()) for f, y in pairs])
-    together = collective(weights_of(run), said, found.agents[0].task).predictions
-    all_say = float((together.argmax(axis=1) == fresh[1]).mean())
-    return [*np.mean(scores, axis=0), all_say, run.metrics["samples_trained"].sum() / 1e6]
+        scores.append([_right(f, y) for f, y in pairs])
+    task = found.agents[0].task
+    on_shared, on_fresh = (collective(weights_of(run), said[place], task).predictions for place in said)
+    together = [_right(f, fresh[1]) for f in (on_fresh, corrected(on_fresh, on_shared, EVEN))]
+    return [*np.mean(scores, axis=0), *together, run.metrics["samples_trained"].sum() / 1e6]
+
+
+def _right(f: Array, y: Array) -> float:
+    return float((f.argmax(axis=1) == y).mean())
 
 
 def fresh_images(data: Path) -> tuple[Array, Array]:
@@ -108,8 +114,7 @@ def main(labels: str, folder: Path, names: list[str]) -> None:
         ]
         rows[name] = np.array(runs)
         print(name, *(f"{score:.3f}" for score in rows[name].mean(axis=0)), flush=True)
-    head = [labels, *PLACES, "collective, fresh"]
-    columns = range(len(PLACES) + 1)
+    head, columns = [labels, *PLACES], range(len(PLACES))
     means = [
         [name, *written([estimate(r[:, c]) for c in columns], True), f"{r[0, -1]:.2f} M"] for name, r in rows.items()
     ]
