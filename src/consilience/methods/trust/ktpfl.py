@@ -24,7 +24,7 @@ class KTpFL(Options):
     weight; an agent that comes later begins with an equal share.
     """
 
-    step: float = option(0.1, "of the descent in a round", above=0)
+    step: float = option(0.03, "of the descent in a round", above=0)
     rho: float = option(0.7, "how strongly weights are held at an equal share", at_least=0)
 
     def __call__(self, f: Array, context: Context) -> Opinion:
