@@ -93,6 +93,16 @@ def test_a_round_is_left_for_one_that_a_quorum_has_reached_or_when_no_quorum_can
     assert open_round(behind=behind, **answered).later_round(waiting, now) == later
 
 
+def test_who_is_there_and_says_nothing_holds_nobody_in_a_round_that_enough_have_left() -> None:
+    found = OpenRound(4, needed=4, claims=2, deadline=10.0)
+    found.frames["b"] = frame_from(FORMAT, frame("b", 4), NAMES.index("b"))
+    found.peer_is_ahead("c", 7)
+    found.peer_is_ahead("d", 9)
+    assert found.later_round({"e"}, 9.0) == 0, "before the deadline it may still answer"
+    assert found.later_round({"e"}, 11.0) == 7
+    assert not found.can_close({"e"}, 11.0)
+
+
 def test_receipts_from_two_peers_show_who_signed_twice_and_nobody_else() -> None:
     def frames(from_b: Receipt, from_c: Receipt) -> dict[str, tuple[Receipt, ...]]:
         given = {"b": {from_b.agent: from_b}, "c": {from_c.agent: from_c}}

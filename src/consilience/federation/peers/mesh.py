@@ -236,7 +236,7 @@ class Mesh:
             self._say_left(f"round {number}", waiting, next_notice)
             for peer in sorted(waiting):
                 self._session.ask(peer, f"round/{number}" if peer in self._inbox.checked else "status", number)
-            if not heeded:  # in which rounds are those who have answered?
+            if not heeded or now > open_round.deadline:  # in which rounds are those who have answered?
                 for peer in sorted(present - waiting - open_round.rounds_ahead.keys()):
                     self._session.ask(peer, "status", number)
             event = self._inbox.next_event(0.2)

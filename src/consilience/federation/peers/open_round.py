@@ -39,15 +39,17 @@ class OpenRound:
         """The round to go on in, when this one cannot be closed any more; 0 while it still can.
 
         It is the latest round that enough peers claim to be in, or in a later one, for one of them to be honest. This
-        round is left at once when a quorum is further. With fewer it is left when everyone present has answered, and
-        the deadline is over or this site is `behind`: so sites that a fault left in different rounds meet again.
+        round is left at once when a quorum is further. With fewer it is left when the deadline is over, or, by a site
+        that is `behind`, when everyone present has answered: so sites that a fault left in different rounds meet again.
+        At the deadline it does not count who has not answered: a member that is there and says nothing would hold
+        others back.
         """
         ahead = sorted(self.rounds_ahead.values(), reverse=True)
         if len(ahead) < self.claims:
             return 0
         if len(ahead) >= self.needed:
             return ahead[max(self.needed, self.claims) - 1]
-        if not waiting and (self.behind or now > self.deadline):
+        if now > self.deadline or (self.behind and not waiting):
             return ahead[self.claims - 1]
         return 0
 
