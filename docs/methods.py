@@ -15,7 +15,7 @@ import pandas as pd
 from consilience import load_run
 from consilience.report.numbers import many, size
 
-ORDER = ["consensus", "dynamic", "naive", "alone", "FedMD", "DS-FL", "FedCT", "Cronus", "FD"]
+ORDER = ["consensus", "dynamic", "naive", "alone", "FedMD", "DS-FL", "FedCT", "Cronus", "KT-pFL", "FD"]
 ORDER += ["FedAvg", "FedDF", "FedProx", "SCAFFOLD", "FedDyn"]
 
 
