@@ -1,10 +1,13 @@
 """The options of docs/level.md one by one on CIFAR-10, at the same compute, beside methods that share weights.
 
-CONSILIENCE_DATA=DATA python -m benchmarks.ablation regular|low-quality FOLDER [ROW ...]
+CONSILIENCE_DATA=DATA python -m benchmarks.ablation regular|low-quality convnet|features SEEDS FOLDER [ROW ...]
 
-Every row is run with three seeds into FOLDER, where finished runs stay. Measured are the agents with good labels, on
-X*, on 5000 images that no agent has, and at home. Where classes are known to be even on X*, and by an agent at home,
-predictions can be corrected for that, under any method (`corrected`); the columns "known" are with it.
+ROW is one of `ROWS`, or one with changes, such as "SCAFFOLD; training.lr=0.02".
+
+Every row is run with every seed into FOLDER, where finished runs stay. With `convnet` the agents have the small
+convolutional network, with `features` one learned layer on fixed features (`wavelets`). Measured are the agents
+with good labels, on X*, on 5000 images that no agent has, and at home. Where classes are known to be even on X*, and by
+an agent at home, predictions can be corrected for that, under any method (`corrected`): the columns "known".
 """
 
 import os
@@ -15,37 +18,64 @@ from typing import Any
 import numpy as np
 
 from benchmarks.timing import table
+from consilience.agents.reading import kept
 from consilience.data.datasets import Request, load
 from consilience.data.partition import place_in_class
-from consilience.experiments.compare import Estimate, estimate
+from consilience.experiments.compare import Estimate, estimate, parse_seeds
 from consilience.experiments.restored import restore
 from consilience.experiments.run import run_experiment
 from consilience.methods.collective import collective
 from consilience.runtime.collective import weights_of
 from consilience.settings.presets import read_settings
+from consilience.toml import value
 
-SEEDS = (20, 21, 22)
-NONE: dict[str, Any] = {"training.batch": 64, "training.shared_batch": 64, "run.references": []}
-OPTIONS: dict[str, dict[str, Any]] = {
-    "crop-flip": {"training.augment": "crop-flip"},
+Changes = dict[str, Any]
+NONE: Changes = {"training.batch": 64, "training.shared_batch": 64, "run.references": []}
+FEATURES: dict[str, Changes] = {
     "batches of 32": {"training.batch": 32, "training.shared_batch": 32},
     "lambda 2": {"method.lam": 2.0},
     "even prior": {"method.prior": "even"},
     "average of weights": {"training.ema": 0.98},
 }
-EVERYTHING = {key: value for option in OPTIONS.values() for key, value in option.items()}
-SERVER = {"training.augment": "crop-flip", "training.batch": 32, "method.server_ema": 0.7, "run.rounds": 21}
-ROWS: dict[str, dict[str, Any]] = {
-    "all options": EVERYTHING,
-    "SCAFFOLD": {"method": "scaffold"} | SERVER,
-    "FedAvg": {"method": "fedavg"} | SERVER,
-    **{
-        f"all but {name}": {key: value for key, value in EVERYTHING.items() if key not in option}
-        for name, option in OPTIONS.items()
-    },
-    "all, with the paper's trust": EVERYTHING | {"method.trust": "paper"},
-    "no option": {},
-    **{f"{name} alone": option for name, option in OPTIONS.items()},
+CROP = {"training.augment": "crop-flip"}
+CONVNET: dict[str, Changes] = {"crop-flip": CROP} | FEATURES
+SERVER: Changes = {"training.batch": 32, "method.server_ema": 0.7, "run.rounds": 21}
+SCAFFOLD, FEDAVG = {"method": "scaffold"} | SERVER, {"method": "fedavg"} | SERVER
+FEDDF = {"method": "feddf", "method.passes": 1, "training.shared_batch": 32} | SERVER | {"run.rounds": 17}
+
+
+def features(rate: float) -> Changes:
+    """One learned layer on fixed features, and the learning rate that was found for it."""
+    return {"agents.models": ["wavelets"], "training.lr": rate}
+
+
+def rows_of(options: dict[str, Changes], base: Changes, servers: dict[str, Changes]) -> dict[str, Changes]:
+    """All options, the server methods, all options but one, no option, and each option alone."""
+    everything = base | {key: value for option in options.values() for key, value in option.items()}
+    return {
+        "all options": everything,
+        **servers,
+        **{
+            f"all but {name}": {key: value for key, value in everything.items() if key not in option}
+            for name, option in options.items()
+        },
+        "all, with the paper's trust": everything | {"method.trust": "paper"},
+        "no option": base,
+        **{f"{name} alone": base | option for name, option in options.items()},
+    }
+
+
+ROWS = {
+    "convnet": rows_of(CONVNET, {}, {"SCAFFOLD": CROP | SCAFFOLD, "FedAvg": CROP | FEDAVG}),
+    "features": rows_of(
+        FEATURES,
+        features(0.05),
+        {
+            "SCAFFOLD": features(0.01) | SCAFFOLD,
+            "FedAvg": features(0.02) | FEDAVG,
+            "FedDF": features(0.02) | FEDDF,
+        },
+    ),
 }
 LIMIT, FRESH = 1000, 500
 PLACES = ("X*", "fresh", "own", "fresh, known", "own, known", "collective, fresh", "collective, fresh, known")
@@ -67,12 +97,16 @@ def measured(folder: Path, changes: dict[str, Any], fresh: tuple[Array, Array]) 
     """The scores of a run at `PLACES`, those of agents as means, and the samples trained in millions."""
     run = run_experiment(read_settings("cifar10", NONE | changes), folder, workers=1)
     found = restore(folder)
-    scenario, scores, said = found.scenario, [], {"X*": {}, "fresh": {}}
+    scenario, scores = found.scenario, []
+    with kept([scenario.shared, fresh[0]]):
+        said = {
+            place: {agent.name: agent.predict(rows) for agent in found.agents}
+            for place, rows in (("X*", scenario.shared), ("fresh", fresh[0]))
+        }
     for agent in found.agents:
-        on_shared, on_fresh = agent.predict(scenario.shared), agent.predict(fresh[0])
-        said["X*"][agent.name], said["fresh"][agent.name] = on_shared, on_fresh
         if agent.name in scenario.low_quality:
             continue
+        on_shared, on_fresh = said["X*"][agent.name], said["fresh"][agent.name]
         share = scenario.shares[agent.name]
         at_home = agent.predict(share.test_x)
         counts = np.bincount(share.y, minlength=len(EVEN)) + 1
@@ -102,15 +136,21 @@ def written(values: list[Estimate], digits: bool) -> list[str]:
     return [f"{one.mean:.3f}" if digits else f"{one.mean:+.3f} ± {one.half_width:.3f}" for one in values]
 
 
-def main(labels: str, folder: Path, names: list[str]) -> None:
+def settings_of(model: str, row: str) -> Changes:
+    """A row by its name, with what is changed in it behind semicolons: "SCAFFOLD; training.lr=0.02; run.rounds=63"."""
+    name, *more = row.split("; ")
+    return ROWS[model][name] | {key: value(text) for key, _, text in (change.partition("=") for change in more)}
+
+
+def main(labels: str, model: str, seeds: list[int], folder: Path, names: list[str]) -> None:
     """Two tables: means over seeds, and paired differences from the first row."""
     fresh = fresh_images(Path(os.environ["CONSILIENCE_DATA"]))
     more = {"data.low_quality": [2, 9]} if labels == "low-quality" else {}
     rows: dict[str, Array] = {}
-    for name in names or list(ROWS):
-        changes = ROWS[name] | more
+    for name in names or list(ROWS[model]):
+        changes = settings_of(model, name) | more
         runs = [
-            measured(folder / f"{name.replace(' ', '-')}-{seed}", changes | {"run.seed": seed}, fresh) for seed in SEEDS
+            measured(folder / f"{name.replace(' ', '-')}-{seed}", changes | {"run.seed": seed}, fresh) for seed in seeds
         ]
         rows[name] = np.array(runs)
         print(name, *(f"{score:.3f}" for score in rows[name].mean(axis=0)), flush=True)
@@ -126,4 +166,4 @@ def main(labels: str, folder: Path, names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3:])
+    main(sys.argv[1], sys.argv[2], parse_seeds(sys.argv[3]), Path(sys.argv[4]), sys.argv[5:])

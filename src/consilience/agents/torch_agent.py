@@ -415,7 +415,9 @@ class TorchAgent:
             self._averaged.begin(self.model)
 
     def _averageable(self) -> dict[str, Tensor]:
-        tensors: dict[str, Tensor] = {**dict(self.model.named_parameters()), **dict(self.model.named_buffers())}
+        stored = self.model.state_dict().keys()  # the filters of fixed layers are not
+        buffers = {name: tensor for name, tensor in self.model.named_buffers() if name in stored}
+        tensors: dict[str, Tensor] = {**dict(self.model.named_parameters()), **buffers}
         return {name: tensor for name, tensor in tensors.items() if tensor.is_floating_point()}
 
     def state(self) -> dict[str, Array]:

@@ -46,6 +46,7 @@ def test_the_names_are_those_of_the_documentation():
         "resnet20",
         "resnet20-gn",
         "scattering",
+        "wavelets",
     ]
 
 
@@ -96,7 +97,7 @@ def test_a_number_behind_the_name_is_the_degree_of_the_polynomial(degree):
 @pytest.mark.parametrize(
     ("model", "says"),
     [
-        ("perceptron", r"unknown model 'perceptron'\. Known: boosting, cnn, .*scattering\."),
+        ("perceptron", r"unknown model 'perceptron'\. Known: boosting, cnn, .*wavelets\."),
         ("logistics", r"unknown model 'logistics'\. Did you mean 'logistic'\? Known"),
         ("forest-5", r"the model 'forest' takes no number; 'forest-5' is not known"),
         ("mlp-64", r"the model 'mlp' takes no number; 'mlp-64' is not known"),
