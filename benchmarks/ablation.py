@@ -69,9 +69,9 @@ ROWS = {
     "convnet": rows_of(CONVNET, {}, {"SCAFFOLD": CROP | SCAFFOLD, "FedAvg": CROP | FEDAVG}),
     "features": rows_of(
         FEATURES,
-        features(0.05),
+        features(0.1),
         {
-            "SCAFFOLD": features(0.01) | SCAFFOLD,
+            "SCAFFOLD": features(0.02) | SCAFFOLD,
             "FedAvg": features(0.02) | FEDAVG,
             "FedDF": features(0.02) | FEDDF,
         },

@@ -47,7 +47,7 @@ def test_a_rerun_gives_the_same_bits_and_another_seed_does_not(whole, tmp_path):
     run_experiment(read_settings("digits", WITHOUT_REFERENCES), tmp_path / "again")
     equal(whole, tmp_path / "again")
     run_experiment(read_settings("digits", WITHOUT_REFERENCES | {"seed": 1}), tmp_path / "other")
-    assert not np.array_equal(load_run(whole).trust, load_run(tmp_path / "other").trust)
+    assert not np.array_equal(load_run(str(whole)).trust, load_run(tmp_path / "other").trust)
 
 
 def test_agents_in_another_order_give_the_same_bits(whole, tmp_path, monkeypatch):

@@ -79,7 +79,9 @@ def test_rows_go_through_the_features_once_and_the_model_is_whole(monkeypatch):
 
 
 def test_weights_that_are_shared_are_those_that_are_learned():
-    assert set(agent()[0].weights()) == {"1.weight", "1.bias"}
+    one, _ = agent()
+    assert set(one.weights()) == {"1.weight", "1.bias"}
+    assert one.parameters == 3 * (3 * 81 * 8 + 1)
 
 
 def test_agents_with_other_features_do_not_share_what_they_read():

@@ -134,8 +134,7 @@ class TorchAgent:
         self.reset_optimizer()
         self.mechanism = self._private(privacy) if privacy is not None and privacy.on else None
         """How private rows are protected, and what it has cost; None for an agent that promises nothing."""
-        tensors = [*self.model.parameters(), *self.model.buffers()]
-        self.parameters: int | None = sum(t.numel() for t in tensors)
+        self.parameters: int | None = sum(tensor.numel() for tensor in self._stored().values())
 
     @property
     def _who(self) -> str:
@@ -414,11 +413,14 @@ class TorchAgent:
         if self._averaged is not None:
             self._averaged.begin(self.model)
 
-    def _averageable(self) -> dict[str, Tensor]:
-        stored = self.model.state_dict().keys()  # the filters of fixed layers are not
+    def _stored(self) -> dict[str, Tensor]:
+        """Parameters and buffers; not those that are made anew with the model, such as the filters of a fixed layer."""
+        stored = self.model.state_dict().keys()
         buffers = {name: tensor for name, tensor in self.model.named_buffers() if name in stored}
-        tensors: dict[str, Tensor] = {**dict(self.model.named_parameters()), **buffers}
-        return {name: tensor for name, tensor in tensors.items() if tensor.is_floating_point()}
+        return {**dict(self.model.named_parameters()), **buffers}
+
+    def _averageable(self) -> dict[str, Tensor]:
+        return {name: tensor for name, tensor in self._stored().items() if tensor.is_floating_point()}
 
     def state(self) -> dict[str, Array]:
         """Weights, buffers, optimizer state and the number of rounds trained."""

@@ -94,10 +94,11 @@ def is_finished(folder: Path) -> bool:
     return (folder / "summary.json").is_file()
 
 
-def load_run(folder: Path) -> Run:
+def load_run(folder: Path | str) -> Run:
     """Reads a finished run's folder."""
     import pandas as pd
 
+    folder = Path(folder)
     if not is_finished(folder):
         raise ConsilienceError(
             f"{folder} holds no finished run (there is no summary.json). "
