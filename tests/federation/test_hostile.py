@@ -147,6 +147,20 @@ def test_questions_under_long_and_ever_new_names_are_not_kept(federate):
 
 
 @pytest.mark.minutes
+def test_options_behind_the_address_of_a_member_reach_no_session(federate):
+    """With another authority in an address of its own a member spoke under the name of a peer."""
+    trial = federate(4)
+    file = trial.folder / "federation.toml"
+    text = file.read_text()
+    address = tomllib.loads(text)["roster"][0]["address"]
+    file.write_text(text.replace(f'"{address}"', f'"{address}#root_ca_certificate_base64=QQ=="'))
+    trial.start()
+    for name in trial.names:
+        assert trial.code(name) == 2
+        assert "host:port" in trial.output(name) and "Traceback" not in trial.output(name)
+        assert not (trial.sites[name].parent / "run").exists(), "nothing was begun"
+
+
 def test_what_was_signed_in_an_earlier_run_accuses_nobody(federate):
     trial = federate(4, rounds=4, deadline=3.0)
     rogue, *others = trial.names
