@@ -146,7 +146,6 @@ def test_questions_under_long_and_ever_new_names_are_not_kept(federate):
         assert trial.events(name, "dropped")[-1]["agent"] == rogue
 
 
-@pytest.mark.minutes
 def test_options_behind_the_address_of_a_member_reach_no_session(federate):
     """With another authority in an address of its own a member spoke under the name of a peer."""
     trial = federate(4)
@@ -161,6 +160,7 @@ def test_options_behind_the_address_of_a_member_reach_no_session(federate):
         assert not (trial.sites[name].parent / "run").exists(), "nothing was begun"
 
 
+@pytest.mark.minutes
 def test_what_was_signed_in_an_earlier_run_accuses_nobody(federate):
     trial = federate(4, rounds=4, deadline=3.0)
     rogue, *others = trial.names
