@@ -126,7 +126,7 @@ def test_every_process_knows_the_whole_round(exchanged, warmup):
             np.testing.assert_array_equal(done.record.predictions[name], expected.record.predictions[name])
         assert done.record.sent == expected.record.sent
         assert done.record.heard == expected.record.heard
-        assert done.record.received.keys() == expected.record.received.keys()
+        assert done.record.received == {}  # everyone's predictions are known, and it would take as much memory again
         if warmup:
             assert done.record.trust is None and done.memory.own == {}
         else:

@@ -120,54 +120,36 @@ class Consensus(Options):
     def rounds(self, agents: Team, shared: Array, exchange: Exchange, start: Start) -> Iterator[Round]:
         """Algorithm 1. `agents` are those that live in this process; the exchange makes up the difference."""
         self._check(agents.first.task)
-        roster, memory, t = exchange.roster, self._memory(start, agents.names), start.done
-        here = np.array([roster.index(name) for name in agents.names])
+        memory, t = self._memory(start, agents.names), start.done
         own: dict[str, Array] = {}
         while t < start.rounds:
             t += 1
-            psi: dict[str, Array] = {}
-            received: dict[str, Array] = {}
-            by_class: dict[str, Array] = {}
-            heard: tuple[str, ...] = ()
-            w, peers, sent = None, None, dict.fromkeys(agents.names, 0)
             together = t > self.warmup and self.lam > 0
             early: dict[str, Losses] = {}
             if together and self.phases == "apart":
                 early, own = train_first(agents, shared), self._published(agents, shared)
             if not own and (together or self.warmup_shared):
                 own = self._published(agents, shared)
-            if together and self.peers:
-                hearing = self._hear_some(agents, exchange, t, own, memory, start.seed)
-                heard, sent, received = roster, hearing.answer.sent, hearing.answer.predictions
-                w, peers, psi, memory = hearing.trust, hearing.peers, hearing.psi, hearing.memory
-            elif together:
-                answer = exchange.gather(t, own)
-                t, sent, received = max(t, answer.number), answer.sent, answer.predictions
-                heard = tuple(name for name in roster if name in received)
-                present = np.array([name in received for name in roster])
-                f = np.stack([received[name] for name in heard])
-                before = memory
-                w_heard, psi, memory, by_class = self._believed(agents, f, heard, present, here, t, before)
-                for told, victims in _views(answer.told, psi):
-                    f = np.stack([told.get(name, received[name]) for name in heard])
-                    known = Memory(_kept_of_view(before, victims[0]), before.own)
-                    w_view, psi_view, memory_view, _ = self._believed(agents, f, heard, present, here, t, known)
-                    memory = _with_view(w_heard, psi, memory, (w_view, psi_view, memory_view), heard, victims)
-                w = _own_rows(w_heard, here, present)
-            elif self.warmup_shared:
-                psi = own
+            said = Hearing(sent=dict.fromkeys(agents.names, 0), memory=memory)
+            if together:
+                hear = self._hear_some if self.peers else self._hear_all
+                said = hear(agents, exchange, t, own, memory, start.seed)
+                t, memory = max(t, said.number), said.memory
+            psi = said.psi if together else own if self.warmup_shared else {}
             if together and self.prior == "even":
                 even = np.full(agents.first.outputs, 1 / agents.first.outputs)
-                psi = {name: aligned(labels, even) for name, labels in psi.items()}
+                psi |= {name: aligned(labels, even) for name, labels in psi.items()}
             if together and self.phases == "apart":
-                received = {}  # not what they said after the last round
+                said = replace(said, received={})  # not what they said after the last round
                 losses = agents.each(partial(self._digested, shared, psi, early))
             else:
                 losses = agents.train(shared, psi, self.lam if together else 0.0)
+            said.psi.clear()  # they are not needed any more, and of many agents they are large
             if together:
                 losses = {name: predicted(one, count(shared)) for name, one in losses.items()}
             own = self._published(agents, shared)
-            yield Round(t, Record(own, losses, sent, heard, received, w, by_class, peers), memory)
+            record = Record(own, losses, said.sent, said.heard, said.received, said.trust, said.by_class, said.peers)
+            yield Round(t, record, memory)
 
     def _digested(self, shared: Array, psi: dict[str, Array], early: dict[str, Losses], agent: Agent) -> Losses:
         """The second phase of a round. An agent that is fitted anew learns both at once, as one set: lam = n* / n."""
@@ -192,6 +174,24 @@ class Consensus(Options):
     def _published(self, agents: Team, shared: Array) -> dict[str, Array]:
         """Predictions on the shared data as everyone will read them."""
         return {name: self.wire.rounded(f) for name, f in agents.published(shared).items()}
+
+    def _hear_all(
+        self, agents: Team, exchange: Exchange, t: int, own: dict[str, Array], memory: Memory, seed: int
+    ) -> Hearing:
+        """Everyone hears everyone who is there; some may have been told something else than the others."""
+        roster, answer = exchange.roster, exchange.gather(t, own)
+        t, received = max(t, answer.number), answer.predictions
+        here = np.array([roster.index(name) for name in agents.names])
+        heard = tuple(name for name in roster if name in received)
+        present = np.array([name in received for name in roster])
+        f = np.stack([received[name] for name in heard])
+        w, psi, found, by_class = self._believed(agents, f, heard, present, here, t, memory)
+        for told, victims in _views(answer.told, psi):
+            f = np.stack([told.get(name, received[name]) for name in heard])
+            known = Memory(_kept_of_view(memory, victims[0]), memory.own)
+            w_view, psi_view, memory_view, _ = self._believed(agents, f, heard, present, here, t, known)
+            found = _with_view(w, psi, found, (w_view, psi_view, memory_view), heard, victims)
+        return Hearing(answer.sent, found, t, heard, received, _own_rows(w, here, present), psi, by_class)
 
     def _hear_some(
         self, agents: Team, exchange: Exchange, t: int, own: dict[str, Array], memory: Memory, seed: int

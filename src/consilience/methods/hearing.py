@@ -1,7 +1,7 @@
 """Consensus with sparse exchange: each agent hears, and judges by itself, a few peers (`core/sparse.py`)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
@@ -12,7 +12,7 @@ from consilience.core.labels import majority_labels, pseudo_labels
 from consilience.core.sparse import Indices, heard_peers
 from consilience.core.streams import stream
 from consilience.errors import ConsilienceError
-from consilience.methods.protocol import Exchange, HearsSome, Memory, Received
+from consilience.methods.protocol import Exchange, HearsSome, Memory
 from consilience.methods.trust.protocol import Context, opinion
 from consilience.tasks.protocol import Array
 
@@ -22,15 +22,21 @@ RULE = "rule/"
 
 @dataclass(frozen=True)
 class Hearing:
-    """Whom the agents of this process heard in a round, and what they made of it."""
+    """Whom the agents of this process heard in a round, and what they made of it; nobody while they train alone."""
 
-    answer: Received
-    peers: Indices
-    """(agents of this process, heard): places in the roster."""
-    trust: Array
-    """(agents of this process, heard)."""
-    psi: dict[str, Array]
+    sent: dict[str, int]
+    """Bytes, by agent."""
     memory: Memory
+    number: int = 0
+    """Of the round that was heard, which may be a later one than the one that was asked for."""
+    heard: tuple[str, ...] = ()
+    received: dict[str, Array] = field(default_factory=dict)
+    trust: Array | None = None
+    """(agents of this process, roster), or (agents of this process, heard) where `peers` are given."""
+    psi: dict[str, Array] = field(default_factory=dict)
+    by_class: dict[str, Array] = field(default_factory=dict)
+    peers: Indices | None = None
+    """(agents of this process, heard): places in the roster of those whom each heard, if not all."""
 
 
 def wanted_peers(
@@ -90,4 +96,5 @@ def hear_some(
             psi[name] = majority_labels(f)
         else:
             psi[name] = pseudo_labels(row[None], f)[0] if labels is None else labels[0]
-    return Hearing(answer, np.stack([*wanted.values()]), np.stack(trust), psi, Memory(memory.common, kept))
+    memory, places = Memory(memory.common, kept), np.stack([*wanted.values()])
+    return Hearing(answer.sent, memory, t, exchange.roster, answer.predictions, np.stack(trust), psi, peers=places)

@@ -15,6 +15,7 @@ from consilience.agents.protocol import Agent, can
 from consilience.agents.reading import kept
 from consilience.agents.team import Team
 from consilience.errors import ConsilienceError
+from consilience.memory import give_memory_back
 from consilience.methods.alone import Alone
 from consilience.methods.protocol import Exchange, Memory, Method, Remembers, Round, Start
 from consilience.runtime import checkpoint, private
@@ -101,6 +102,7 @@ def run_rounds(
                 )
             if private.all_stopped(scores, exchange.roster):
                 break
+            give_memory_back()
     trust, rounds = history.trust()
     seconds = round(before + time.perf_counter() - began, 3)
     summary = private.with_costs(summary, team, group)

@@ -4,7 +4,6 @@ Arrays travel as tensors of known shapes or in the form of safetensors, over glo
 Nothing is pickled.
 """
 
-import ctypes
 import os
 import socket
 import threading
@@ -37,9 +36,6 @@ once, a machine that vanished by its silence."""
 
 _SIOCGIFADDR = 0x8915
 """Linux's request for the address of an interface (netdevice(7))."""
-
-_MALLOC_TRIM, _MALLOC_MMAP = -1, -3
-"""Thresholds of mallopt(3)."""
 
 
 class WorkerLost(ConsilienceError):
@@ -125,6 +121,7 @@ class WorkerGroup:
             if record.by_class:
                 own[name]["by_class"] = record.by_class["trust"][place]
             own[name] |= {f"memory/{key}": value for key, value in done.memory.own.get(name, {}).items()}
+        record.received.clear()  # what everyone predicts is known now, and of many agents it is large
         found = self.by_agent(own)
         measured_by = {name: arrays["measured"].tolist() for name, arrays in found.items()}
         joined = Record(
@@ -132,7 +129,6 @@ class WorkerGroup:
             losses={name: Losses(v[0], v[1], int(v[2]), int(v[3])) for name, v in measured_by.items()},
             sent={name: int(values[4]) for name, values in measured_by.items()},
             heard=record.heard,
-            received=record.received,
             trust=None if record.trust is None else np.stack([arrays["trust"] for arrays in found.values()]),
             peers=None if record.peers is None else np.stack([arrays["peers"] for arrays in found.values()]),
             by_class=record.by_class
@@ -249,22 +245,6 @@ def join(number: int, size: int, meeting: str = "env://") -> None:
         raise WorkerLost(f"worker {number} of {size} could not meet the others: {reason}.") from error
     if not one_machine:
         heartbeat.end_with_others(number, size)
-
-
-def keep_memory() -> None:
-    """Lets glibc keep what a step of training frees, for the next step: fresh pages cost a few per cent of the time."""
-    try:
-        change = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):
-        return
-    change(_MALLOC_MMAP, 2**25)
-    change(_MALLOC_TRIM, 2**30)
-
-
-def give_memory_back() -> None:
-    """Gives what was freed back to the machine, once after much was: `keep_memory` would keep it."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def leave() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from consilience.errors import ConsilienceError
+from consilience.memory import give_memory_back, keep_memory
 from consilience.rows import values_of
 from consilience.runtime.callbacks import Tell
 from consilience.runtime.driver import run_rounds
@@ -12,7 +13,7 @@ from consilience.settings.presets import write_config
 from consilience.settings.settings import Settings
 from consilience.settings.wiring import build_agents, build_evaluation, build_exchange, build_scenario, summarise
 from consilience.workers.balance import balance, expected_costs
-from consilience.workers.group import WorkerExchange, WorkerGroup, give_memory_back, keep_memory
+from consilience.workers.group import WorkerExchange, WorkerGroup
 
 
 def work(
