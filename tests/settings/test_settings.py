@@ -1,6 +1,7 @@
 """Settings: read, changed, refused. Options are declared once, and everything else follows from them."""
 
 import re
+from itertools import permutations
 
 import pytest
 
@@ -59,6 +60,24 @@ def test_options_of_a_trust_rule_are_settings():
     assert settings.method.trust == Entropy(offset=0.0)
     with pytest.raises(ConsilienceError, match=r"unknown setting 'p'. Known: offset, floor"):
         changed(settings, {"method.trust.p": 2})
+
+
+@pytest.mark.parametrize(
+    ("changes", "method"),
+    [
+        (
+            {"variates": "steps", "method.server_ema": 0.5, "method": "scaffold"},
+            Scaffold(variates="steps", server_ema=0.5),
+        ),
+        (
+            {"trust.offset": 0.0, "trust": "entropy", "lam": 2.0, "method": "consensus"},
+            Consensus(trust=Entropy(offset=0.0), lam=2.0),
+        ),
+    ],
+)
+def test_the_order_of_changes_does_not_matter(changes, method):
+    for order in permutations(changes):
+        assert changed(Settings(), {key: changes[key] for key in order}).method == method
 
 
 def test_another_method_keeps_the_options_they_share():

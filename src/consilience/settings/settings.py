@@ -109,13 +109,16 @@ def load_plugins(tables: dict[str, Any]) -> None:
 
 
 def changed(settings: Settings, changes: dict[str, Any], where: str = "settings") -> Settings:
-    """`settings` with some values in place of its own. Keys are dotted; a unique last part suffices."""
+    """`settings` with some values in place of its own. Keys are dotted; a unique last part suffices.
+
+    In whatever order they are given, a method, or another thing with a name, is chosen before its options are set.
+    """
     if not changes:
         return settings
     tables = to_table(settings)
     load_plugins(changes)
-    for key, value in changes.items():
-        _put(tables, key, value, where)
+    for key in sorted(changes, key=lambda key: (key != "method", not isinstance(changes[key], str), key.count("."))):
+        _put(tables, key, changes[key], where)
     return settings_from(tables, where)
 
 
