@@ -1,13 +1,14 @@
 """The options of docs/level.md one by one on CIFAR-10, at the same compute, beside methods that share weights.
 
-CONSILIENCE_DATA=DATA python -m benchmarks.ablation regular|low-quality convnet|features SEEDS FOLDER [ROW ...]
+CONSILIENCE_DATA=DATA python -m benchmarks.ablation regular|low-quality convnet|features|exact SEEDS FOLDER [ROW ...]
 
 ROW is one of `ROWS`, or one with changes, such as "SCAFFOLD; training.lr=0.02".
 
 Every row is run with every seed into FOLDER, where finished runs stay. With `convnet` the agents have the small
-convolutional network, with `features` one learned layer on fixed features (`wavelets`). Measured are the agents
-with good labels, on X*, on 5000 images that no agent has, and at home. Where classes are known to be even on X*, and by
-an agent at home, predictions can be corrected for that, under any method (`corrected`): the columns "known".
+convolutional network, with `features` one learned layer on fixed features (`wavelets`), with `exact` the same layer and
+the exact solver. Measured are the agents with good labels, on X*, on 5000 images that no agent has, and at home. Where
+classes are known to be even on X*, and by an agent at home, predictions can be corrected for that, under any method
+(`corrected`): the columns "known".
 """
 
 import os
@@ -41,6 +42,12 @@ CROP = {"training.augment": "crop-flip"}
 CONVNET: dict[str, Changes] = {"crop-flip": CROP} | FEATURES
 SERVER: Changes = {"training.batch": 32, "method.server_ema": 0.7, "run.rounds": 21}
 SCAFFOLD, FEDAVG = {"method": "scaffold"} | SERVER, {"method": "fedavg"} | SERVER
+EXACT: dict[str, Changes] = {
+    "duals": {"method.duals": 1.0},
+    "lambda 0.25": {"method.lam": 0.25},
+    "even prior": {"method.prior": "even"},
+}
+SOLVED: Changes = {"agents.models": ["wavelets"], "training.solver": "exact", "training.epochs": 1}
 FEDDF = {"method": "feddf", "method.passes": 1, "training.shared_batch": 32} | SERVER | {"run.rounds": 17}
 
 
@@ -56,7 +63,7 @@ def rows_of(options: dict[str, Changes], base: Changes, servers: dict[str, Chang
         "all options": everything,
         **servers,
         **{
-            f"all but {name}": {key: value for key, value in everything.items() if key not in option}
+            f"all but {name}": base | {key: value for key, value in everything.items() if key not in option}
             for name, option in options.items()
         },
         "all, with the paper's trust": everything | {"method.trust": "paper"},
@@ -74,6 +81,15 @@ ROWS = {
             "SCAFFOLD": features(0.02) | SCAFFOLD,
             "FedAvg": features(0.02) | FEDAVG,
             "FedDF": features(0.02) | FEDDF,
+        },
+    ),
+    "exact": rows_of(
+        EXACT,
+        SOLVED | {"method.warmup": 0, "run.rounds": 9},
+        {
+            "SCAFFOLD": features(0.02) | SCAFFOLD,
+            "SCAFFOLD, exact steps": SOLVED | SCAFFOLD | {"run.rounds": 63},
+            "FedAvg, exact steps": SOLVED | FEDAVG | {"run.rounds": 63},
         },
     ),
 }

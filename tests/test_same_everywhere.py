@@ -209,16 +209,28 @@ METHODS += ["fedavg", "fedprox", "scaffold", "feddyn", "feddf"]
 METHODS += ["fedmd(warmup=1)", "ds-fl(warmup=1)", "fedct(warmup=1)", "cronus(warmup=1)", "fd"]
 METHODS += ['consensus(warmup=1, phases="apart", passes=2)', "kt-pfl(warmup=1, passes=2)"]
 MIXED = ALIKE | {"models": ["mlp", "logistic"]}
+SOLVED = ALIKE | {"models": ["linear"], "solver": "exact", "lam": 0.25, "warmup": 1, "prior": "even", "duals": 1.0}
+SPARSE = SOLVED | {"agents.count": 6, "peers": 2, "random_peers": 1}
 
 
 @pytest.mark.parametrize(
     ("preset", "changes"),
     [
         ("polynomial", CURVES),
+        ("polynomial", CURVES | {"method.duals": 0.5}),
+        ("digits", SOLVED),
+        ("digits", SPARSE),
         *(("digits", ALIKE | {"method": name}) for name in METHODS),
         *(("digits", MIXED | {"method": name}) for name in METHODS[-7:]),
     ],
-    ids=["regression", *METHODS, *(f"mixed {name}" for name in METHODS[-7:])],
+    ids=[
+        "regression",
+        "regression, duals",
+        "exact, duals",
+        "exact, duals, some peers",
+        *METHODS,
+        *(f"mixed {name}" for name in METHODS[-7:]),
+    ],
 )
 def test_every_method_gives_the_same_bits_stopped_on_two_workers_and_resumed_on_any_number(tmp_path, preset, changes):
     settings = read_settings(preset, changes)

@@ -175,7 +175,7 @@ def test_a_table_is_complete_and_begins_with_the_name():
     assert list(table) == ["name", "keep_optimizer", "warmup", "server_ema", "mu"] and table["mu"] == 0.5
     table = method_table(Consensus(trust=Uniform(), wire=Wire("float16")))
     first = ["name", "warmup", "lam", "schedule", "labels", "warmup_shared", "trust", "wire"]
-    assert list(table) == [*first, "peers", "random_peers", "prior", "phases", "passes"]
+    assert list(table) == [*first, "peers", "random_peers", "prior", "phases", "passes", "duals"]
     assert table["trust"] == {"name": "uniform"} and table["wire"] == {"form": "float16", "top": 3}
 
 

@@ -98,7 +98,7 @@ def stackable(agent: Agent) -> TorchAgent | None:
         return None
     if not isinstance(network.x, Tensor) or network.transform is not None or network.augment is not None:
         return None
-    if network.class_balanced or network.ema:
+    if network.class_balanced or network.ema or network.solver != "steps":
         return None
     layers, weights = _layers(network.model), list(network.model.parameters())
     plain = len(weights) == 2 * len(layers) and all(w.dtype == torch.float32 and w.requires_grad for w in weights)

@@ -15,6 +15,7 @@ from consilience.agents.augment import augmentation
 from consilience.agents.averaging import AveragedWeights
 from consilience.agents.batches import batches, endless_batches, number_of_batches
 from consilience.agents.classes import renumbered
+from consilience.agents.exact import Exact, exact_solver
 from consilience.agents.noise import folds, noise_of
 from consilience.agents.optimizers import MakeOptimizer, as_numpy, optimizer_arrays, restore_optimizer
 from consilience.agents.protocol import Correction, Losses, Weights
@@ -91,6 +92,8 @@ class TorchAgent:
         batched: bool = DEFAULT.batched,
         class_balanced: bool = DEFAULT.class_balanced,
         ema: float = DEFAULT.ema,
+        solver: str = DEFAULT.solver,
+        decay: float = DEFAULT.decay,
         privacy: Privacy | None = None,
     ) -> None:
         self.name, self.seed, self.batched = name, seed, batched
@@ -129,6 +132,10 @@ class TorchAgent:
                 "agent is private. Leave one of them out."
             )
         self._offsets = self._class_offsets() if class_balanced else None
+        self.solver = solver
+        self._exact = exact_solver(
+            self._who, solver, decay, self.model, self.x, self.task, self.augment is not None, privacy
+        )
         self._averaged = AveragedWeights(self.model, ema) if ema else None
         self._make_optimizer = optimizer or (lambda parameters: Adam(parameters, lr))
         self.reset_optimizer()
@@ -227,12 +234,35 @@ class TorchAgent:
         """
         return self._train(shared, labels, lam, None)
 
+    def _solved(
+        self, exact: Exact, shared: Rows, labels: Array | None, lam: float, correct: Correction | None
+    ) -> Losses:
+        """A round of `epochs` steps of the solver, each over all private and, with labels, all shared samples."""
+        self._round += 1
+        with_shared = labels is not None and lam > 0
+        inputs = self._shared_inputs(shared) if with_shared else None
+        known = exact.prepared(shared, inputs, lam if with_shared else 0.0, (id(self.transform), self._read_way()))
+        target = self._target(labels) if with_shared and labels is not None else None
+        losses = []
+        for _ in range(self.epochs):
+            losses.append(exact.step(self.task, self.y, known, target, self._offsets, correct))
+            if self._averaged is not None:
+                self._averaged.update(self.model)
+        local, disagreement = np.sum(losses, axis=0)
+        passed = self.samples + (count(shared) if with_shared else 0)
+        return self.end_round(local, disagreement, self.epochs * passed)
+
     def train_alone(self, correct: Correction | None = None) -> Losses:
         """`epochs` passes over the private data; `correct` may change the gradients before each step."""
         return self._train(None, None, 0.0, correct)
 
     def digest(self, shared: Rows, labels: Array, passes: int) -> Losses:
         """So many passes over the shared data with `labels`, and no private row."""
+        if self._exact is not None:
+            raise ConsilienceError(
+                f"{self._who}: the solver 'exact' learns private and shared data together. Use solver='steps', or a "
+                "method that does not part them, such as consensus with phases='together'."
+            )
         draw = stream(self.seed, "digest", self.name, self._round)
         picks = [pick for _ in range(passes) for pick in batches(draw, count(shared), self.shared_batch)]
         with self._torch_stream("digest"):
@@ -240,6 +270,8 @@ class TorchAgent:
         return Losses(float("nan"), sums.disagreement / len(picks), sums.trained)
 
     def _train(self, shared: Rows, labels: Array | None, lam: float, correct: Correction | None) -> Losses:
+        if self._exact is not None:
+            return self._solved(self._exact, shared, labels, lam, correct)
         draws = self._draws()
         if self.mechanism is not None and draws is None:
             return Losses(float("nan"))  # another round would exceed the budget: the model stays as it is
@@ -376,7 +408,7 @@ class TorchAgent:
     @property
     def steps(self) -> int:
         """Optimizer steps in a round of training."""
-        return self.epochs * number_of_batches(self.samples, self.batch)
+        return self.epochs * (1 if self._exact is not None else number_of_batches(self.samples, self.batch))
 
     @property
     def lr(self) -> float:
@@ -485,6 +517,9 @@ class TorchAgent:
 
     def _on_host(self, rows: Rows) -> Inputs:
         return for_network(self._who, rows, self._floats)
+
+    def _read_way(self) -> tuple[Any, ...]:
+        return self._way() if self._fixed is None else self._way_on()
 
     def _way(self) -> tuple[str, bool]:
         """What, beside the transform, decides how rows are read."""

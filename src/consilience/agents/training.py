@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from consilience.options import Options, option
 
+SOLVERS = ("steps", "exact")
+
 
 @dataclass(frozen=True)
 class Training(Options):
@@ -21,6 +23,13 @@ class Training(Options):
     ema: float = option(
         0.0, "an average of the weights over steps predicts; so much of it stays in a step", at_least=0, below=1
     )
+    solver: str = option(
+        "steps",
+        "steps (Adam, in batches) | exact (for models of which one last layer is learned: an epoch is one step over "
+        "all private and shared samples, without a learning rate)",
+        one_of=SOLVERS,
+    )
+    decay: float = option(2e-5, "of weights, for the solver exact: in units of the mean squared feature", at_least=0)
 
 
 DEFAULT = Training()

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from consilience.agents.protocol import Agent, Losses, predicted
 from consilience.agents.team import Team
 from consilience.core.balance import aligned
+from consilience.core.duals import insisted
 from consilience.core.labels import majority_labels, pseudo_labels
 from consilience.core.trust import restrict
 from consilience.core.wire import Wire
@@ -77,6 +78,13 @@ class Consensus(Options):
         one_of=PHASES,
     )
     passes: int = option(5, "over the shared data in a round, where phases are apart", at_least=1)
+    duals: float = option(
+        0.0,
+        "how much of its disagreement an agent remembers, so that all come to agree on what fits the labels of all "
+        "(ADMM): 1 all of it, 0 nothing",
+        at_least=0,
+        below=1.618,
+    )
 
     uses_shared = True
     short_forms = ("dynamic", "static", "every-K", "naive", "kt-pfl")
@@ -84,6 +92,11 @@ class Consensus(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_rule(self.trust)
+        if self.duals and (self.phases == "apart" or self.labels == "majority"):
+            raise ConsilienceError(
+                "duals make up for where private labels and soft pseudo-labels, learned together, differ. Leave them "
+                "out where phases are apart or labels a majority's."
+            )
         if isinstance(self.trust, Default) and self.schedule != "dynamic":  # what is kept over rounds is one matrix
             object.__setattr__(self, "trust", Paper())
 
@@ -104,6 +117,7 @@ class Consensus(Options):
         words = [] if short else [f"{self.label}{rule}"]
         words += [f"{self.peers} + {self.random_peers} peers"] if self.peers else []
         words += ["apart"] if self.phases == "apart" and self.label != "kt-pfl" else []
+        words += ["duals"] if self.duals else []
         name = ("KT-pFL" if self.label == "kt-pfl" else self.label) if short else "consensus"
         return f"{name} ({', '.join(words)})" if words else name
 
@@ -132,13 +146,15 @@ class Consensus(Options):
                 own = self._published(agents, shared)
             said = Hearing(sent=dict.fromkeys(agents.names, 0), memory=memory)
             if together:
-                hear = self._hear_some if self.peers else self._hear_all
+                hear, before = self._hear_some if self.peers else self._hear_all, memory
                 said = hear(agents, exchange, t, own, memory, start.seed)
                 t, memory = max(t, said.number), said.memory
             psi = said.psi if together else own if self.warmup_shared else {}
             if together and self.prior == "even":
                 even = np.full(agents.first.outputs, 1 / agents.first.outputs)
                 psi |= {name: aligned(labels, even) for name, labels in psi.items()}
+            if together and self.duals:
+                psi, memory = self._insisted(agents.first.task, own, psi, memory, before)
             if together and self.phases == "apart":
                 said = replace(said, received={})  # not what they said after the last round
                 losses = agents.each(partial(self._digested, shared, psi, early))
@@ -150,6 +166,19 @@ class Consensus(Options):
             own = self._published(agents, shared)
             record = Record(own, losses, said.sent, said.heard, said.received, said.trust, said.by_class, said.peers)
             yield Round(t, record, memory)
+
+    def _insisted(
+        self, task: Task, own: dict[str, Array], psi: dict[str, Array], memory: Memory, before: Memory
+    ) -> tuple[dict[str, Array], Memory]:
+        """Pseudo-labels that make up for what agents were off so far, and the memory with that (`core/duals.py`)."""
+        scale = "classes" if task.sums_to_one else "values" if task.noisy else "labels"
+        labels, kept = {}, dict(memory.own)
+        for name, said in own.items():
+            u = before.own.get(name, {}).get("duals", np.zeros_like(said))
+            if name in psi:
+                u, labels[name] = insisted(u, said, psi[name], self.duals, scale)
+            kept[name] = kept[name] | {"duals": u}
+        return labels, Memory(memory.common, kept)
 
     def _digested(self, shared: Array, psi: dict[str, Array], early: dict[str, Losses], agent: Agent) -> Losses:
         """The second phase of a round. An agent that is fitted anew learns both at once, as one set: lam = n* / n."""
@@ -163,6 +192,7 @@ class Consensus(Options):
     def _memory(self, start: Start, names: tuple[str, ...]) -> Memory:
         """What `start` holds, if it is this method's."""
         mine = {"trust", "peers"} if self.peers else {"trust"}
+        mine |= {"duals"} if self.duals else set()
         kept = [start.memory.own.get(name, mine) for name in names]
         if any({key for key in keys if not key.startswith((_TOLD, RULE))} != mine for keys in kept):
             raise ConsilienceError(

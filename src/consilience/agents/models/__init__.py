@@ -166,6 +166,8 @@ def _network_agent(name: str, make: "Callable[..., nn.Module] | tuple[str, str]"
         augment=training.augment,
         class_balanced=training.class_balanced,
         ema=training.ema,
+        solver=training.solver,
+        decay=training.decay,
         seed=order.seed,
         device=order.device,
         transform=order.transform,
