@@ -76,9 +76,19 @@ def test_sites_of_a_federation_get_the_numbers_of_the_simulation(both):
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("method", ["ds-fl(warmup=1)", "fedct(warmup=1)", "cronus(warmup=1, share=0.4)"])
-def test_with_other_methods_too(launcher, tmp_path, method):
-    settings = read_settings("digits", SMALL | {"method": method, "references": []})
+@pytest.mark.parametrize(
+    ("method", "weighs"),
+    [
+        ("ds-fl(warmup=1)", False),
+        ("fedct(warmup=1)", False),
+        ("cronus(warmup=1, share=0.4)", False),
+        ("kt-pfl(warmup=1, passes=2)", True),
+        ("consensus(warmup=1, duals=1.0)", True),
+    ],
+)
+def test_with_other_methods_too(launcher, tmp_path, method, weighs):
+    more = {"models": ["linear", "forest", "linear"], "solver": "exact"} if "duals" in method else {}
+    settings = read_settings("digits", SMALL | more | {"method": method, "references": []})
     trial = Trial(launcher, tmp_path, lay_out(settings, build_scenario(settings), tmp_path / "trial", deadline=60.0))
     trial.start()
     run_experiment(settings, tmp_path / "simulation", workers=1)
@@ -89,7 +99,7 @@ def test_with_other_methods_too(launcher, tmp_path, method):
         own = simulated[simulated["agent"] == name]
         for column in COLUMNS:
             np.testing.assert_array_equal(site.metrics[column].to_numpy(), own[column].to_numpy(), err_msg=column)
-        assert len(site.trust) == 0
+        assert len(site.trust) == (3 if weighs else 0)
         assert (trial.sites[name].parent / "run" / "report.html").is_file()
     trial.end()
 
