@@ -107,6 +107,11 @@ def test_loss_is_the_cross_entropy_of_the_softmax_with_classes_or_probabilities(
     assert TASK.distance(TASK.predictions(out).numpy(), psi) == pytest.approx(total, rel=1e-5)
 
 
+def test_many_models_predict_what_each_predicts():
+    out = torch.randn(4, 6, 3, generator=torch.Generator().manual_seed(0)) * 20
+    torch.testing.assert_close(TASK.stacked_predictions(out), torch.stack([TASK.predictions(own) for own in out]))
+
+
 @pytest.mark.parametrize("scale", [1.0, 0.25])
 def test_the_gradient_of_the_stacked_loss_is_that_of_autograd(scale):
     """Pseudo-labels in float16 sum to nearly one only: the gradient holds for any sum."""
