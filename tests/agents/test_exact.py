@@ -75,6 +75,33 @@ def test_a_step_is_that_of_plain_linear_algebra(shared, own):
     np.testing.assert_allclose(weights(one), w, atol=2e-5)
 
 
+def test_another_lambda_and_other_shared_data_are_taken_up():
+    one, w = agent(), np.zeros((6, CLASSES))
+    x = features(X)
+    for shared, lam in ((SHARED, LAM), (SHARED, 0.2), (SHARED[:20], 0.2)):
+        psi, s = PSI[: len(shared)], features(shared)
+        one.train(shared, psi, lam)
+        h = x.T @ x / (2 * len(x)) + lam / len(s) * s.T @ s + DECAY * (shared**2).sum(axis=1).mean() * np.eye(6)
+        w = w - np.linalg.solve(h, objective(w, X, Y, shared, psi, lam)[1])
+        np.testing.assert_allclose(weights(one), w, atol=2e-5)
+
+
+def test_a_method_may_change_the_gradient_of_each_tensor():
+    seen, moved, plain = {}, agent(), agent()
+
+    def correct(name, gradient, weight):
+        seen[name] = (gradient.shape, weight.shape)
+        return gradient + 1 if name == "bias" else gradient
+
+    moved.train_alone(correct)
+    plain.train_alone()
+    assert seen == {"weight": ((CLASSES, 5), (CLASSES, 5)), "bias": ((CLASSES,), (CLASSES,))}
+    assert np.abs(weights(moved) - weights(plain)).max() > 1e-3
+    still = agent()
+    still.train_alone(lambda name, gradient, weight: gradient * 0)
+    np.testing.assert_array_equal(weights(still), 0)
+
+
 def test_alone_it_uses_no_shared_data():
     one, other = agent(), agent()
     for _ in range(3):
@@ -129,6 +156,11 @@ def test_a_frozen_backbone_stays_as_it_is_and_its_head_learns():
         one.train(SHARED, PSI, LAM)
     changed = {name for name, value in one.model.state_dict().items() if not torch.equal(value, before[name])}
     assert changed == {"1.weight", "1.bias"}
+    other = agent(frozen())
+    for _ in range(5):
+        other.model.train()  # features are read in evaluation mode whatever the model was last used for
+        other.train(SHARED, PSI, LAM)
+    np.testing.assert_array_equal(weights(other), weights(one))
     found = one.model.eval()(torch.from_numpy(X)).softmax(dim=1).detach().numpy()
     np.testing.assert_allclose(one.predict(X), found, rtol=1e-5)
 
@@ -149,6 +181,8 @@ def test_agents_with_other_features_of_the_same_rows_do_not_share_a_metric():
     def trained(rows):
         torch.manual_seed(1)
         agents = [agent(frozen()), agent(nn.Sequential(nn.Linear(5, 8).requires_grad_(False), nn.Linear(8, CLASSES)))]
+        agents += [agent(nn.Sequential(nn.Linear(5, 8).requires_grad_(False), nn.Linear(8, CLASSES)))]
+        agents += [agent(nn.Sequential(nn.Flatten(), nn.Linear(5, CLASSES)), decay=1e-2)]
         agents += [agent(nn.Sequential(nn.Flatten(), nn.Linear(5, CLASSES))) for _ in range(2)]
         for one in agents:
             one.train(rows, PSI, LAM)
@@ -159,7 +193,7 @@ def test_agents_with_other_features_of_the_same_rows_do_not_share_a_metric():
         together = trained(SHARED)
     for one, other in zip(apart, together, strict=True):
         np.testing.assert_array_equal(weights(one), weights(other))
-    first, second = (one._exact._shared[2] for one in together[2:])
+    first, second = (one._exact._shared[2] for one in together[-2:])
     assert first is second
 
 
@@ -172,6 +206,9 @@ def test_a_copy_learns_by_itself_and_shares_features():
     one.train(SHARED, PSI, LAM)
     np.testing.assert_array_equal(weights(one), weights(copied))
     assert copied._exact._own is one._exact._own
+    for each in (one, copied):
+        each.train(SHARED[:20], PSI[:20], LAM)
+    np.testing.assert_array_equal(weights(one), weights(copied))
 
 
 def test_class_balance_moves_what_is_rare():
