@@ -43,7 +43,8 @@ def _images() -> str:
         "Images a second of a step with 64 private and 256 shared 32x32 colour images. The plain loop has DataLoaders, "
         "`(channels, height, width)` images, torch's Adam and two threads; ours is `TorchAgent.train`, with one thread "
         f"in each process. The limit is that of a {SIDE}x{SIDE} matrix product in {PROCESSES} processes at the same "
-        "time, for 242 MFLOP an image.\n\n"
+        "time, for 242 MFLOP an image. Two processes cannot be much more than 1.5 times as fast as a plain loop that "
+        "is at half of the limit: the rest goes to batch norm, ReLU and Adam, which wait for memory.\n\n"
         + table(["ResNet20 and the small network", "images/s", "times plain", "of the limit", "goal reached"], rows)
     )
 
