@@ -43,9 +43,9 @@ def _images() -> str:
         "Images a second of a step with 64 private and 256 shared 32x32 colour images. The plain loop has DataLoaders, "
         "`(channels, height, width)` images, torch's Adam and two threads; ours is `TorchAgent.train`, with one thread "
         f"in each process. The limit is that of a {SIDE}x{SIDE} matrix product in {PROCESSES} processes at the same "
-        "time, for 242 MFLOP an image. 1.7 times a plain loop that is at 47 % of the limit would be 80 % of it; "
-        "convolutions alone take 78 % of a step of ResNet20 (torch.profiler), at nine tenths of the limit, and batch "
-        "norm and ReLU most of the rest.\n\n"
+        "time, for 242 MFLOP an image. 1.7 times a plain loop that is at 47 to 58 % of the limit would be 80 to 99 % "
+        "of it; convolutions alone take 78 % of a step of ResNet20 (torch.profiler), batch norm and ReLU most of the "
+        "rest.\n\n"
         + table(["ResNet20 and the small network", "images/s", "times plain", "of the limit", "goal reached"], rows)
     )
 
