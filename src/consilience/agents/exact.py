@@ -107,7 +107,7 @@ class Metric:
     def inverse(self, v: Tensor) -> Tensor:
         """G^-1 v, (features, columns)."""
         s = self.features
-        if len(self.factor) == len(v) and len(s) >= len(v):
+        if len(s) >= len(v):
             return torch.cholesky_solve(v, self.factor)
         return (v - s.T @ torch.cholesky_solve(s @ v, self.factor)) / self.ridge if len(s) else v / self.ridge
 
@@ -115,12 +115,9 @@ class Metric:
 def metric(s: Tensor, lam: float, ridge: float) -> Metric:
     """G of shared features; with no rows it is ridge I."""
     rows, width = s.shape
-    if rows >= width:
-        gram = s.T @ s * (lam / rows)
-    else:
-        gram, ridge_there = s @ s.T, ridge * rows / max(lam, 1e-300)
-        return Metric(s, lam, ridge, torch.linalg.cholesky(_plus(gram, ridge_there)))
-    return Metric(s, lam, ridge, torch.linalg.cholesky(_plus(gram, ridge)))
+    few = rows < width
+    smaller = _plus(s @ s.T, ridge * rows / max(lam, 1e-300)) if few else _plus(s.T @ s * (lam / rows), ridge)
+    return Metric(s, lam, ridge, torch.linalg.cholesky(smaller))
 
 
 def _plus(gram: Tensor, ridge: float) -> Tensor:
