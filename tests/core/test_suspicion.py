@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from consilience.core.suspicion import Suspicion, correlation, is_same, suspicions
+from consilience.core.suspicion import Suspicion, centred, correlation, is_same, suspicions
 
 
 def rounds(agents: int = 4, seed: int = 0) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
@@ -79,6 +79,15 @@ def test_a_liar_that_is_named_does_not_make_honest_peers_look_sudden():
     assert suspicions("a", now, before) == [Suspicion("d", "stale")]
 
 
+@pytest.mark.parametrize(("alike", "named"), [(300, ["b", "c"]), (64, []), (0, [])])
+def test_all_samples_count_and_not_only_the_first(alike, named):
+    """`c` says the same as `b`, up to a little noise, of so many samples."""
+    draw = np.random.default_rng(0)
+    now = {name: draw.dirichlet(np.ones(3), 300).astype(np.float32) for name in "abc"}
+    now["c"][:alike] = now["b"][:alike] + draw.uniform(-5e-5, 5e-5, (alike, 3)).astype(np.float32)
+    assert [one.agent for one in suspicions("a", now, {})] == named
+
+
 def test_the_first_round_has_nothing_to_compare_with():
     now, _ = rounds()
     assert suspicions("a", now, {}) == []
@@ -97,3 +106,9 @@ def test_correlation_with_plain_loops():
 
 def test_predictions_of_another_shape_are_not_the_same():
     assert not is_same(np.zeros((3, 2)), np.zeros((2, 2)))
+
+
+def test_who_always_says_the_same_agrees_with_nobody_in_single_precision_either():
+    same = np.tile(np.array([0.1, 0.2, 0.7], np.float32), (10_001, 1))
+    assert not centred(same).any()
+    assert correlation(same, same) == 0

@@ -1,7 +1,6 @@
 """When a round closes, when it is left for a later one, and who is not heard any more; with scripted peers."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +111,7 @@ def test_receipts_from_two_peers_show_who_signed_twice_and_nobody_else() -> None
         }
 
     honest, other = receipt("d", 4), receipt("d", 4, SURE)
-    forged = replace(other, signature=bytes(64))
+    forged = other._replace(signature=bytes(64))
     (found,) = equivocations(FORMAT, [], frames(honest, other), set())
     assert (found.agent, found.round, found.reporter) == ("d", 4, "c")
     assert (found.first, found.second) == (honest, other)

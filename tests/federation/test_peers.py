@@ -170,7 +170,7 @@ def test_two_signatures_for_one_round_contradict_each_other_and_a_repetition_doe
     assert receipt(5, F).contradicts(receipt(5, other))
     assert not receipt(5, F).contradicts(receipt(5, F))
     assert not receipt(5, F).contradicts(receipt(6, other))
-    assert not format.is_genuine(replace(receipt(5, F), payload_hash=receipt(5, other).payload_hash))
+    assert not format.is_genuine(receipt(5, F)._replace(payload_hash=receipt(5, other).payload_hash))
 
 
 def test_a_status_answers_one_request_only(federation):

@@ -51,12 +51,13 @@ def suspicions(me: str, now: Mapping[str, Array], before: Mapping[str, Array]) -
     """
     found: list[Suspicion] = []
     peers = [name for name in now if name != me]
-    said = [*now.items(), *((name, f) for name, f in before.items() if name in now)]
-    begins = [f[:PART] for _, f in said]
+    said = [*now.items(), *((name, f) for name, f in before.items() if name in now and f.shape == now[name].shape)]
+    begins = np.stack([f[:PART].ravel() for _, f in said])
     for place, name in enumerate(now):
         if name == me:
             continue
-        alike = [said[at] for at in _alike(begins, place, now[name].size)]
+        differences = np.abs(begins - begins[place]).sum(axis=1)  # most differ in their first samples already
+        alike = [said[at] for at in np.flatnonzero(differences < 1.01 * SAME * now[name].size) if at != place]
         if any(other == name and is_same(now[name], f) for other, f in alike):
             found.append(Suspicion(name, "stale"))
             continue
@@ -67,25 +68,21 @@ def suspicions(me: str, now: Mapping[str, Array], before: Mapping[str, Array]) -
             found.append(Suspicion(name, "copy", same[0]))
     if me in now and me in before:
         named = {one.agent for one in found}
-        ours_now, ours_before = centred(now[me]), centred(before[me])
         known = [name for name in peers if name in before and name not in named]
-        close = {name: _cosine(ours_now, centred(now[name])) for name in known}
-        rises = {name: close[name] - _cosine(ours_before, centred(before[name])) for name in known}
-        for name, rise in rises.items():
-            usual = np.median([other for peer, other in rises.items() if peer != name] or [np.inf])
-            if rise > JUMP and usual < rise / 4 and close[name] == max(close.values()):
+        ours = centred(now[me])
+        close = {name: _cosine(ours, centred(now[name])) for name in known}
+        for name in (name for name in known if close[name] == max(close.values())):
+            rise = close[name] - correlation(before[me], before[name])
+            if rise > JUMP and rise > 4 * _usual_rise(me, close, before, name):
                 found.append(Suspicion(name, "jump", me))
     return found
 
 
-def _alike(begins: list[Array], place: int, size: int) -> list[int]:
-    """Places of those, but the one at `place`, that may be the same as it: all others differ in their first samples."""
-    own = begins[place]
-    others = [at for at, f in enumerate(begins) if at != place and f.shape == own.shape]
-    if not others:
-        return []
-    differences = np.abs(np.stack([begins[at] for at in others]) - own).sum(axis=(1, 2), dtype=np.float64)
-    return [at for at, difference in zip(others, differences, strict=True) if difference < SAME * size]
+def _usual_rise(me: str, close: Mapping[str, float], before: Mapping[str, Array], name: str) -> float:
+    """The median over peers but `name` by how much they came closer to us; infinite without any."""
+    ours = centred(before[me])
+    others = [now - _cosine(ours, centred(before[peer])) for peer, now in close.items() if peer != name]
+    return float(np.median(others or [np.inf]))
 
 
 def is_same(one: Array, other: Array) -> bool:
@@ -110,8 +107,9 @@ def correlation(one: Array, other: Array) -> float:
 
 
 def centred(f: Array) -> Array:
-    """Predictions without their means over samples."""
-    rest: Array = f - f.mean(axis=0, dtype=np.float64).astype(f.dtype)
+    """Predictions without their means over samples; exactly 0 where they are always the same."""
+    rest: Array = f - f[:1]
+    rest -= np.ones(len(f), f.dtype) @ rest / max(1, len(f))
     return rest
 
 

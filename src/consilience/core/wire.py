@@ -63,7 +63,7 @@ class Wire(Options):
             raise ConsilienceError("some predictions are too large for wire 'float16' (above 65504). Use float32.")
         return f.astype("<f2").tobytes()
 
-    def decode(self, data: bytes, samples: int, outputs: int) -> Array:
+    def decode(self, data: bytes | memoryview, samples: int, outputs: int) -> Array:
         """Predictions (samples, outputs) in float32; an error if `data` cannot be such. Sums are not checked."""
         if len(data) != self.size(samples, outputs):
             raise ConsilienceError(

@@ -99,8 +99,8 @@ def checked_predictions(name: str, f: Array, samples: int, outputs: int, task: T
             f"agent {name!r}: predictions have {f.shape[1]} columns, the others have {outputs} {task.outputs_are}. "
             f"All agents must predict the same {task.outputs_are}."
         )
-    bad = ~np.isfinite(f).all(axis=1)
-    if bad.any():
+    if not np.isfinite([f.min(initial=0), f.max(initial=0)]).all():
+        bad = ~np.isfinite(f).all(axis=1)
         raise ConsilienceError(
             f"agent {name!r}: {bad.sum()} of {samples} rows are not finite (first: row {bad.argmax()}). "
             "Did its training diverge, or do its inputs hold missing values?"

@@ -142,7 +142,7 @@ class Federation(Options):
         """
         return max(2, self.hostile + 1)
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Agents in the order of the roster."""
         return tuple(member.agent for member in self.roster)

@@ -11,7 +11,7 @@ an earlier round. Two receipts for one agent and round that differ prove equivoc
 import hashlib
 import struct
 from dataclasses import dataclass
-from typing import final
+from typing import NamedTuple, final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -32,8 +32,7 @@ NO_RECEIPT = bytes(RECEIPT.size)
 NONCE = 16
 
 
-@dataclass(frozen=True)
-class Receipt:
+class Receipt(NamedTuple):
     """What an agent signed in a round, without the predictions."""
 
     agent: int
@@ -88,7 +87,7 @@ class Format:
         packed = self.pack_receipts(receipts)
         payload = self.wire.encode(f)
         message = self._message(agent, number, sequence, hash_of(packed), hash_of(payload))
-        return self._header(agent, number, sequence) + packed + payload + key.sign(message)
+        return b"".join((self._header(agent, number, sequence), packed, payload, key.sign(message)))
 
     def is_genuine(self, receipt: Receipt) -> bool:
         """Whether the agent named in the receipt signed it."""

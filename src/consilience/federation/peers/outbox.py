@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from consilience.errors import ConsilienceError
 from consilience.federation.peers.federation import Federation
 from consilience.federation.peers.frame import Format, Frame, Receipt
+from consilience.federation.peers.link import zenoh_module
 from consilience.federation.peers.outside import OutsideError, Question, frame_from, question_from, receipts_from
 from consilience.runtime.checkpoint import write_atomically
 from consilience.tasks.protocol import Array
@@ -37,9 +38,10 @@ class Outbox:
         self._format = Format(federation)
         self._lock = Lock()
         self._waiting: list[tuple[float, Question, zenoh.Query]] = []
-        self._frames = {int(path.stem): path.read_bytes() for path in folder.glob("*.frame") if path.stem.isdecimal()}
-        self._sequence = max((self._read(data).receipt.sequence for data in self._frames.values()), default=0)
+        signed = {int(path.stem): path.read_bytes() for path in folder.glob("*.frame") if path.stem.isdecimal()}
+        self._sequence = max((self._read(data).receipt.sequence for data in signed.values()), default=0)
         """Of the last frame that was signed."""
+        self._frames: dict[int, zenoh.ZBytes] = {number: _shared(data) for number, data in signed.items()}
         self.round = max(self._frames, default=0)
         """The round whose frame was published last; 0 before the first."""
         self._writer = ThreadPoolExecutor(1, "receipts")
@@ -60,14 +62,15 @@ class Outbox:
         A round is signed once: a site that resumes publishes what it had signed before.
         """
         self.settle()
-        data = self._frames.get(number)
-        if data is None:
+        if number in self._frames:
+            data = self._frames[number].to_bytes()
+        else:
             self._sequence += 1
             data = self._format.pack(self._signing, self._place, number, self._sequence, receipts, f)
             self._folder.mkdir(parents=True, exist_ok=True)
             write_atomically(self._folder / f"{number}.frame", data)
+            self._frames[number] = _shared(data)
         with self._lock:
-            self._frames[number] = data
             self.round = number
             for old in sorted(self._frames)[:-SERVED]:
                 del self._frames[old]
@@ -130,7 +133,7 @@ class Outbox:
             if topic == "round" and question.round > self.round:
                 self._hold(question, query)
                 return
-            data = self._frames.get(question.round) if topic == "round" else None
+            data: zenoh.ZBytes | bytes | None = self._frames.get(question.round) if topic == "round" else None
             if topic == "receipts" and question.round == self._heard[0]:
                 data = self._heard[1]
             if topic in ("finished", "federation"):
@@ -171,3 +174,8 @@ class Outbox:
                 f"what this site published before, in {self._folder}, is damaged or of another federation ({error}). "
                 "Use another folder for the run."
             ) from error
+
+
+def _shared(data: bytes) -> "zenoh.ZBytes":
+    """Bytes as Zenoh has them: one copy for all who ask."""
+    return zenoh_module().ZBytes(data)  # type: ignore[no-any-return]

@@ -98,7 +98,7 @@ def frame_from(format: Format, data: bytes, agent: int, number: int | None = Non
     receipt = Receipt(agent, found, sequence, hash_of(receipts), hash_of(payload), signature)
     if not format.is_genuine(receipt):
         raise OutsideError(f"not signed by {format.names[agent]}")
-    f = format.wire.decode(bytes(payload), format.samples, format.classes)
+    f = format.wire.decode(payload, format.samples, format.classes)
     f = checked_predictions(format.names[agent], f, format.samples, format.classes, TASKS.find(format.task))
     return Frame(receipt, receipts_from(format, bytes(receipts)), f)
 
