@@ -53,7 +53,7 @@ class Classification:
 
     def problem(self, f: Array) -> tuple[NDArray[np.bool_], str]:
         """Rows that are not probabilities. Mostly there are none, and less than their exact sums tells that."""
-        if f.min(initial=0) >= 0 and np.abs(f @ np.ones(f.shape[1], f.dtype) - 1).max(initial=0) < 5e-4:
+        if f.min(initial=0) >= 0 and np.abs(np.einsum("xc->x", f) - 1).max(initial=0) < 5e-4:
             return np.zeros(len(f), dtype=bool), ""
         total = f.sum(axis=1, dtype=np.float64)
         bad = (np.abs(total - 1) > 1e-3) | (f.min(axis=1) < -1e-6)
