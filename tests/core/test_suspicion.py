@@ -55,6 +55,21 @@ def test_a_peer_that_suddenly_agrees_with_us_is_named_unless_all_do():
     assert suspicions("a", now, before) == []
 
 
+@pytest.mark.parametrize(
+    ("share", "others", "named"), [(0.9, "bc", True), (0.9, "b", True), (0.9, "", False), (0.1, "bc", False)]
+)
+def test_a_jump_is_large_and_larger_than_that_of_others(share, others, named):
+    """`d` comes to say so much of what we say; the others say nearly what they said before."""
+    draw = np.random.default_rng(0)
+    before = {name: draw.dirichlet(np.ones(3), 200) for name in "a" + others + "d"}
+    for name in others:
+        before[name] = 0.05 * before["a"] + 0.95 * before[name]
+    now = before | {"d": share * before["a"] + (1 - share) * before["d"]}
+    now |= {name: 0.999 * now[name] + 0.001 * draw.dirichlet(np.ones(3), 200) for name in "a" + others}
+    assert correlation(now["a"], now["d"]) == max(correlation(now["a"], now[name]) for name in others + "d")
+    assert bool([one for one in suspicions("a", now, before) if one.sign == "jump"]) == named
+
+
 def test_an_agent_that_was_unlike_all_and_first_learns_from_them_is_not_named():
     """It comes closer to everyone, but to nobody closest."""
     now, before = rounds()

@@ -55,6 +55,7 @@ def test_good_predictions_come_back_in_single_precision():
         ([[0.5, 0.5], [np.nan, 1], [np.inf, 0]], "classification", r"2 of 3 rows are not finite \(first: row 1\)"),
         ([[1, 2], [3, 4], [np.nan, 1]], "regression", r"1 of 3 rows are not finite \(first: row 2\). Did its training"),
         ([[1, 2], [-np.inf, 4], [3, 1]], "regression", r"1 of 3 rows are not finite \(first: row 1\)"),
+        ([[1, 2], [np.inf, 4], [3, 1]], "regression", r"1 of 3 rows are not finite \(first: row 1\)"),
         ([[np.inf, 2], [3, -np.inf], [3, 1]], "regression", r"2 of 3 rows are not finite \(first: row 0\)"),
         (
             [[0.5, 0.5], [3, 0.1], [2, 2]],

@@ -119,5 +119,5 @@ def _cosine(u: Array, v: Array) -> float:
 
 
 def _dot(u: Array, v: Array) -> float:
-    """<u, v>, in one thread: those of a BLAS would wait for more work, and keep other sites of a machine from theirs."""
+    """<u, v>, in one thread: those of a BLAS spin for a while after they are done."""
     return float(np.einsum("xc,xc->x", u, v).sum())
