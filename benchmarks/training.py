@@ -43,11 +43,21 @@ def _images() -> str:
         "Images a second of a step with 64 private and 256 shared 32x32 colour images. The plain loop has DataLoaders, "
         "`(channels, height, width)` images, torch's Adam and two threads; ours is `TorchAgent.train`, with one thread "
         f"in each process. The limit is that of a {SIDE}x{SIDE} matrix product in {PROCESSES} processes at the same "
-        "time, for 242 MFLOP an image. 1.7 times a plain loop that is at 47 to 58 % of the limit would be 80 to 99 % "
-        "of it; convolutions alone take 78 % of a step of ResNet20 (torch.profiler), batch norm and ReLU most of the "
-        "rest.\n\n"
+        f"time, for 242 MFLOP an image. Convolutions take {_convolutions():.0%} of a step of ResNet20 "
+        "(torch.profiler).\n\n"
         + table(["ResNet20 and the small network", "images/s", "times plain", "of the limit", "goal reached"], rows)
     )
+
+
+def _convolutions() -> float:
+    """The share of convolutions in the CPU time of training ResNet20."""
+    x, y, shared, psi = _data(4)
+    agent = TorchAgent(networks.resnet20((3, 32, 32), 10), x, y, epochs=1)
+    agent.train(shared, psi, 0.5)
+    with torch.profiler.profile() as profile:
+        agent.train(shared, psi, 0.5)
+    spent = {event.key: event.self_cpu_time_total for event in profile.key_averages()}
+    return sum(time for name, time in spent.items() if "conv" in name) / sum(spent.values())
 
 
 def _against_plain(name: str, steps: int) -> tuple[dict[str, float], float]:

@@ -52,7 +52,7 @@ class Classification:
         return counts
 
     def problem(self, f: Array) -> tuple[NDArray[np.bool_], str]:
-        """Rows that are not probabilities. Mostly there are none, and less than their exact sums tells that."""
+        """Rows that are not probabilities. Mostly there are none, and sums in single precision are enough to see it."""
         if f.min(initial=0) >= 0 and np.abs(np.einsum("xc->x", f) - 1).max(initial=0) < 5e-4:
             return np.zeros(len(f), dtype=bool), ""
         total = f.sum(axis=1, dtype=np.float64)
