@@ -26,6 +26,26 @@ SHARING = "fedmd,ds-fl,fedct,cronus,fd"
 SHORT = ["--set", "rounds=6", "--set", "warmup=2"]
 ENTROPY = ["--set", "method.trust=entropy"]
 NAIVE = ["--set", 'references=["naive"]']
+SPARSE = ["--set", "method.peers=2", "--set", "random_peers=1"]
+EXACT = ["--set", 'models=["linear"]', "--set", "solver=exact", "--set", "duals=1.0"]
+LIARS = ["--set", "attackers=[1]", "--set", "attack=echo-each"]
+PARTS = {
+    "default": [],
+    "static": ["--set", "method=static"],
+    "sparse": SPARSE,
+    "sparse-static": ["--set", "method=static", *SPARSE],
+    "duals": EXACT,
+    "apart": ["--set", "phases=apart"],
+    "prior": ["--set", "prior=even"],
+    "kt-pfl": ["--set", "method=kt-pfl"],
+    "victims": LIARS,
+    "victims-sparse": [*LIARS, *SPARSE],
+    "victims-kt-pfl": [*LIARS, "--set", "method=kt-pfl"],
+    "victims-fedmd": [*LIARS, "--set", "method=fedmd"],
+    "warm-batch-norm": ["--set", "warmup_shared=true", "--set", 'models=["convnet"]', "--set", "agents.count=4"],
+    "several-labels": ["--set", "dataset=digit-properties", "--set", "partition=iid", "--set", 'models=["mlp"]'],
+}
+"""Variants of the consensus loop, each run on one worker and on two."""
 TABLES = [f"table1-{name}" for name in ("cifar10", "cifar100", "fed-isic2019")]
 FIGURES = ["fig1", "fig2", "fig3", "fig4", "fig5", "fig6-epochs", "fig6-rounds", "figA1"]
 ARTEFACTS = [*TABLES, *FIGURES, "lambda", "communication", "theory"]
@@ -55,6 +75,12 @@ CASES: dict[str, list[list[str]]] = {
     ],
     "unbatched": [["run", "digits-mlp", *SHORT, "--set", "batched=false"]],
     "two-workers": [["run", "digits", *SHORT, "--set", "references=[]", "--workers", "2"]],
+    **{
+        f"{name}-{workers}": [["run", "digits-mlp", *SHORT, "--set", "references=[]", *part, "--workers", str(workers)]]
+        for name, part in PARTS.items()
+        for workers in (1, 2)
+    },
+    "four-sites": [["federation", "try"]],
     **{f"reproduce-{name}": [["reproduce", name, "--scale", "smoke", "--seeds", "0"]] for name in ARTEFACTS},
 }
 """Command lines; the second spelling is that of checkouts before settings had tables."""
