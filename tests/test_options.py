@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import consilience as cs
 from consilience import Consensus, ConsilienceError
 from consilience.options import (
     Options,
@@ -276,3 +277,57 @@ def test_differences_name_what_was_and_what_is():
         "run.old was 2, now None",
     ]
     assert differences(now, now) == []
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: Consensus(lamda=3), "Consensus has no option 'lamda'. Did you mean 'lam'? It has warmup, lam, "),
+        (lambda: cs.FedProx(mo=3), "FedProx has no option 'mo'. Did you mean 'mu'? "),
+        (lambda: cs.Privacy(epsilo=3), "Privacy has no option 'epsilo'. Did you mean 'epsilon'? "),
+        (lambda: cs.Wire(frm="label"), "Wire has no option 'frm'. Did you mean 'form'? "),
+        (lambda: cs.Entropy(ofset=1), "Entropy has no option 'ofset'. Did you mean 'offset'? "),
+        (lambda: cs.Uniform(lam=1), "Uniform has no option 'lam'. It has none."),
+        (lambda: Engine(powr=2), "Engine has no option 'powr'. Did you mean 'power'? It has power, fuel, serial."),
+    ],
+)
+def test_an_unknown_option_in_python_is_answered_with_the_nearest(make, sentence):
+    with pytest.raises(ConsilienceError) as error:
+        make()
+    assert str(error.value).startswith(sentence)
+
+
+def test_every_public_option_dataclass_answers_an_unknown_option():
+    kinds = [getattr(cs, name) for name in cs.__all__]
+    kinds = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Options)]
+    assert len(kinds) > 20
+    for kind in kinds:
+        with pytest.raises(ConsilienceError, match="has no option 'nonsense'"):
+            kind(nonsense=1)
+
+
+def test_options_show_what_is_not_the_default():
+    assert repr(Consensus()) == "Consensus()"
+    assert repr(Consensus(lam=3, trust=cs.Entropy(offset=0.5))) == "Consensus(lam=3.0, trust=Entropy(offset=0.5))"
+    assert repr(Engine(power=2, fuel="coal")) == "Engine(power=2.0, fuel='coal')"
+    assert eval(repr(cs.FedProx(mu=0.3)), {"FedProx": cs.FedProx}) == cs.FedProx(mu=0.3)
+
+
+def test_a_required_option_is_always_shown():
+    @dataclass(frozen=True)
+    class Bridge(Options):
+        length: float = option(meaning="in metres")
+
+    assert repr(Bridge(5)) == "Bridge(length=5.0)"
+
+
+def test_options_with_a_constructor_of_their_own_take_its_arguments():
+    @dataclass(frozen=True, init=False)
+    class Ship(Options):
+        masts: int = option(2, "that carry sails")
+
+        def __init__(self, sails: int) -> None:
+            object.__setattr__(self, "masts", sails // 3)
+            self.__post_init__()
+
+    assert Ship(sails=9).masts == 3

@@ -6,10 +6,11 @@ Settings, TOML, help, the federation file and the Python interface follow from t
 from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from difflib import get_close_matches
+from inspect import signature
 from math import isfinite
 from numbers import Integral, Real
 from re import fullmatch
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Self, TypeVar, get_args, get_origin, get_type_hints
 
 from consilience.errors import ConsilienceError
 
@@ -50,7 +51,31 @@ def option(
 
 @dataclass(frozen=True)
 class Options:
-    """A dataclass of options: whoever makes one with a value of a wrong type or out of its range gets an error."""
+    """A dataclass of options. An unknown one, a value of a wrong type or out of its range is an error that says so."""
+
+    def __new__(cls, *_: Any, **values: Any) -> Self:
+        """Refuses names that the constructor does not take, before it is called."""
+        for name in values:
+            if name not in cls.__dataclass_fields__ and name not in signature(cls.__init__).parameters:
+                known = _known(cls)
+                has = f"{hint(name, known)}It has {', '.join(known)}." if known else "It has none."
+                raise ConsilienceError(f"{cls.__name__} has no option {name!r}. {has}")
+        return super().__new__(cls)
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        """Gives every subclass the short text, which its dataclass decorator would otherwise replace."""
+        super().__init_subclass__(**more)
+        if "__repr__" not in vars(cls):
+            cls.__repr__ = cls.__repr__  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:
+        """The options that do not have their default."""
+        shown = []
+        for one in fields(self):
+            value, default = getattr(self, one.name), _default(one)
+            if type(value) is not type(default) or value != default:
+                shown.append(f"{one.name}={value!r}")
+        return f"{type(self).__name__}({', '.join(shown)})"
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -221,6 +246,11 @@ def flat(table: dict[str, Any], before: str = "") -> dict[str, Any]:
 
 def _known(kind: type) -> list[str]:
     return [one.name for one in fields(kind)]
+
+
+def _default(one: "Field[Any]") -> Any:
+    """The default of a field; `MISSING` where it has none."""
+    return one.default_factory() if one.default_factory is not MISSING else one.default
 
 
 def _has_default(one: "Field[Any]") -> bool:
