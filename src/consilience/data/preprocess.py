@@ -1,76 +1,108 @@
-"""Tables with words, gaps, categories and dates as numbers, for models that take only those."""
+"""Tables with words, texts, gaps, categories and dates as numbers, for models that take only those."""
 
-from dataclasses import dataclass
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from consilience.data.columns import MOST_CATEGORIES, Column, plain_values, read_columns
 from consilience.errors import ConsilienceError
+from consilience.rows import Rows
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_WORDS = 30
-"""Different words of a column that get a column of their own; the rarest share one."""
+MOST_WORDS = 2000
+"""Different words of all texts of a column that become features: the most frequent ones."""
+_WORD = r"(?u)\b\w\w+\b"
+"""What a vectoriser takes for a word."""
 
 
 @final
 @dataclass(frozen=True)
 class TablePreprocessing:
-    """A table in, numbers out (rows, features). It is fitted to the table of the shared data: the same everywhere."""
+    """A raw table in, numbers out (rows, features). It is fitted to the shared data: the same everywhere."""
 
-    columns: tuple[str, ...]
-    dates: tuple[str, ...]
-    """Columns that are taken as days since 1970."""
+    columns: tuple[Column, ...]
+    """All columns of the table it was fitted to, in their order; those that are not used may be missing elsewhere."""
     pipeline: Any
-    """A fitted ColumnTransformer."""
+    """A fitted ColumnTransformer of scikit-learn's own parts."""
 
-    def __call__(self, table: "pd.DataFrame") -> NDArray[np.float32]:
-        """Gaps filled, numbers scaled, words as zeros and ones."""
-        missing = [name for name in self.columns if name not in table.columns]
+    @property
+    def needed(self) -> list[str]:
+        """Names of the columns that a table must have."""
+        return [column.name for column in self.columns if column.used]
+
+    def __call__(self, table: Rows) -> NDArray[np.float32]:
+        """Gaps filled, numbers scaled, categories as zeros and ones, texts as tf-idf.
+
+        Columns are found by name, in whatever order; those of an array are in the order of `columns`.
+        """
+        import pandas as pd
+
+        if not hasattr(table, "iloc"):
+            table = pd.DataFrame(np.asarray(table), columns=[column.name for column in self.columns])
+        missing = [name for name in self.needed if name not in table.columns]
         if missing:
-            raise ConsilienceError(f"the table has no column {missing[0]!r}. It needs {', '.join(self.columns)}.")
-        try:
-            return np.asarray(self.pipeline.transform(_plain(table[list(self.columns)], self.dates)), dtype=np.float32)
-        except ValueError as error:
-            raise ConsilienceError(
-                f"the table cannot be read as the shared data are: {error}. Are there words in a column of numbers?"
-            ) from error
+            raise ConsilienceError(f"the table has no column {missing[0]!r}. It needs {', '.join(self.needed)}.")
+        return np.asarray(self.pipeline.transform(_plain(table, self.columns)), dtype=np.float32)
 
 
-def table_preprocessing(shared: "pd.DataFrame") -> TablePreprocessing:
-    """Numbers: gaps become the median, and a column says where they were; then mean 0 and deviation 1. Words: a column
-    of zeros and ones for each, missing ones among them. Dates: days, as numbers. All as in the table `shared`.
+def table_preprocessing(shared: Rows, columns: Sequence[Column] = ()) -> TablePreprocessing:
+    """Preprocessing fitted to the shared rows.
+
+    Numbers: gaps become the median, and a feature marks them; then mean 0 and deviation 1. Dates: days, as numbers.
+    Categories: a feature of zeros and ones for each value, gaps among them. Texts: tf-idf of their words.
+
+    Args:
+        shared: The shared rows, as a table; or as an array, of the given `columns`.
+        columns: What the columns hold, where that is known from elsewhere; by default it is read from `shared`.
     """
+    import pandas as pd
     from sklearn.compose import ColumnTransformer
+    from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-    columns = tuple(str(name) for name in shared.columns)
-    dates = tuple(name for name in columns if shared[name].dtype.kind == "M")
-    numbers = [name for name in columns if shared[name].dtype.kind in "iufbM"]
-    words = [name for name in columns if name not in numbers]
+    if not hasattr(shared, "iloc"):
+        shared = pd.DataFrame(np.asarray(shared), columns=[column.name for column in columns])
+    columns = tuple(_without_words(column, shared) for column in columns or read_columns(shared))
+    used = [column for column in columns if column.used]
+    if not used:
+        raise ConsilienceError(
+            "no column of the table can be used as a feature: "
+            + "; ".join(f"{column.name} ({column.action})" for column in columns)
+            + ". Overrule it with data.types, such as data.types.age=number."
+        )
+    numbers = [column.name for column in used if column.kind not in ("category", "text")]
+    categories = [column.name for column in used if column.kind == "category"]
     fill = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
-    encode = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=MOST_WORDS, sparse_output=False)
-    steps = [("numbers", make_pipeline(fill, StandardScaler()), numbers), ("words", encode, words)]
-    return TablePreprocessing(columns, dates, ColumnTransformer(steps).fit(_plain(shared, dates)))
+    encode = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=MOST_CATEGORIES, sparse_output=False)
+    steps: list[Any] = [("numbers", make_pipeline(fill, StandardScaler()), numbers), ("words", encode, categories)]
+    for place, column in enumerate(used):
+        if column.kind == "text":
+            vectorise = TfidfVectorizer(max_features=MOST_WORDS, sublinear_tf=True, token_pattern=_WORD)
+            steps.append((f"text {place}", vectorise, column.name))
+    fitted = ColumnTransformer(steps, sparse_threshold=0).fit(_plain(shared, columns))
+    return TablePreprocessing(columns, fitted)
 
 
-def _plain(table: "pd.DataFrame", dates: tuple[str, ...]) -> "pd.DataFrame":
-    """Dates as days; yes and no as numbers; words as text, missing ones as a word of their own."""
+def _without_words(column: Column, shared: "pd.DataFrame") -> Column:
+    """A text of which the shared data hold no word cannot be used."""
+    if column.kind != "text" or not column.used:
+        return column
+    if any(re.search(_WORD, text) for text in plain_values(shared[column.name], column)):
+        return column
+    return replace(column, used=False, action="not used: the shared data hold no words in it")
+
+
+def _plain(table: "pd.DataFrame", columns: Sequence[Column]) -> "pd.DataFrame":
+    """The columns that are used, as numbers and texts."""
     import pandas as pd
 
-    plain: dict[str, Any] = {}
-    for name in table.columns:
-        column = table[name]
-        if name in dates:
-            plain[name] = (pd.to_datetime(column) - pd.Timestamp("1970-01-01")) / pd.Timedelta(days=1)
-        elif column.dtype.kind == "b":
-            plain[name] = column.astype(np.float64)
-        elif column.dtype.kind in "iuf":
-            plain[name] = column
-        else:
-            plain[name] = column.astype(object).where(column.notna(), "missing").astype(str)
+    plain = {column.name: plain_values(table[column.name], column) for column in columns if column.used}
     return pd.DataFrame(plain, index=table.index)

@@ -174,7 +174,7 @@ def _network_agent(name: str, make: "Callable[..., nn.Module] | tuple[str, str]"
         privacy=order.privacy,
     )
     if name in BUILT_IN:
-        agent.architecture = (name, tuple(order.x.shape[1:]), order.outputs)
+        agent.architecture = (name, tuple(x.shape[1:]), order.outputs)
     return agent
 
 
