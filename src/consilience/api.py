@@ -17,7 +17,7 @@ from consilience.export.folder import export_agent
 from consilience.methods import check_rounds, method_named
 from consilience.methods.collective import Collective, collective
 from consilience.methods.protocol import Method
-from consilience.options import flat, hint, to_table
+from consilience.options import flat, hint, stable_text, to_table
 from consilience.rows import Rows, as_rows, count, fingerprint
 from consilience.runtime.callbacks import About, Callback, Callbacks
 from consilience.runtime.collective import weights_of
@@ -25,7 +25,6 @@ from consilience.runtime.driver import run_rounds
 from consilience.runtime.exchange import InMemory
 from consilience.runtime.folders import claim_folder
 from consilience.runtime.history import Evaluation
-from consilience.runtime.identity import shown_option
 from consilience.runtime.now import Now
 from consilience.runtime.run import Run
 from consilience.runtime.summary import Summary, summarised
@@ -184,7 +183,7 @@ def collaborate(
             threads=threads,
             tell=partial(all_of_them.tell, About(method.label, folder, options)),
             baseline=baseline,
-            options={key: shown_option(value) for key, value in options.items() if key != "run.rounds"},
+            options={key: stable_text(value) for key, value in options.items() if key != "run.rounds"},
         )
     return Result(agents, run, shared)
 

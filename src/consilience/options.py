@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from inspect import signature
 from math import isfinite
 from numbers import Integral, Real
-from re import fullmatch
+from re import fullmatch, sub
 from typing import Any, Self, TypeVar, get_args, get_origin, get_type_hints
 
 from consilience.errors import ConsilienceError
@@ -242,6 +242,20 @@ def flat(table: dict[str, Any], before: str = "") -> dict[str, Any]:
     for key, value in table.items():
         found |= flat(value, f"{before}{key}.") if isinstance(value, dict) else {f"{before}{key}": value}
     return found
+
+
+def stable_text(value: Any) -> str:
+    """A value as text that is the same in every process: of a function the name, of an estimator the class.
+
+    >>> stable_text([0.5, len, "auto", object()])
+    '[0.5, len, auto, <object object>]'
+    """
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(stable_text, value))}]"
+    name = getattr(value, "__qualname__", getattr(value, "__name__", ""))
+    if not name and hasattr(value, "get_params"):  # an estimator among the parameters of another, which lists its own
+        name = type(value).__qualname__
+    return str(name) or sub(r" at 0x[0-9a-fA-F]+", "", str(value))
 
 
 def _known(kind: type) -> list[str]:

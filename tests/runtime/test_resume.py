@@ -7,9 +7,15 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from torch import nn
 
 import consilience as cs
+from consilience.agents.lying import Lying
 from consilience.runtime.folders import claim_folder
 from consilience.settings.presets import read_settings, write_config
 from consilience.workers.job import Job
@@ -40,6 +46,80 @@ def test_a_collaboration_is_resumed_with_what_it_was_begun_with(change, says, tm
     collaborated(tmp_path / "run", shared)
     with pytest.raises(cs.ConsilienceError, match=f"is of another run; what differs is {says}"):
         collaborated(tmp_path / "run", **({"shared": shared, "rounds": 4, "resume": True} | change))
+
+
+def mixed_agents(order="nef", network=None, estimator=None):
+    """A network, an estimator and a pipeline, each with its own settings."""
+    torch.manual_seed(3)
+    x, y = blobs(30, 4)
+    model = nn.Sequential(nn.Linear(x.shape[1], 8), nn.Dropout((network or {}).pop("dropout", 0.2)), nn.Linear(8, 3))
+    scaled = make_pipeline(StandardScaler(), FunctionTransformer(np.tanh), RandomForestClassifier(5, random_state=0))
+    scaled.set_params(**{key: value for key, value in (estimator or {}).items() if "__" in key})
+    plain = {key: value for key, value in (estimator or {}).items() if "__" not in key}
+    agents = {
+        "n": cs.TorchAgent(model, x, y, "n", **({"epochs": 1} | (network or {}))),
+        "e": cs.SklearnAgent(LogisticRegression(), *blobs(20, 1), "e", **plain),
+        "f": cs.SklearnAgent(scaled, *blobs(20, 2), "f"),
+    }
+    return [agents[name] for name in order]
+
+
+def mixed(folder, shared, rounds=3, resume=False, **changes):
+    method = cs.Consensus(warmup=1, schedule="static")
+    agents = mixed_agents(**changes)
+    return cs.collaborate(agents, shared, method=method, rounds=rounds, out=folder, resume=resume, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"order": "enf"}, r"the order of the agents \(n, e, f, now e, n, f\)"),
+        ({"network": {"lr": 0.5}}, r"the optimizer of agent n \(Adam lr=0.005, now Adam lr=0.5\)"),
+        ({"network": {"epochs": 2}}, r"epochs of agent n \(1, now 2\)"),
+        ({"network": {"seed": 2}}, r"the seed of agent n \(0, now 2\)"),
+        ({"network": {"class_balanced": True}}, r"class_balanced of agent n \(False, now True\)"),
+        ({"network": {"batch": 5, "ema": 0.5}}, r"batch of agent n \(64, now 5\); ema of agent n \(0.0, now 0.5\)"),
+        ({"network": {"dropout": 0.7}}, r"the layers of agent n \(.*, now .*\)"),
+        ({"estimator": {"seed": 7}}, r"the seed of agent e \(0, now 7\)"),
+        ({"estimator": {"soft_labels": "drawn"}}, r"soft_labels of agent e \(auto, now drawn\)"),
+        (
+            {"estimator": {"randomforestclassifier__n_estimators": 9}},
+            r"the parameter randomforestclassifier__n_estimators of agent f \(5, now 9\)",
+        ),
+        (
+            {"estimator": {"functiontransformer__func": np.abs}},
+            r"the parameter functiontransformer__func of agent f \(tanh, now absolute\)",
+        ),
+    ],
+    ids=lambda given: None if isinstance(given, str) else "-".join(map(str, next(iter(given.values())))),
+)
+def test_other_settings_of_agents_are_refused_and_named(changes, says, tmp_path, shared):
+    mixed(tmp_path / "run", shared)
+    with pytest.raises(cs.ConsilienceError, match=f"is of another run; what differs is {says}\\. Resume with"):
+        mixed(tmp_path / "run", shared, rounds=4, resume=True, **changes)
+
+
+def test_agents_made_again_in_another_process_resume_to_the_same_bits(tmp_path, shared):
+    """Settings that hold functions and estimators look the same in every process."""
+    code = (
+        "import numpy as np, sys; from tests.runtime.test_resume import mixed; mixed(sys.argv[1], np.load(sys.argv[2]))"
+    )
+    np.save(tmp_path / "shared.npy", shared)
+    command = [sys.executable, "-c", code, str(tmp_path / "run"), str(tmp_path / "shared.npy")]
+    subprocess.run(command, check=True)
+    longer = mixed(tmp_path / "run", shared, rounds=4, resume=True, estimator={"randomforestclassifier__n_jobs": 1})
+    pd.testing.assert_frame_equal(longer.history, mixed(None, shared, rounds=4).history)
+
+
+def test_a_liar_is_resumed_with_the_lies_it_began_with(tmp_path, shared):
+    def lied(attack, resume):
+        one, two, three = mixed_agents()
+        agents, method = [Lying(one, attack), two, three], cs.Consensus(warmup=1)
+        cs.collaborate(agents, shared, method=method, rounds=3, out=tmp_path / "run", resume=resume, progress=False)
+
+    lied("flip", False)
+    with pytest.raises(cs.ConsilienceError, match=r"the attack of agent n \(flip, now constant\)"):
+        lied("constant", True)
 
 
 def test_resuming_may_add_rounds(tmp_path, shared):

@@ -5,7 +5,7 @@ from typing import Any, final
 
 import numpy as np
 
-from consilience.agents.protocol import Agent, Losses, published
+from consilience.agents.protocol import Agent, HasTrainingSettings, Losses, can, published
 from consilience.agents.wrapper import Wrapper
 from consilience.core.attacks import Attack, Moment, attack_name, attack_named
 from consilience.errors import ConsilienceError
@@ -70,6 +70,12 @@ class Lying(Wrapper):
             return within(shared, labels, passes)
 
         return digest
+
+    def training_settings(self) -> dict[str, str]:
+        """The agent's, and its lies."""
+        within = self.agent.training_settings() if can(self.agent, HasTrainingSettings) else {}
+        own = {"the attack": attack_name(self._attack), "the seed of the lies": str(self._seed)}
+        return within | own | {"the place among the liars": str(self._place)}
 
     def state(self) -> dict[str, Array]:
         """The agent's, and what the lies depend on."""

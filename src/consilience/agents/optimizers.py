@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from consilience.options import stable_text
 from consilience.tasks.protocol import Array
 
 
@@ -50,6 +51,15 @@ def restore_optimizer(optimizer: Optimizer, arrays: dict[str, Array]) -> None:
             slots.setdefault(int(index), {})[slot] = torch.from_numpy(value.copy())
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": slots, "param_groups": groups})
+
+
+def optimizer_text(optimizer: Optimizer) -> str:
+    """Its class and its options, such as Adam lr=0.005; those of every group of parameters, where there are several."""
+    groups = [
+        " ".join(f"{key}={stable_text(value)}" for key, value in group.items() if key != "params")
+        for group in optimizer.param_groups
+    ]
+    return f"{type(optimizer).__qualname__} {'; '.join(groups)}"
 
 
 def as_numpy(tensor: Tensor) -> Array:

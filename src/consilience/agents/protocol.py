@@ -122,6 +122,13 @@ class Digests(Protocol):
         """So many passes over the shared data with `labels`; no private row is used."""
 
 
+class HasTrainingSettings(Protocol):
+    """An agent that says how it trains, so that a run is resumed only with agents that train in the same way."""
+
+    def training_settings(self) -> dict[str, str]:
+        """What decides its training beside data and task, by name, as text that is the same in every process."""
+
+
 class OwnRows(Protocol):
     """An agent that lets a method work with its private data in the agent's own process."""
 

@@ -23,9 +23,13 @@ from consilience.agents.soft_labels import (
 )
 from consilience.core.streams import stream
 from consilience.errors import ConsilienceError
+from consilience.options import stable_text
 from consilience.rows import Rows, count, fingerprint, join, take
 from consilience.tasks import task_named
 from consilience.tasks.protocol import Array, Task, labelled
+
+_NO_MATTER = ("n_jobs", "verbose", "memory", "cache_size")
+"""Parameters of estimators that decide how fast they are, and not what they learn."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +110,7 @@ class SklearnAgent:
         self.outputs = max(data.outputs, classes if isinstance(classes, int) else len(classes))
         self.parameters: int | None = None
         self._noise: float | None = None if self.task.noisy else 1.0
-        self._soft_labels = soft_labels
+        self._soft_labels = self._given_soft_labels = soft_labels
         self._answers: list[_Answer] = []
         self._round = 0
         self._last: tuple[Rows, Array, float] | None = None
@@ -159,6 +163,15 @@ class SklearnAgent:
     def fingerprint(self) -> str:
         """Of the private data, as the model takes them."""
         return fingerprint(self._x, self._y)
+
+    def training_settings(self) -> dict[str, str]:
+        """The seed, how pseudo-labels become classes, and every parameter of the estimator, nested ones included."""
+        parameters = {k: v for k, v in self._estimator.get_params().items() if k.rpartition("__")[2] not in _NO_MATTER}
+        return {
+            "the seed": str(self.seed),
+            "soft_labels": self._given_soft_labels,
+            "the estimator": type(self._estimator).__qualname__,
+        } | {f"the parameter {name}": stable_text(value) for name, value in parameters.items()}
 
     def widen(self, outputs: int) -> None:
         """From now on predicts so many classes, though its own data show fewer."""

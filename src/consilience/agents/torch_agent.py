@@ -1,5 +1,6 @@
 """An agent whose model is any `torch.nn.Module`. The local objective (label `step-local-update`) is here."""
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
@@ -17,7 +18,7 @@ from consilience.agents.batches import batches, endless_batches, number_of_batch
 from consilience.agents.classes import renumbered
 from consilience.agents.exact import Exact, exact_solver
 from consilience.agents.noise import folds, noise_of
-from consilience.agents.optimizers import MakeOptimizer, as_numpy, optimizer_arrays, restore_optimizer
+from consilience.agents.optimizers import MakeOptimizer, as_numpy, optimizer_arrays, optimizer_text, restore_optimizer
 from consilience.agents.protocol import Correction, Losses, Weights
 from consilience.agents.reading import Reader, Transform
 from consilience.agents.tensors import (
@@ -37,6 +38,7 @@ from consilience.agents.training import DEFAULT
 from consilience.core.balance import class_offsets
 from consilience.core.streams import stream
 from consilience.errors import ConsilienceError
+from consilience.options import stable_text
 from consilience.privacy.draws import Draws
 from consilience.privacy.mechanism import Mechanism
 from consilience.privacy.options import Privacy
@@ -132,7 +134,7 @@ class TorchAgent:
                 "agent is private. Leave one of them out."
             )
         self._offsets = self._class_offsets() if class_balanced else None
-        self.solver = solver
+        self.solver, self.decay = solver, decay
         self._exact = exact_solver(
             self._who, solver, decay, self.model, self.x, self.task, self.augment is not None, privacy
         )
@@ -490,6 +492,20 @@ class TorchAgent:
     def fingerprint(self) -> str:
         """Of the private data, as the model takes them."""
         return fingerprint(self.x, self.y)
+
+    def training_settings(self) -> dict[str, str]:
+        """The seed, the optimizer, the layers, and the arguments by which training differs."""
+        names = ("epochs", "batch", "shared_batch", "batched", "class_balanced", "ema", "solver", "decay", "augment")
+        privacy = {} if self.mechanism is None else {"the privacy": stable_text(self.mechanism.privacy)}
+        return (
+            {
+                "the seed": str(self.seed),
+                "the optimizer": optimizer_text(self.optimizer),
+                "the layers": hashlib.sha256(stable_text(self.model).encode()).hexdigest()[:16],
+            }
+            | {name: stable_text(getattr(self, name)) for name in names}
+            | privacy
+        )
 
     def _probe(self, x: Inputs) -> tuple[Inputs, int]:
         """The private inputs and the width of the model's output, from one sample.

@@ -3,10 +3,11 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from consilience.agents.protocol import Agent, HasTrainingSettings, can
 from consilience.agents.team import Team
 from consilience.errors import ConsilienceError
 from consilience.methods.protocol import Method
@@ -16,25 +17,35 @@ from consilience.tasks.protocol import Array
 
 Identity = dict[str, str]
 """Facts by name, each of which must be the same when a run is resumed."""
+ORDER = "the order of the agents"
+_LONGEST = 200
+"""Characters of a value that an error message shows."""
 
 
 def identity(summary: Summary, method: Method, team: Team, options: Mapping[str, str], group: Group) -> Identity:
-    """Of a run: its method and `options`, task, seed, data, and for each agent its model and its own data."""
+    """Of a run: its method and `options`, task, seed, data, the order of the agents, and for each agent its model, its
+    own data and how it trains."""
     facts = {
         "the method": type(method).__name__,
         "the task": summary.task,
         "the seed": str(summary.seed),
         "the shared data": f"{summary.shared_samples} samples {summary.data[:16]}",
+        ORDER: ", ".join(summary.names),
     }
     facts |= {f"the option {key}": value for key, value in options.items()}
     facts |= {f"the model of agent {one.name}": f"{one.model} {one.parameters or ''}".strip() for one in summary.agents}
-    own = {}
-    for agent in team:
-        prints = getattr(agent, "fingerprint", None)
-        text = f"{agent.samples} samples {str(prints())[:16] if callable(prints) else ''}"
-        own[agent.name] = np.frombuffer(text.encode(), np.uint8)
-    found = {name: text.tobytes().decode() for name, text in group.to_first(own).items()}
-    return facts | {f"the data of agent {name}": found[name] for name in summary.names if name in found}
+    own = {agent.name: packed(_agent_facts(agent)) for agent in team}
+    known = {name: json.loads(text.tobytes()) for name, text in group.to_first(own).items()}
+    for name in summary.names:
+        facts |= {f"{fact} of agent {name}": text for fact, text in known.get(name, {}).items()}
+    return facts
+
+
+def _agent_facts(agent: Agent) -> Identity:
+    """Of one agent: its data, and with what it trains."""
+    prints = getattr(agent, "fingerprint", None)
+    data = {"the data": f"{agent.samples} samples {str(prints())[:16] if callable(prints) else ''}".strip()}
+    return data | (cast(HasTrainingSettings, agent).training_settings() if can(agent, HasTrainingSettings) else {})
 
 
 def packed(facts: Identity) -> Array:
@@ -48,12 +59,12 @@ def check_identity(saved: Array | None, now: Identity, folder: Path) -> None:
         before: Any = json.loads(saved.tobytes()) if saved is not None else None
     except ValueError:
         before = None
-    if not isinstance(before, dict):
+    if not isinstance(before, dict) or ORDER not in before:
         raise ConsilienceError(
             f"the checkpoint in {folder} was made by another version of consilience. Start again in another folder."
         )
     differing = [
-        f"{name} ({before.get(name, 'unknown')}, now {now.get(name, 'unknown')})"
+        f"{name} ({_short(before.get(name, 'unknown'))}, now {_short(now.get(name, 'unknown'))})"
         for name in {**now, **before}
         if before.get(name) != now.get(name)
     ]
@@ -64,6 +75,6 @@ def check_identity(saved: Array | None, now: Identity, folder: Path) -> None:
         )
 
 
-def shown_option(value: Any) -> str:
-    """An option's value as text that is the same in every process."""
-    return str(getattr(value, "__qualname__", value))
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
