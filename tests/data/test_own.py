@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from consilience import ConsilienceError
@@ -186,3 +187,41 @@ def test_a_folder_with_the_name_of_a_known_dataset_does_not_take_its_place(tmp_p
     monkeypatch.chdir(tmp_path)
     (tmp_path / "digits").mkdir()
     assert len(load("digits").y) == 1797
+
+
+def test_hugging_face_folders_read_nothing_outside_of_them(patients, tmp_path):
+    library, image = pytest.importorskip("datasets"), pytest.importorskip("PIL.Image")
+    (tmp_path / "private").mkdir()
+    secret = tmp_path / "private" / "secret.parquet"
+    patients.to_parquet(secret)
+    folder = tmp_path / "named"
+    folder.mkdir()
+    patients[:20].to_parquet(folder / "train.parquet")
+    (folder / "README.md").write_text(
+        "---\nconfigs:\n- config_name: default\n  data_files: ../private/secret.parquet\n---\n"
+    )
+    linked = tmp_path / "linked"
+    linked.mkdir()
+    (linked / "train.parquet").symlink_to(secret)
+    saved = tmp_path / "saved"
+    columns = {"text": ["good", "bad"], "label": [1, 0]}
+    library.Dataset.from_dict(columns).save_to_disk(tmp_path / "private" / "saved")
+    library.Dataset.from_dict(columns).save_to_disk(saved)
+    state = (saved / "state.json").read_text()
+    (saved / "state.json").write_text(
+        state.replace("data-00000-of-00001.arrow", "../private/saved/data-00000-of-00001.arrow")
+    )
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    (parts / "dataset_dict.json").write_text('{"splits": ["../private/saved"]}')
+    for path in (folder, linked, saved, parts):
+        with pytest.raises(ConsilienceError, match=r"names the file .*, which is outside of it"):
+            read(path, label="illness" if path in (folder, linked) else "label")
+    image.new("RGB", (4, 4)).save(tmp_path / "private" / "x-ray.png")
+    features = library.Features({"picture": library.Image(), "label": library.Value("int64")})
+    rows = {"picture": [{"path": str(tmp_path / "private" / "x-ray.png"), "bytes": None}] * 2, "label": [0, 1]}
+    (tmp_path / "pictures").mkdir()
+    table = library.Dataset.from_dict(rows, features=features).data.table
+    pq.write_table(table, tmp_path / "pictures" / "train.parquet")
+    with pytest.raises(ConsilienceError, match=r"pictures.*x-ray.png, which is outside of it"):
+        read(tmp_path / "pictures")

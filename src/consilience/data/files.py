@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from consilience.data.arrays import LARGEST, MOST_PACKED, SMALL, read_array, read_arrays
+from consilience.data.arrays import read_array, read_arrays
+from consilience.data.parquet import read_parquet
 from consilience.data.pictures import read_pictures
 from consilience.errors import ConsilienceError
 from consilience.rows import Rows
@@ -77,8 +78,7 @@ def read_table(path: Path) -> "pd.DataFrame":
     try:
         if path.suffix == ".csv":
             return pd.read_csv(path, na_values=["?"])
-        _check_parquet(path)
-        return pd.read_parquet(path)
+        return read_parquet(path)
     except ConsilienceError:
         raise
     except Exception as error:  # a damaged file makes readers fail in many ways
@@ -141,18 +141,6 @@ def _member(path: Path, name: str) -> "Array":
     if name not in found:
         raise ConsilienceError(f"{path} holds no array {name!r}. Save it with numpy.savez.")
     return found[name]
-
-
-def _check_parquet(path: Path) -> None:
-    """Refuses a table that would be unpacked to more than a file may hold."""
-    import pyarrow.parquet as pq
-
-    found = pq.read_metadata(path)
-    groups = (found.row_group(number) for number in range(found.num_row_groups))
-    unpacked = max(sum(group.total_byte_size for group in groups), 8 * found.num_rows * found.num_columns)
-    size = path.stat().st_size
-    if unpacked > LARGEST or (unpacked > SMALL and unpacked > 10 * MOST_PACKED * size):
-        raise ConsilienceError(f"{path} would be unpacked from {size} to {unpacked} bytes, and is not.")
 
 
 def _check_columns(table: "pd.DataFrame", columns: Sequence[str], path: Path) -> None:

@@ -1,9 +1,10 @@
 """Real datasets: images from the Hugging Face hub or a local folder in its layout, and the UCI heart patients."""
 
 import hashlib
+import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consilience.data.catalogue import SOURCES, Source
+from consilience.data.parquet import check_parquet
 from consilience.data.partition import first_of_each
 from consilience.errors import ConsilienceError
 
@@ -27,6 +29,8 @@ _DROPPED = ["slope", "ca", "thal"]
 _COLUMNS = [*_FEATURES, *_DROPPED, "num"]
 
 
+SAVED = ("dataset_info.json", "dataset_dict.json")
+"""Files of a folder that `save_to_disk` wrote."""
 _STORED = ("x", "y", "classes", "groups", "group_names")
 """Arrays that are kept of a decoded dataset."""
 
@@ -168,6 +172,8 @@ def _decode(
             chosen = first_of_each(np.stack([y, groups]), limit)
             rows, y, groups = rows.select(chosen), y[chosen], groups[chosen]
         x = np.empty((len(y), source.channels, side, side), dtype=np.uint8)
+        if folder:
+            check_pictures(rows, source.image, folder)
         try:
             for number, row in enumerate(rows.select_columns([source.image])):
                 picture = row[source.image].convert("RGB" if source.channels == 3 else "L")
@@ -211,9 +217,13 @@ def rows_of(library: Any, source: Source, folder: Path | None, scratch: Path) ->
     address = f"https://huggingface.co/datasets/{source.hub}"
     try:
         config = {"name": source.config} if source.config and not folder else {}
+        if folder:
+            check_files(library, Path(inside), scratch)
         found = library.load_dataset(inside, cache_dir=str(scratch), **config)
         parts = {"valid": "validation"}  # how the library calls the files of a local copy
         rows = library.concatenate_datasets([found[p] if p in found else found[parts[p]] for p in source.parts])
+    except ConsilienceError:
+        raise
     except Exception as error:  # the library raises some twenty kinds, its own and others'
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         advice = (
@@ -227,6 +237,53 @@ def rows_of(library: Any, source: Source, folder: Path | None, scratch: Path) ->
     if missing:
         raise ConsilienceError(f"{place} lacks the columns {', '.join(missing)}; it is no copy of {address}.")
     return rows
+
+
+def check_files(library: Any, folder: Path, scratch: Path | None = None) -> None:
+    """Refuses a Hugging Face folder that names files outside of it, and parquet files in it that are too large.
+
+    Its README may name files, and so do the lists that `save_to_disk` writes. Links in the hub's own cache are
+    followed.
+    """
+    if any((folder / name).is_file() for name in SAVED):
+        parts = json.loads(_text(folder / SAVED[1]))["splits"] if (folder / SAVED[1]).is_file() else ["."]
+        check_inside(folder, parts)
+        for part in parts:
+            states = json.loads(_text(folder / part / "state.json"))
+            names = [str(file["filename"]) for file in states["_data_files"]]
+            check_inside(folder, [f"{part}/{name}" for name in names])
+        return
+    builder = library.load_dataset_builder(str(folder), cache_dir=scratch and str(scratch))
+    paths = [str(path) for files in (builder.config.data_files or {}).values() for path in files]
+    check_inside(folder, paths)
+    for path in paths:
+        if path.endswith(".parquet"):
+            check_parquet(Path(path))
+
+
+def check_inside(folder: Path, paths: Iterable[str]) -> None:
+    """Refuses a path that leads out of `folder`, through a link too."""
+    homes = [folder.resolve()]
+    if folder.resolve().parent.name == "snapshots":
+        homes.append(folder.resolve().parents[1] / "blobs")
+    for path in paths:
+        if not any((folder / path).resolve().is_relative_to(home) for home in homes):
+            raise ConsilienceError(f"{folder} names the file {path}, which is outside of it. Copy that file into it.")
+
+
+def check_pictures(rows: Any, column: str, folder: Path) -> None:
+    """Refuses images that are no part of the dataset, but files outside of `folder` of which it has the paths."""
+    for batch in rows.with_format("arrow").select_columns([column]).iter(1000):
+        cells = batch[column].combine_chunks()
+        if cells.type.num_fields:  # bytes and path; a column of bytes alone has no paths
+            paths = cells.field("path").filter(cells.field("bytes").is_null())
+            check_inside(folder, filter(None, paths.to_pylist()))
+
+
+def _text(path: Path) -> str:
+    if path.stat().st_size > 10_000_000:
+        raise ConsilienceError(f"{path} is too large to be a list of files.")
+    return path.read_text(encoding="utf-8")
 
 
 def _column(rows: Any, name: str) -> Array:

@@ -9,13 +9,10 @@ from numpy.typing import NDArray
 from consilience.data.arrays import read_arrays
 from consilience.data.datasets import Array, Dataset, Request
 from consilience.data.files import KINDS, read_labelled, read_table, split_names
-from consilience.data.hub import hugging_face
+from consilience.data.hub import SAVED, check_files, check_pictures, hugging_face
 from consilience.errors import ConsilienceError
 from consilience.tasks import task_named
 from consilience.tasks.protocol import numbered
-
-_SAVED = ("dataset_info.json", "dataset_dict.json")
-"""Files of a folder that `save_to_disk` wrote."""
 
 
 def is_own(name: str) -> bool:
@@ -96,17 +93,18 @@ def _classes(y: Array) -> tuple[Array, tuple[str, ...]]:
 
 def _is_hugging_face(path: Path) -> bool:
     """Whether `save_to_disk` wrote the folder, or it is laid out as on the hub."""
-    return (
-        (path / "dataset_info.json").is_file() or (path / "dataset_dict.json").is_file() or any(path.rglob("*.parquet"))
-    )
+    return any((path / name).is_file() for name in SAVED) or any(path.rglob("*.parquet"))
 
 
 def _hugging_face_rows(path: Path, request: Request) -> tuple[Any, Any, "NDArray[Any] | None"]:
     """Rows as a table, or as images where a column holds such; labels; and whose each row is."""
     with hugging_face(offline=True) as library:
         try:
-            saved = any((path / name).is_file() for name in _SAVED)
+            check_files(library, path)
+            saved = any((path / name).is_file() for name in SAVED)
             found = library.load_from_disk(str(path)) if saved else library.load_dataset(str(path))
+        except ConsilienceError:
+            raise
         except Exception as error:  # the library raises some twenty kinds, its own and others'
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
             raise ConsilienceError(f"cannot read the Hugging Face folder {path} ({reason}).") from error
@@ -120,6 +118,7 @@ def _hugging_face_rows(path: Path, request: Request) -> tuple[Any, Any, "NDArray
         features = [name for name in columns if name not in _taken(request)]
         pictures = [name for name in features if type(rows.features[name]).__name__ == "Image"]
         if pictures:
+            check_pictures(rows, pictures[0], path)
             return _pictures(rows, pictures[0], request.side), y, owner
         return rows.select_columns(features).to_pandas(), y, owner
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from consilience.core.sparse import SparseTrust
-from consilience.data.arrays import read_arrays
+from consilience.data.arrays import MOST_PACKED, read_arrays
+from consilience.data.parquet import read_parquet
 from consilience.errors import ConsilienceError
 from consilience.runtime import checkpoint
 from consilience.runtime.summary import Summary, summary_from
@@ -96,8 +97,6 @@ def is_finished(folder: Path) -> bool:
 
 def load_run(folder: Path | str) -> Run:
     """Reads a finished run's folder."""
-    import pandas as pd
-
     folder = Path(folder)
     if not is_finished(folder):
         raise ConsilienceError(
@@ -112,7 +111,7 @@ def load_run(folder: Path | str) -> Run:
         sparse = SparseTrust(matrices["peers"], trust) if "peers" in matrices else None
         trust = trust if sparse is None else sparse.dense()
         draws = read_arrays(folder / "draws.npz") if (folder / "draws.npz").is_file() else {}
-        table = pd.read_parquet(folder / "metrics.parquet")
+        table = read_parquet(folder / "metrics.parquet", MOST_PACKED)
     except Exception as error:  # damaged files make their readers fail in many ways
         why = str(error).strip() or type(error).__name__
         raise ConsilienceError(f"the run in {folder} cannot be read: {why[:500]}. Run it again.") from error
