@@ -10,9 +10,13 @@ from consilience import ConsilienceError, TorchAgent, check_agent
 from consilience.agents.batched import units
 from consilience.agents.copies import copied
 from consilience.agents.models import Order, build_agent
+from consilience.cli.progress import Lines
 from consilience.privacy.accountants import epsilon_of_record
 from consilience.privacy.entry import used
 from consilience.privacy.options import Privacy
+from consilience.report.privacy import privacy_card
+from consilience.report.under_way import snapshot
+from consilience.runtime.callbacks import Callback
 from consilience.runtime.private import mechanism_of
 from consilience.tasks import TASKS
 
@@ -89,6 +93,39 @@ def test_its_own_noise_does_not_depend_on_who_else_trains(rows):
     assert (both[0].predict(shared) != both[1].predict(shared)).any()
     assert run.history["epsilon"].groupby(run.history["round"]).nunique().tolist() == [1, 1]
     assert run.history["epsilon"].iloc[-1] == pytest.approx(4, rel=0.02)
+
+
+def test_every_place_shows_the_epsilon_of_record_never_above_the_budget(rows, tmp_path):
+    """History, callbacks, the line of a round, the report while the run is under way, and the summary after it."""
+    x, y, shared, _ = rows
+    lines, told = [], []
+
+    class Told(Callback):
+        def round(self, run, news):
+            told.append(news)
+
+    agents = [agent(rows, "a"), agent(rows, "b")]
+    callbacks = [Told(), Lines(lines.append, 3)]
+    run = cs.collaborate(
+        agents,
+        shared,
+        method=cs.Consensus(warmup=1),
+        rounds=3,
+        own={"a": (x, y)},
+        out=tmp_path / "run",
+        callbacks=callbacks,
+        progress=False,
+    )
+    entries = agents[0].mechanism.entries
+    record = [epsilon_of_record(used(entries[:number]), 1e-3) for number in (1, 2, 3)]
+    assert record[-1] == agents[0].mechanism.record() <= 4
+    shown = run.history[run.history["agent"] == "a"]["epsilon"].tolist()
+    assert shown == record and [news.agents["a"]["epsilon"] for news in told] == record
+    assert [line.rpartition("epsilon ")[2] for line in lines] == [f"{value:.3f}" for value in record]
+    assert run.run.summary.agents[0].privacy["epsilon"] == record[-1]
+    (tmp_path / "run" / "summary.json").unlink()
+    card = privacy_card(snapshot(tmp_path / "run"))
+    assert [one["epsilon"] for one in card["agents"]] == [record[-1]] * 2
 
 
 def test_regression_measures_no_noise_of_private_rows(rows):

@@ -163,7 +163,7 @@ def test_a_site_says_who_is_there_late_and_suspicious_what_it_sent_and_spent(tmp
     log.add("sent", round=2, bytes=1500)
     log.add("late", round=1, agent=here, now=2)
     log.add("suspicious", round=2, agent=here, sign="stale", of="")
-    log.add("privacy", round=2, epsilon=1.5, live=1.4, trained=True)
+    log.add("privacy", round=2, epsilon=1.5, trained=True)
     log.close()
     facts = dict(state_of(tmp_path)["facts"])
     assert facts["present"] == here

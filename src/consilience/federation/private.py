@@ -71,16 +71,11 @@ class Spending(Callback):
         mechanism = mechanism_of(self._agent)
         if mechanism is None:
             return
-        self._audit.add(
-            "privacy",
-            round=news.number,
-            epsilon=mechanism.record(),
-            live=mechanism.live(),
-            trained=not mechanism.stopped,
-        )
+        spent, trained = mechanism.record(), not mechanism.stopped
+        self._audit.add("privacy", round=news.number, epsilon=spent, trained=trained)
         if mechanism.stopped and not self._said:
             self._said = True
             self._say(
-                f"the privacy budget is spent (epsilon {mechanism.record():.3f} of {mechanism.privacy.epsilon:g}): no "
+                f"the privacy budget is spent (epsilon {spent:.3f} of {mechanism.privacy.epsilon:g}): no "
                 "more training on private rows; peers get the last predictions from now on"
             )

@@ -1,14 +1,13 @@
-"""What a series of private steps has cost, by two accountants of two projects, and the noise that fits a budget.
+"""What a series of private steps has cost, and the noise that fits a budget.
 
-Both bound the privacy loss of Poisson-sampled Gaussian steps by convolving its distribution. Live is opacus' PRV
-accountant (Gopi, Lee and Wutschitz, 2021), of record is dp-accounting's (PLD; Koskela et al., 2020, Doroshenko et al.,
-2022). They agree within 2 %.
+The accountant of record is dp-accounting's (PLD; Koskela et al., 2020, Doroshenko et al., 2022), which bounds the
+privacy loss of Poisson-sampled Gaussian steps by convolving its distribution. The tests compare it with opacus' PRV
+accountant (Gopi, Lee and Wutschitz, 2021): they agree within 2 %.
 """
 
-import warnings
 from functools import lru_cache
 from math import exp, inf, log, sqrt
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 
@@ -72,48 +71,6 @@ def _gaussian_guess(epsilon: float, delta: float, rate: float, steps: int) -> fl
     return max(0.3, 1 / sqrt(log(1 + (mu / rate) ** 2 / steps)))
 
 
-@final
-class Live:
-    """Opacus' PRV accountant for a run that is under way. It settles its mesh for the steps `planned` once.
-
-    What it says is above the least bound by at most two hundredths of the budget.
-    """
-
-    def __init__(self, planned: Used, epsilon: float, delta: float) -> None:
-        self._planned, self._delta, self._error = planned, delta, 0.005 * epsilon
-        self._meshed_for: Used = ()
-        self._domain: Any = None
-        self._parts: dict[tuple[float, float], Any] = {}
-
-    def epsilon(self, steps: Used) -> float:
-        """An upper bound on epsilon of these steps together."""
-        if not steps:
-            return 0.0
-        if any(noise <= 0 for noise, _, _ in steps):
-            return inf
-        prv = _opacus_prv()
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            if not within(steps, self._meshed_for):
-                self._mesh(prv, self._planned if within(steps, self._planned) else steps)
-            parts = [self._parts[noise, rate] for noise, rate, _ in steps]
-            whole = prv.compose_heterogeneous(parts, [count for _, _, count in steps])
-            return float(whole.compute_epsilon(self._delta, self._delta / 1000, self._error)[2])
-
-    def _mesh(self, prv: Any, steps: Used) -> None:
-        """The mesh on which so many steps, or fewer, can be composed, and one step of each kind on it."""
-        single = {(noise, rate): prv.PoissonSubsampledGaussianPRV(rate, noise) for noise, rate, _ in steps}
-        counts, delta_error = [count for _, _, count in steps], self._delta / 1000
-        size = prv.compute_safe_domain_size(list(single.values()), counts, self._error, delta_error)
-        mesh = self._error / np.sqrt(sum(counts) * np.log(12 / delta_error) / 2)
-        self._domain, self._meshed_for = prv.Domain.create_aligned(-size, size, mesh), steps
-        ends = self._domain.t_min, self._domain.t_max
-        self._parts = {
-            key: prv.discretize(prv.TruncatedPrivacyRandomVariable(one, *ends), self._domain)
-            for key, one in single.items()
-        }
-
-
 def within(steps: Used, planned: Used) -> bool:
     """Whether `steps` are a part of `planned`."""
     most = {(noise, rate): count for noise, rate, count in planned}
@@ -139,11 +96,3 @@ def _dp_accounting() -> tuple[Any, Any]:
     except ImportError as error:
         raise ConsilienceError("privacy needs more packages: pip install 'consilience[privacy]'.") from error
     return pld, dp_event
-
-
-def _opacus_prv() -> Any:
-    try:
-        from opacus.accountants.analysis import prv
-    except ImportError as error:
-        raise ConsilienceError("privacy needs more packages: pip install 'consilience[privacy]'.") from error
-    return prv

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consilience.errors import ConsilienceError
-from consilience.privacy.accountants import Live, epsilon_of_record, noise_for, within
+from consilience.privacy.accountants import epsilon_of_record, noise_for, within
 from consilience.privacy.draws import Draws, Repeatable, Secure
 from consilience.privacy.entry import Entry, Used, from_array, to_array, used
 from consilience.privacy.ledger import LedgerFile
@@ -25,8 +25,6 @@ class Spent:
 
     epsilon: float | None
     """Of record, by dp-accounting's PLD accountant, earlier runs on the same rows included; None: without a bound."""
-    live: float | None
-    """By opacus' PRV accountant."""
     budget: float
     delta: float
     clip: float
@@ -64,7 +62,6 @@ class Mechanism:
         self._secret = seed
         self._file: LedgerFile | None = None
         self._planned: Used = ()
-        self._live: Live | None = None
         self._original: Mechanism | None = None
         self.stopped = 0
         """The first round that had to be left out because it would have exceeded the budget; 0 if there was none."""
@@ -95,7 +92,6 @@ class Mechanism:
             self.noise = noise
         whole = used([*self._all(), self._entry(0, todo)])
         self._planned = whole if epsilon_of_record(whole, budget.delta) <= budget.epsilon else ()
-        self._live = Live(whole, budget.epsilon, budget.delta)
 
     def begin(self, number: int) -> Draws | None:
         """The draws of round `number`; None if the round would exceed the budget: then it must not take place."""
@@ -145,13 +141,8 @@ class Mechanism:
         """The ledger's file."""
         return self._file
 
-    def live(self) -> float:
-        """Epsilon so far by opacus' accountant."""
-        live = self._live or Live(used(self._all()), self.privacy.epsilon, self.privacy.delta)
-        return live.epsilon(used(self._all()))
-
     def record(self) -> float:
-        """Epsilon so far by the accountant of record."""
+        """Epsilon so far, earlier runs on the same rows included: the one number that is shown, logged and reported."""
         return epsilon_of_record(used(self._all()), self.privacy.delta)
 
     def spent(self) -> Spent:
@@ -160,7 +151,6 @@ class Mechanism:
         earlier = epsilon_of_record(used(self._earlier()), budget.delta)
         return Spent(
             epsilon=_finite(self.record()),
-            live=_finite(self.live()),
             budget=budget.epsilon,
             delta=budget.delta,
             clip=budget.clip,

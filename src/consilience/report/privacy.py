@@ -36,7 +36,7 @@ def privacy_card(run: Run) -> dict[str, Any]:
         ],
         "agents": [
             {"name": agent.name}
-            | {key: agent.privacy.get(key) for key in ("epsilon", "live", "budget", "delta", "noise")}
+            | {key: agent.privacy.get(key) for key in ("epsilon", "budget", "delta", "noise")}
             | {
                 "clip": agent.privacy.get("clip"),
                 "rounds": agent.privacy.get("rounds"),

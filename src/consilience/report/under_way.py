@@ -12,6 +12,7 @@ from consilience.runtime import checkpoint
 from consilience.runtime.driver import STARTED
 from consilience.runtime.history import History
 from consilience.runtime.now import NOW, read_quickly
+from consilience.runtime.private import EPSILON, STOPPED
 from consilience.runtime.run import Run, is_finished, load_run
 from consilience.runtime.summary import AgentSummary, Summary, summary_from
 
@@ -141,17 +142,17 @@ def _with_log(summary: Summary, folder: Path) -> Summary:
 
 
 def _with_budgets(summary: Summary, metrics: Any) -> Summary:
-    """The summary with what private agents have spent by now, which they know for certain only at the end."""
-    if "epsilon" not in metrics.columns:
+    """The summary with what private agents have spent by now, and when they stopped."""
+    if EPSILON not in metrics.columns:
         return summary
-    last = metrics[metrics["round"] == metrics["round"].max()].set_index("agent")["epsilon"]
-    done = int(metrics["round"].max())
 
     def now(agent: AgentSummary) -> AgentSummary:
-        if not agent.privacy or agent.name not in last.index:
+        own = metrics[metrics["agent"] == agent.name]
+        if not agent.privacy or not len(own):
             return agent
-        spent = float(last[agent.name])
-        return replace(agent, privacy=agent.privacy | {"epsilon": spent, "live": spent, "rounds": done})
+        without = own[own[STOPPED] > 0]["round"]
+        spent = {"epsilon": float(own[EPSILON].iloc[-1]), "rounds": len(own) - len(without)}
+        return replace(agent, privacy=agent.privacy | spent | {"stopped": int(without.min()) if len(without) else 0})
 
     return replace(summary, agents=[now(agent) for agent in summary.agents])
 

@@ -38,7 +38,7 @@ def measure(team: Team, scores: Scores) -> None:
     if not any(found.values()):
         return
     for name, mechanism in found.items():
-        scores[name][EPSILON] = mechanism.live() if mechanism else float("nan")
+        scores[name][EPSILON] = mechanism.record() if mechanism else float("nan")
         scores[name][STOPPED] = float(mechanism.stopped > 0) if mechanism else float("nan")
 
 
