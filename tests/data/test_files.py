@@ -84,8 +84,8 @@ def test_whole_numbers_need_not_be_finite(tmp_path: Path) -> None:
         ({"label": [0, 2, 1]}, "data.csv: the label .*2.* in row 1 is no class"),
         ({"label": [0, 0.5, 1]}, "data.csv: the label .*0.5.* in row 1 is no class"),
         ({"label": [0, -1, 1]}, "data.csv: the label .*-1.* in row 1 is no class"),
-        ({"age": [50, None, 47]}, "data.csv: row 1 has a missing"),
-        ({"age": [50, 61, np.inf]}, "data.csv: row 2 has a missing or infinite"),
+        ({"age": [50, None, 47]}, "data.csv: row 1 has a missing or infinite value in the column 'age'"),
+        ({"age": [50, 61, np.inf]}, "data.csv: row 2 has an infinite value in the column 'age'"),
         ({"age": ["old", "old", "young"]}, "data.csv: the column 'age' holds no numbers"),
     ],
 )
@@ -199,3 +199,22 @@ def test_a_folder_of_images(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(ConsilienceError, match="holds no images"):
         read_features(tmp_path / "empty")
+
+
+def test_a_file_without_rows_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_text("age,label\n")
+    with pytest.raises(ConsilienceError, match=r"data.csv holds a header \(age, label\) and no rows"):
+        read_labelled(tmp_path / "data.csv", "label", ())
+
+
+@pytest.mark.parametrize("labels", [299, 310])
+def test_labels_must_be_as_many_as_rows(labels: int, tmp_path: Path) -> None:
+    np.savez(tmp_path / "data.npz", x=np.ones((300, 2)), y=np.zeros(labels, int))
+    with pytest.raises(ConsilienceError, match=rf"data.npz: .* same number of rows: x has 300, y has {labels}"):
+        read_labelled(tmp_path / "data.npz", "", ())
+
+
+def test_an_infinite_value_is_named_by_row_and_column(table: pd.DataFrame, tmp_path: Path) -> None:
+    table.assign(pressure=[1.0, np.inf, 2.0], age=["old", None, "young"]).to_csv(tmp_path / "data.csv", index=False)
+    with pytest.raises(ConsilienceError, match=r"data.csv: row 1 has an infinite value in the column 'pressure'"):
+        read_labelled(tmp_path / "data.csv", "label", ())

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consilience.data.arrays import read_array, read_arrays
+from consilience.data.csv_files import read_csv
 from consilience.data.parquet import read_parquet
 from consilience.data.pictures import read_pictures
 from consilience.errors import ConsilienceError
@@ -58,7 +59,9 @@ def read_labelled(
     become numbers in the order of `classes`; without these, labels stay as they are.
     """
     if path.suffix == ".npz":
-        return _numbers(_member(path, "x"), path), _labels(_member(path, "y"), task, classes, path)
+        x, y = _numbers(_member(path, "x"), path), _member(path, "y")
+        check_lengths(path, x=len(x), y=len(y))
+        return x, _labels(y, task, classes, path)
     if path.is_dir():
         x, y = read_pictures(path, side)
         return x, _labels(y, task, classes, path)
@@ -71,18 +74,33 @@ def read_labelled(
 
 def read_table(path: Path) -> "pd.DataFrame":
     """A csv or parquet file as it is; in a csv file a question mark is a missing value, too."""
-    import pandas as pd
+    return read_table_and_notes(path)[0]
 
+
+def read_table_and_notes(path: Path) -> "tuple[pd.DataFrame, list[str]]":
+    """A csv or parquet file, and a sentence on everything unusual about how it was read."""
     if path.suffix not in KINDS:
         raise ConsilienceError(f"{path}: unknown kind of file. Known: {', '.join(KINDS)}, or a folder of images.")
     try:
         if path.suffix == ".csv":
-            return pd.read_csv(path, na_values=["?"])
-        return read_parquet(path)
+            table, notes = read_csv(path)
+        else:
+            table, notes = read_parquet(path), []
     except ConsilienceError:
         raise
     except Exception as error:  # a damaged file makes readers fail in many ways
         raise ConsilienceError(f"{path} cannot be read: {str(error)[:300] or type(error).__name__}.") from None
+    if not len(table):
+        raise ConsilienceError(f"{path} holds a header ({', '.join(map(str, table.columns))[:200]}) and no rows.")
+    _check_finite(table, path)
+    return table, notes
+
+
+def check_lengths(path: Path, **lengths: int) -> None:
+    """Refuses arrays of a file that do not have the same number of rows."""
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+        raise ConsilienceError(f"{path}: the arrays do not have the same number of rows: {told}.")
 
 
 def split_names(label: str) -> list[str]:
@@ -160,11 +178,26 @@ def _rows(table: "pd.DataFrame", columns: list[str], path: Path, stays: bool | N
             f"{path}: the column {words[0]!r} holds no numbers, but the shared data do there. Encode it as "
             "numbers at every site."
         )
-    return _numbers(table[columns].to_numpy(np.float32), path)
+    return _numbers(table[columns].to_numpy(np.float32), path, columns)
 
 
-def _numbers(x: "Array", path: Path) -> "Array":
+def _check_finite(table: "pd.DataFrame", path: Path) -> None:
+    """Refuses infinite numbers; gaps are NaN."""
+    for name in table.columns:
+        values = table[name]
+        infinite = np.isinf(values.to_numpy(np.float64, na_value=np.nan)) if values.dtype.kind == "f" else np.zeros(0)
+        if infinite.any():
+            raise ConsilienceError(
+                f"{path}: row {int(infinite.argmax())} has an infinite value in the column {str(name)!r}. "
+                "Correct it, or leave it empty."
+            )
+
+
+def _numbers(x: "Array", path: Path, columns: Sequence[str] = ()) -> "Array":
+    if not x.ndim:
+        raise ConsilienceError(f"{path}: x is one number. It must have a row for each sample.")
     if x.dtype.kind == "f" and not np.isfinite(x).all():
-        row = int(np.argwhere(~np.isfinite(x))[0][0])
-        raise ConsilienceError(f"{path}: row {row} has a missing or infinite value. Fill such values in beforehand.")
+        row, *place = np.argwhere(~np.isfinite(x))[0].tolist()
+        where = f" in the column {columns[place[0]]!r}" if columns else f" at {place}" if place else ""
+        raise ConsilienceError(f"{path}: row {row} has a missing or infinite value{where}. Fill it in beforehand.")
     return x
