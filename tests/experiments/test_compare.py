@@ -16,6 +16,20 @@ from tests.conftest import Hears
 SMALL = {"rounds": 3, "warmup": 1, "models": ["logistic"], "agents.count": 3, "low_quality": []}
 
 
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("4-0", "seeds 4-0: the range 4-0 is empty. Write 0-4."),
+        ("1,9-7", "seeds 1,9-7: the range 9-7 is empty. Write 7-9."),
+        ("0-99999999999", "seeds 0-99999999999: the range has more than 10000 numbers. Write a shorter one."),
+    ],
+)
+def test_a_range_that_cannot_be_meant_is_refused_with_a_sentence(text, sentence):
+    with pytest.raises(ConsilienceError) as error:
+        parse_seeds(text)
+    assert str(error.value) == sentence
+
+
 def test_the_interval_is_that_of_a_paired_t_test():
     a, b = np.random.default_rng(0).normal(0.8, 0.1, 6), np.random.default_rng(1).normal(0.7, 0.1, 6)
     interval = stats.ttest_rel(a, b).confidence_interval(0.95)

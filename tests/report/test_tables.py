@@ -6,7 +6,7 @@ import numpy as np
 from rich.console import Console
 
 from consilience.experiments.compare import Estimate, Line
-from consilience.report.tables import compare_grid, size
+from consilience.report.tables import compare_grid, run_grid, size
 from consilience.runtime.summary import Summary
 
 SUMMARY = Summary("dynamic", "consensus (dynamic)", "classification", 2, 0, 10)
@@ -22,7 +22,7 @@ def test_a_comparison_in_three_forms():
     assert "| consensus (dynamic) | 0.800 | 0.700 | +0.200 ± 0.050 | - | 1.23 M | 2.0 k |" in grid.markdown()
     assert r"alone & 0.600 & 0.500 & - & -0.200 $\pm$ 0.050 & - & - \\" in grid.latex()
     console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
-    console.print(grid.for_screen())
+    console.print(grid)
     assert "+0.200 ± 0.050" in console.export_text(), "it fits a terminal of 80 columns without breaking a number"
 
 
@@ -52,3 +52,30 @@ def test_what_was_sent_is_told_for_every_kind_of_method():
     assert consensus.endswith("Sharing weights through a server would have sent 32.0 kB.")
     assert weights_sentence(run(8000, 0)).endswith("the weights themselves, to the server and back.")
     assert "no weights to average (forest)" in weights_sentence(run(500, 2, "forest", None))
+
+
+def test_no_column_is_cut_at_80_columns_with_long_names():
+    import pandas as pd
+
+    from consilience import Run
+    from consilience.runtime.summary import AgentSummary
+
+    names = ["University Hospital Geneva", "Charité Berlin Mitte", "St Thomas' Hospital London"]
+    kinds = ["HistGradientBoostingClassifier", "logistic", "mlp"]
+    agents = [AgentSummary(n, k, samples=1250, low_quality=n == names[0]) for n, k in zip(names, kinds, strict=True)]
+    rows = [(2, name, 0.912, 500) for name in names]
+    metrics = pd.DataFrame(rows, columns=["round", "agent", "accuracy_target", "bytes_sent"])
+    draws = {"accuracy_target": np.tile(np.linspace(0.8, 0.9, 200, dtype=np.float32), (3, 1))}
+    alone = Run(metrics.assign(accuracy_target=0.812), np.zeros((0, 0, 0)), np.zeros(0), SUMMARY, draws=draws)
+    trust = np.full((2, 3, 3), 1 / 3)
+    summary = replace(SUMMARY, agents=agents)
+    run = Run(metrics, trust, np.array([1, 2]), summary, {"alone": alone}, draws=draws)
+    for width in (80, 120):
+        console = Console(width=width, record=True, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
+        console.print(run_grid(run))
+        lines = console.export_text().splitlines()
+        assert max(map(len, lines)) <= width
+        first = next(line for line in lines if "0.912" in line)
+        assert first.split()[-2:] == ["0.67", "0.67"], "trust in the first and the last round"
+        assert "shifted" in first
+        assert first.startswith("Uni")

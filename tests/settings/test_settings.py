@@ -132,7 +132,12 @@ def test_a_wrong_setting_is_refused_with_advice(change, says):
     [
         ("rounds = 3", "It is run.rounds now: write rounds under [run]."),
         ('method = "naive"\nagents = 3', "It is agents.count now."),
-        ("[metod]\nlam = 1", "Settings are in the tables data, agents, training, method, run."),
+        (
+            "[metod]\nlam = 1",
+            "unknown setting 'metod'. Did you mean 'method'? Settings are in the tables data, ",
+        ),
+        ("[trainig]\nlr = 1", "unknown setting 'trainig'. Did you mean 'training'? "),
+        ("[trust]\noffset = 1", "It is method.trust now: write trust under [method]. "),
         ("[run]\nrouds = 1", "Did you mean 'rounds'?"),
         ("[method]\nlam = []", "lam is []; it must be a number"),
         ("rounds = \n", "line 1"),
@@ -146,7 +151,7 @@ def test_an_old_or_wrong_file_says_where_a_setting_has_gone(text, says, tmp_path
 
 
 def test_neither_preset_nor_file():
-    with pytest.raises(ConsilienceError, match=r"'digit' is neither a preset nor a file. Presets: digits"):
+    with pytest.raises(ConsilienceError, match=r"'digit' is neither a preset nor a file\. Did you mean 'digits'\? "):
         read_settings("digit")
 
 

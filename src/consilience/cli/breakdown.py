@@ -82,7 +82,7 @@ def breakdown(
         end_stopped(f"the same command, with --resume --out {folder}")
     for grid in (score_grid(found, short=len(found.rules) > 3), class_grid(found)):
         if grid is not None:
-            console.print(grid.for_screen())
+            console.print(grid)
     for sentence in verdicts(found):
         console.print(f"- {sentence}", highlight=False)
     title = f"{Path(source or DEFAULT).stem}: how many attackers trust rules bear"

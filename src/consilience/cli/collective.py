@@ -63,5 +63,5 @@ def collective(
         end_stopped(f"the same command, with --resume --out {folder}")
     table = collective_grid(lines, score, len(numbers))
     (folder / "collective.md").write_text(f"{table.title}\n\n{table.markdown()}")
-    console.print(table.for_screen())
+    console.print(table)
     console.print(f"Written: {folder}/collective.md", soft_wrap=True, highlight=False)

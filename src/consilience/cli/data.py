@@ -9,4 +9,4 @@ def datasets() -> None:
     from consilience.report.tables import Grid
 
     rows = [(name, one.what, one.licence, how_to_get(one)) for name, one in CATALOGUE.items()]
-    console.print(Grid("Datasets", ("name", "what", "licence", "where"), rows, words=4).for_screen())
+    console.print(Grid("Datasets", ("name", "what", "licence", "where"), rows, words=4))

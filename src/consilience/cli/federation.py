@@ -182,5 +182,5 @@ def trial(
         )
     from consilience.report.tables import site_grid
 
-    console.print(site_grid(runs).for_screen())
+    console.print(site_grid(runs))
     console.print(f"Reports: {out}/SITE/run/report.html; audit logs: {out}/SITE/run/audit.jsonl", highlight=False)

@@ -39,7 +39,7 @@ def audit(
             write_page(load_run(folder), folder / "report.html")
     grids = [attack_grid(found[0]), class_grid(found[0])] if len(found) == 1 else [several_grid(found)]
     for grid in grids:
-        console.print(grid.for_screen())
+        console.print(grid)
     for folder, one in zip(folders, found, strict=True):
         for sentence in audit_sentences(one):
             console.print(f"- {f'{folder}: ' if len(found) > 1 else ''}{sentence}", highlight=False)

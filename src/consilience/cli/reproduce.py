@@ -93,7 +93,7 @@ def _print(outcome: "Outcome", title: str, scale: str) -> None:
     from consilience.report.tables import frame_grid
 
     if outcome.table is not None:
-        console.print(frame_grid(outcome.table, title).for_screen())
+        console.print(frame_grid(outcome.table, title))
     if outcome.caveat:
         console.print(Text(outcome.caveat, style="bold"))
     if scale == "smoke":

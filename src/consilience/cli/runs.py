@@ -181,7 +181,7 @@ def compare(
     (folder / "compare.tex").write_text(table.latex())
     compared.table.to_csv(folder / "compare.csv", index=False)
     page = write_compare(compared, score, folder, f"{Path(source or DEFAULT).stem}: methods over {len(numbers)} seeds")
-    console.print(table.for_screen())
+    console.print(table)
     console.print(f"Written: {folder}/compare.md, compare.tex, compare.csv", soft_wrap=True, highlight=False)
     console.print(f"Report: {page}", soft_wrap=True, highlight=False)
 
@@ -230,7 +230,7 @@ def _print_run(finished: "Run") -> None:
         console.print(sentence, highlight=False)
     for grid in (run_grid(finished), means_grid(finished), scores_grid(finished)):
         if grid is not None:
-            console.print("", grid.for_screen(), sep="\n")
+            console.print("", grid, sep="\n")
     console.print()
     console.print(weights_sentence(finished), highlight=False)
 

@@ -84,7 +84,7 @@ def agent(
     page = write_page(finished, prepared.out / "report.html")
     for sentence in (*verdicts(finished), *finished.summary.incidents):
         console.print(sentence, highlight=False, markup=False)
-    console.print(site_grid({name: finished}).for_screen())
+    console.print(site_grid({name: finished}))
     console.print(f"Report: {page}", soft_wrap=True, highlight=False)
 
 

@@ -34,7 +34,7 @@ def run_sweep(
             found = sweep(settings, methods, axes, seeds, folder, workers, [progress, *loggers])
     except KeyboardInterrupt:
         end_stopped(f"the same command, with --resume --out {folder}")
-    console.print(table(found, score).for_screen())
+    console.print(table(found, score))
     for sentence in sentences(found, score):
         console.print(f"- {sentence}", highlight=False)
     print_written(write_sweep(found, folder, f"{name}: {', '.join(axis.key for axis in axes)}", score))
@@ -66,6 +66,6 @@ def run_study(
         found = study(settings, axes, seeds, trials, folder, score, workers, loggers, say)
     except KeyboardInterrupt:
         end_stopped(f"the same command, with --resume --out {folder}")
-    console.print(table(found, most=10).for_screen())
+    console.print(table(found, most=10))
     console.print(f"- {choice_sentence(found.choice)}", highlight=False)
     print_written(write_study(found, folder, f"{name}: {', '.join(axis.key for axis in axes)}"))

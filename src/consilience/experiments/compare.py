@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 PASSED = ("samples_trained", "samples_forward")
 """Columns of the metrics with what passed through the models."""
+MOST_SEEDS = 10_000
+"""In one range."""
 
 
 @dataclass(frozen=True)
@@ -221,5 +223,10 @@ def parse_seeds(text: str, what: str = "seeds") -> list[int]:
         first, dash, last = part.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
             raise ConsilienceError(f"{what} {text}: write numbers and ranges, such as 0-4 or 1,3,5.")
-        seeds += range(int(first), int(last or first) + 1)
+        begin, end = int(first), int(last or first)
+        if end < begin:
+            raise ConsilienceError(f"{what} {text}: the range {begin}-{end} is empty. Write {end}-{begin}.")
+        if end - begin >= MOST_SEEDS:
+            raise ConsilienceError(f"{what} {text}: the range has more than {MOST_SEEDS} numbers. Write a shorter one.")
+        seeds += range(begin, end + 1)
     return list(dict.fromkeys(seeds))

@@ -3,11 +3,13 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 import numpy as np
 from pandas.api.types import is_integer_dtype, is_numeric_dtype
 from rich.box import SIMPLE_HEAD
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 
 from consilience.core.consensus import trust_received
@@ -27,13 +29,13 @@ if TYPE_CHECKING:
 INTERVAL = "95 % interval"
 MOST_ROWS = 40
 """Agents up to which each has a row."""
-NARROW = 80
-"""Columns of a usual screen. Tables that need more get less room between their columns."""
+SHORTEST = 6
+"""Letters that a column of words has room for, however narrow the screen is."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A table before it is rendered: a title, headings, rows of text, and the numbers of columns set to the right."""
+    """A table that a rich console prints: a title, headings, rows of text; columns of numbers are set to the right."""
 
     title: str
     headings: tuple[str, ...]
@@ -41,26 +43,43 @@ class Grid:
     words: int = 1
     """How many leading columns hold words; the others hold numbers."""
 
-    def for_screen(self) -> Table:
-        """As a rich table."""
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """As a rich table. On a narrow screen words and headings go on in the next line, and no number is cut.
+
+        On one that is too narrow for that the last columns are left out.
+        """
+        narrow = sum(self._widths(self.headings)) + 2 * (len(self.headings) - 1) > options.max_width
+        headings = self._wrapped() if narrow else self.headings
+        widths, shown = self._widths(headings), len(headings)
+        least = [min(width, SHORTEST) for width in widths[: self.words]] + widths[self.words :]
+        while shown > self.words and sum(least[:shown]) + shown - 1 > options.max_width:
+            shown -= 1
         table = Table(title=self.title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
         table.show_edge = False
-        table.padding = (0, 1, 0, 0) if self._width() <= NARROW else (0, 0, 0, 0)
-        for place, heading in enumerate(self.headings):
-            widest = max((len(row[place]) for row in self.rows), default=0)
+        table.padding = (0, 0, 0, 0) if narrow else (0, 1, 0, 0)
+        for place, heading in enumerate(headings[:shown]):
             if place < self.words:
                 table.add_column(heading, overflow="fold")
-            else:  # on a narrow screen words and headings go on in the next line, and no number is cut
-                table.add_column(heading, justify="right", overflow="fold", min_width=widest)
+            else:
+                table.add_column(heading, justify="right", no_wrap=True)
         for row in self.rows:
-            table.add_row(*row)
-        return table
+            table.add_row(*row[:shown])
+        yield table
 
-    def _width(self) -> int:
-        """Columns of the screen that the table needs with two between its own."""
-        lines = [[max(map(len, cell.split("\n"))) for cell in row] for row in (self.headings, *self.rows)]
-        widths: list[int] = [max(column) for column in zip(*lines, strict=True)]
-        return sum(widths) + 2 * (len(widths) - 1)
+    def _wrapped(self) -> list[str]:
+        """The headings, those of numbers in lines that are hardly longer than the numbers."""
+        cells = self._widths([""] * len(self.headings))
+        return [
+            "\n".join(wrap(heading, max(1, cells[place]), break_long_words=False))
+            if place >= self.words and "\n" not in heading
+            else heading
+            for place, heading in enumerate(self.headings)
+        ]
+
+    def _widths(self, headings: Sequence[str]) -> list[int]:
+        """Letters in the longest line of each column."""
+        lines = [[max(map(len, cell.split("\n"))) for cell in row] for row in (headings, *self.rows)]
+        return [max(column) for column in zip(*lines, strict=True)]
 
     def markdown(self) -> str:
         """As a Markdown table."""

@@ -7,9 +7,9 @@ from typing import Any
 
 from consilience import toml
 from consilience.errors import ConsilienceError
-from consilience.options import differences, to_table
+from consilience.options import differences, hint, to_table
 from consilience.runtime.checkpoint import write_atomically
-from consilience.settings.settings import Settings, changed, load_plugins, moved, settings_from
+from consilience.settings.settings import Settings, changed, load_plugins, moved, settings_from, where_it_is
 
 DEFAULT = "digits"
 _TABLES = [one.name for one in fields(Settings)]
@@ -33,15 +33,18 @@ def read_settings(source: str, changes: dict[str, Any] | None = None) -> Setting
     elif Path(source).is_file():
         tables = toml.read(Path(source))
     else:
+        guess = "" if Path(source).suffix else hint(source, preset_names())
         raise ConsilienceError(
-            f"{source!r} is neither a preset nor a file. Presets: {', '.join(preset_names())}. "
+            f"{source!r} is neither a preset nor a file. {guess}Presets: {', '.join(preset_names())}. "
             "A file is TOML with the settings to change."
         )
     for key, value in tables.items():
         if key not in _TABLES or (key != "method" and not isinstance(value, dict)):
-            hint = moved(key, to_table(Settings()))
+            known = to_table(Settings())
+            is_table = isinstance(value, dict) and not where_it_is(key, known)
+            advice = hint(key, _TABLES) if is_table else moved(key, known)
             raise ConsilienceError(
-                f"{source}: unknown setting {key!r}. {hint}Settings are in the tables {', '.join(_TABLES)}."
+                f"{source}: unknown setting {key!r}. {advice}Settings are in the tables {', '.join(_TABLES)}."
             )
     load_plugins(tables)
     return changed(settings_from(tables, source), changes or {})
