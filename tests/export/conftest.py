@@ -4,10 +4,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 
 import consilience as cs
 from consilience.agents.models import Order, build_agent
@@ -45,6 +48,12 @@ def trained() -> dict[str, Any]:
         "histogram": (HistGradientBoostingClassifier(max_iter=2, min_samples_leaf=3), Y, 3),
         "pipeline": (make_pipeline(StandardScaler(), LogisticRegression()), Y, 3),
         "values": (LinearRegression(), np.stack([X[:, 0], X[:, 1]], axis=1), 2),
+        "neighbours": (KNeighborsClassifier(3), Y, 3),
+        "neighbours-ball": (make_pipeline(StandardScaler(), KNeighborsClassifier(3, algorithm="ball_tree")), Y, 3),
+        "neighbour-values": (KNeighborsRegressor(3, algorithm="kd_tree"), X[:, 0] ** 2, 1),
+        "boosted": (GradientBoostingClassifier(n_estimators=2), Y, 3),
+        "support-vectors": (CalibratedClassifierCV(SVC(), cv=2), Y, 3),
+        "calibrated-forest": (CalibratedClassifierCV(RandomForestClassifier(2), cv=2), Y, 3),
         "labels": (LogisticRegression(), (X[:, :2] > 0).astype(int), 2),
         "unseen-class": (LogisticRegression(), Y + (Y > 0), 5),
         "one-class": (LogisticRegression(), np.ones(40, dtype=int), 3),

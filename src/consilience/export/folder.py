@@ -70,9 +70,18 @@ class ExportedModel:
         """
         samples = as_samples(x, self.manifest.inputs)
         number = count(samples)
-        for prepare in self._prepare:
-            samples = prepare(samples)
-        f = np.asarray(self._predict(samples), dtype=np.float32)
+        try:
+            for prepare in self._prepare:
+                samples = prepare(samples)
+            f = np.asarray(self._predict(samples), dtype=np.float32)
+        except ConsilienceError:
+            raise
+        except Exception as error:  # whatever libraries do with samples or with a model that they cannot use
+            reason = f"{type(error).__name__}: {str(error).strip()[:300]}".splitlines()[0]
+            raise ConsilienceError(
+                f"the model of {self.manifest.agent!r} cannot predict these samples ({reason}). Are they such as its "
+                "README.md says?"
+            ) from error
         task = task_named(self.manifest.task)
         return checked_predictions(self.manifest.agent, f, number, self.manifest.outputs, task)
 

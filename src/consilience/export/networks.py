@@ -4,7 +4,7 @@ import copy
 import io
 import logging
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -121,9 +121,18 @@ def _batches(inputs: "Inputs") -> "Iterator[Inputs]":
 
 def _onnx(data: bytes) -> Predict:
     try:
+        import onnx
         import onnxruntime
     except ImportError as error:
         raise ConsilienceError("this network predicts through ONNX: pip install 'consilience[export]'.") from error
+    try:
+        graph = onnx.load_model_from_string(data)
+        _check_closed(graph)
+        data = graph.SerializeToString()  # what was checked, and nothing beside it
+    except ConsilienceError:
+        raise
+    except Exception as error:  # of protobuf, which has several
+        raise ConsilienceError(f"{ONNX} cannot be read ({type(error).__name__}).") from error
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     options.intra_op_num_threads = 1
@@ -143,6 +152,27 @@ def _onnx(data: bytes) -> Predict:
         return np.concatenate(parts)
 
     return predict
+
+
+def _check_closed(model: Any) -> None:
+    """Refuses a network that names files for its numbers, anywhere in it, or operators that are not ONNX's own."""
+    import onnx
+
+    domains = {"", "ai.onnx", "ai.onnx.ml"} | {function.domain for function in model.functions}
+    waiting = [model]
+    while waiting:
+        message = waiting.pop()
+        if isinstance(message, onnx.TensorProto) and (
+            message.external_data or message.data_location == onnx.TensorProto.EXTERNAL
+        ):
+            raise ConsilienceError(
+                f"{ONNX} takes numbers from a file outside of it, which could be any file of yours. It was not loaded."
+            )
+        if isinstance(message, onnx.NodeProto) and message.domain not in domains:
+            raise ConsilienceError(f"{ONNX} has operators of {message.domain!r:.40}, which are not ONNX's own.")
+        for field, value in message.ListFields():
+            if field.message_type is not None:
+                waiting.extend(value if isinstance(value, Sequence) or hasattr(value, "add") else [value])
 
 
 def _onnx_bytes(agent: HasNetwork, sample: Rows) -> bytes:

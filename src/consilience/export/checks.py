@@ -1,0 +1,249 @@
+"""Fitted estimators from a file: refuses numbers and settings that no training leaves behind.
+
+Compiled code of scikit-learn and SciPy takes indices out of a model as they are. Edited ones make it read and write
+beyond its arrays, or run for ever. What is checked here is what that code relies on.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+MOST_OUTPUTS = 1_000_000
+
+
+class HarmfulError(ValueError):
+    """Why a model from a file is not used."""
+
+
+def need(good: Any, problem: str) -> None:
+    """Refuses what is not good."""
+    if not bool(good):
+        raise HarmfulError(problem)
+
+
+def whole(value: Any, least: int, most: int, what: str) -> int:
+    """A whole number within limits."""
+    need(isinstance(value, int | np.integer) and not isinstance(value, bool), f"{what} is no whole number")
+    need(least <= value <= most, f"{what} is {value}")
+    return int(value)
+
+
+def check_children(left: Any, right: Any, leaf: Any, what: str) -> None:
+    """Children of the inner nodes of a tree lie within it, and no node has two parents: every path ends."""
+    size, inner = len(left), ~np.asarray(leaf, dtype=bool)
+    children = np.concatenate([np.asarray(left)[inner], np.asarray(right)[inner]]).astype(np.int64)
+    need(size > 0, f"{what} has no nodes")
+    need(((children > 0) & (children < size)).all(), f"{what} leads to nodes that it does not have")
+    need(len(np.unique(children)) == len(children), f"{what} leads twice to one node")
+
+
+def check_tree(args: Any, state: Any) -> None:
+    """A tree of scikit-learn, before it is made: what it is called with, and its state."""
+    need(isinstance(args, tuple) and len(args) == 3 and isinstance(state, dict), "a tree in another form")
+    features, classes, outputs = args
+    whole(features, 1, 2**31, "the number of a tree's features")
+    whole(outputs, 1, MOST_OUTPUTS, "the number of a tree's outputs")
+    need(
+        isinstance(classes, np.ndarray) and classes.shape == (outputs,) and classes.dtype.kind == "i",
+        "a tree's classes",
+    )
+    need(((classes >= 1) & (classes <= MOST_OUTPUTS)).all(), "a tree's classes")
+    nodes, values = state.get("nodes"), state.get("values")
+    need(isinstance(nodes, np.ndarray) and nodes.ndim == 1 and nodes.dtype.names, "a tree without nodes")
+    whole(state.get("node_count"), len(nodes), len(nodes), "the number of a tree's nodes")
+    need(
+        isinstance(values, np.ndarray)
+        and values.shape == (len(nodes), outputs, int(classes.max()))
+        and values.dtype == np.float64,
+        "the values of a tree do not fit it",
+    )
+    left, right, feature = nodes["left_child"], nodes["right_child"], nodes["feature"]
+    leaf = left == -1
+    check_children(left, right, leaf, "a tree")
+    need(((feature >= 0) & (feature < features))[~leaf].all(), "a tree asks for features that there are not")
+
+
+def check_estimator(thing: Any) -> None:
+    """An estimator or transformer with all that it holds."""
+    for part in _all_parts(thing):
+        for base in type(part).__mro__:
+            fitted, check = _CHECKS.get(f"{base.__module__}.{base.__qualname__}", ("", None))
+            if check is not None and (not fitted or hasattr(part, fitted)):
+                check(part)
+
+
+@contextmanager
+def without_search_trees(thing: Any) -> Iterator[None]:
+    """Within it nearest neighbours have no search tree, which cannot be stored: it is made again from the samples."""
+    found = [part for part in _all_parts(thing) if _is_neighbours(part) and part._tree is not None]
+    trees = [part._tree for part in found]
+    try:
+        for part in found:
+            part._tree = None
+        yield
+    finally:
+        for part, tree in zip(found, trees, strict=True):
+            part._tree = tree
+
+
+def _is_neighbours(part: Any) -> bool:
+    return any(base.__name__ == "NeighborsBase" for base in type(part).__mro__) and hasattr(part, "_tree")
+
+
+def _all_parts(thing: Any) -> Iterator[Any]:
+    """Everything that an object holds, itself included, once."""
+    waiting, seen, kept = [thing], set[int](), []
+    while waiting:
+        part = waiting.pop()
+        if part is None or isinstance(part, str | bytes | int | float) or id(part) in seen:
+            continue
+        seen.add(id(part))
+        kept.append(part)  # so that no other one gets its identity
+        yield part
+        if isinstance(part, Mapping):
+            waiting.extend([*part.keys(), *part.values()])
+        elif isinstance(part, list | tuple | set | frozenset):
+            waiting.extend(part)
+        elif isinstance(part, np.ndarray):
+            waiting.extend(part.ravel().tolist() if part.dtype.kind == "O" else [])
+        elif isinstance(part, partial):
+            waiting.extend([part.func, *part.args, *part.keywords.values()])
+        if not isinstance(part, type) and hasattr(part, "__dict__"):
+            waiting.extend(vars(part).values())
+
+
+def _features(part: Any) -> int:
+    return whole(getattr(part, "n_features_in_", None), 1, 2**31, "the number of features")
+
+
+def _decision_tree(part: Any) -> None:
+    need(part.tree_.n_features == _features(part), "a tree that takes other features than its model")
+
+
+def _forest(part: Any) -> None:
+    trees = list(np.asarray(part.estimators_, dtype=object).ravel())
+    need(trees and all(tree.tree_.n_features == _features(part) for tree in trees), "trees for other features")
+
+
+def _gradient_boosting(part: Any) -> None:
+    _forest(part)
+    each = getattr(part, "n_trees_per_iteration_", None)
+    need(part.estimators_.ndim == 2 and part.estimators_.shape[1] == each, "trees for other classes")
+
+
+def _histogram_tree(part: Any) -> None:
+    """Numbers that do not depend on the samples here; those that do when it is used."""
+    nodes, sets = part.nodes, part.raw_left_cat_bitsets
+    need(isinstance(nodes, np.ndarray) and nodes.ndim == 1 and nodes.dtype.names, "a tree without nodes")
+    inner = nodes[nodes["is_leaf"] == 0]
+    check_children(nodes["left"], nodes["right"], nodes["is_leaf"] != 0, "a tree")
+    need((inner["feature_idx"] >= 0).all(), "a tree asks for features that there are not")
+    need(isinstance(sets, np.ndarray) and sets.ndim == 2 and sets.shape[1] == 8, "a tree's categories")
+    split = inner[inner["is_categorical"] != 0]
+    need((split["bitset_idx"] < len(sets)).all(), "a tree's categories")
+    part.__class__ = _checked_predictor()
+
+
+def _checked_predictor() -> type:
+    """A tree of histogram boosting that looks at what it is given before its compiled code does."""
+    from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
+
+    class CheckedTreePredictor(TreePredictor):  # type: ignore[misc]
+        def predict(self, X: Any, known_cat_bitsets: Any, f_idx_map: Any, n_threads: int) -> Any:
+            inner = self.nodes[self.nodes["is_leaf"] == 0]
+            split = inner["feature_idx"][inner["is_categorical"] != 0]
+            need((inner["feature_idx"] < X.shape[1]).all(), "a tree asks for features that there are not")
+            need((split < len(f_idx_map)).all(), "a tree's categories")
+            need((np.asarray(f_idx_map)[split] < len(known_cat_bitsets)).all(), "a tree's categories")
+            return super().predict(X, known_cat_bitsets, f_idx_map, n_threads)
+
+        def predict_binned(self, *_: Any) -> Any:
+            raise HarmfulError("a model that is said to be in training")
+
+    CheckedTreePredictor.__qualname__ = CheckedTreePredictor.__name__ = TreePredictor.__name__
+    return CheckedTreePredictor
+
+
+def _sparse(part: Any) -> None:
+    if hasattr(part, "check_format"):
+        part.check_format(full_check=True)
+
+
+def _vectoriser(part: Any) -> None:
+    need(part.input == "content", f"texts would be read from files (input={part.input!r:.40})")
+    if hasattr(part, "n_features"):
+        whole(part.n_features, 1, 2**31 - 1, "the number of features")
+
+
+def _vocabulary(part: Any) -> None:
+    words = part.vocabulary_
+    need(isinstance(words, Mapping), "a vocabulary in another form")
+    numbers = [whole(number, 0, len(words) - 1, "the number of a word") for number in words.values()]
+    need(len(set(numbers)) == len(numbers), "two words with one number")
+
+
+def _one_hot(part: Any) -> None:
+    widths, groups = part._n_features_outs, getattr(part, "_default_to_infrequent_mappings", None)
+    drop = getattr(part, "_drop_idx_after_grouping", None)
+    need(isinstance(widths, list) and len(widths) == len(part.categories_), "the columns of an encoder")
+    for place, (width, known) in enumerate(zip(widths, part.categories_, strict=True)):
+        grouped = None if not getattr(part, "_infrequent_enabled", False) or groups is None else groups[place]
+        values = len(known) if grouped is None else 1 + int(np.max(grouped))
+        need(grouped is None or (len(grouped) == len(known) and int(np.min(grouped)) >= 0), "the groups of an encoder")
+        dropped = None if drop is None else drop[place]
+        if dropped is not None:
+            whole(dropped, 0, values - 1, "a dropped category")
+        least = values - (dropped is not None)
+        whole(width, least, least, "the columns of an encoder")
+
+
+def _support_vectors(part: Any) -> None:
+    vectors, counts = part.support_vectors_, np.asarray(part._n_support)
+    classes = len(counts)
+    need(vectors.shape[1] == _features(part) or part.kernel == "precomputed", "support vectors with other features")
+    need(counts.ndim == 1 and (counts >= 0).all() and counts.sum() == vectors.shape[0], "support vectors")
+    need(len(part.support_) == vectors.shape[0], "support vectors")
+    rows, pairs = max(1, classes - 1), max(1, classes * (classes - 1) // 2)
+    need(part._dual_coef_.shape == (rows, vectors.shape[0]), "the coefficients of support vectors")
+    need(np.asarray(part._intercept_).shape == (pairs,), "the intercepts of support vectors")
+    for name in ("_probA", "_probB"):
+        need(np.asarray(getattr(part, name, ())).size in (0, pairs), "the probabilities of support vectors")
+
+
+def _neighbours(part: Any) -> None:
+    """Checks the samples, and makes the search tree of nearest neighbours again, as training did."""
+    rows = part._fit_X.shape[0]
+    whole(part.n_samples_fit_, rows, rows, "the number of neighbours' samples")
+    need(part._fit_X.shape[1] == _features(part), "neighbours with other features")
+    labels = getattr(part, "_y", None)
+    if labels is not None:
+        need(len(labels) == rows, "labels of neighbours")
+        known = getattr(part, "classes_", None)
+        if isinstance(known, np.ndarray):
+            need(labels.ndim == 1 and ((labels >= 0) & (labels < len(known))).all(), "labels of neighbours")
+    if part._fit_method in ("kd_tree", "ball_tree"):
+        from sklearn.neighbors import BallTree, KDTree
+
+        need(isinstance(part.effective_metric_, str), "a distance that is no name")
+        kind = KDTree if part._fit_method == "kd_tree" else BallTree
+        leaf = whole(part.leaf_size, 1, 2**31, "the size of a leaf")
+        part._tree = kind(part._fit_X, leaf, metric=part.effective_metric_, **part.effective_metric_params_)
+
+
+_CHECKS: dict[str, tuple[str, Callable[[Any], None]]] = {
+    "sklearn.tree._classes.BaseDecisionTree": ("tree_", _decision_tree),
+    "sklearn.ensemble._forest.BaseForest": ("estimators_", _forest),
+    "sklearn.ensemble._gb.BaseGradientBoosting": ("estimators_", _gradient_boosting),
+    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor": ("", _histogram_tree),
+    "sklearn.feature_extraction.text._VectorizerMixin": ("", _vectoriser),
+    "sklearn.feature_extraction.text.CountVectorizer": ("vocabulary_", _vocabulary),
+    "sklearn.feature_extraction._dict_vectorizer.DictVectorizer": ("vocabulary_", _vocabulary),
+    "sklearn.neighbors._base.NeighborsBase": ("_fit_X", _neighbours),
+    "sklearn.preprocessing._encoders.OneHotEncoder": ("categories_", _one_hot),
+    "sklearn.svm._base.BaseLibSVM": ("support_vectors_", _support_vectors),
+    "scipy.sparse._base._spbase": ("", _sparse),
+}
+"""By the full name of a class: what it has when it is fitted, and what to check of it and of classes made from it."""
