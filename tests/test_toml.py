@@ -1,6 +1,7 @@
 """TOML: what is written can be read again, whatever it holds."""
 
 import math
+import time
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from consilience import ConsilienceError, toml
 
+LONG = ".".join("aaaaaaaaaa")
 SCALARS = (
     st.text(max_size=20)
     | st.booleans()
@@ -98,6 +100,47 @@ def test_numbers_that_are_none_are_written_too():
 def test_text_that_is_not_toml_is_refused_with_its_place(text):
     with pytest.raises(ConsilienceError, match=r"^the file x is not valid TOML: "):
         toml.parse(text, "the file x")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{LONG} = 1",
+        f"[{LONG}]",
+        f"[[ {LONG.replace('.', ' . ')} ]]",
+        f"{LONG.replace('a', chr(34) + 'a b' + chr(34))} = 1",
+        f"x = [1, {{{LONG} = 1}}]",
+        f'x = ["""a"""", {{{LONG} = 1}}, "b"]',
+        f"x = ['''a''''', {{{LONG} = 1}}, 'b']",
+        f"x = '\\' # \"\n{LONG} = 1",
+    ],
+)
+def test_a_key_of_many_parts_is_refused_wherever_it_stands(text):
+    with pytest.raises(ConsilienceError, match=r"^it is not read: a key has more than 8 dots"):
+        toml.parse(text, "it")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'x = "{LONG}"',
+        f"x = '{LONG}'  # {LONG}",
+        f'x = """\n{LONG} \\""""""',
+        "x = " + str([0.5] * 1000),
+        f"{LONG[4:]} = 1",
+    ],
+    ids=lambda text: text[:12],
+)
+def test_dots_in_strings_comments_and_numbers_do_no_harm(text):
+    assert toml.parse(text, "it")
+
+
+@pytest.mark.parametrize("piece", ['"""', "'''", '"""\\', '"', '\\"', ".", "a.", '"\\\n', "#\n"])
+def test_counting_dots_takes_no_longer_than_the_text_is_long(piece):
+    began = time.perf_counter()
+    with pytest.raises(ConsilienceError):
+        toml.parse("x = " + piece * (500_000 // len(piece)) + "\x00", "it")
+    assert time.perf_counter() - began < 5
 
 
 def test_files_are_read_up_to_a_size(tmp_path: Path):

@@ -1,5 +1,6 @@
 """TOML, read and written here alone."""
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -8,14 +9,21 @@ import tomli_w
 
 from consilience.errors import ConsilienceError
 
-MOST_DOTS = 500
-"""In a line. The time to read a dotted key grows with the square of its parts, and more: 20,000 take a minute."""
+MOST_DOTS = 8
+"""In a key or the header of a table: the time to read dotted keys grows with the square of their parts."""
+_STRINGS = re.compile(
+    r'"""(?:\\.|[^\\])*?(?:"{3,5}|\Z)|"(?:\\.|[^"\\\n])*(?:"|$)'
+    r"|'''.*?(?:'{3,5}|\Z)|'[^'\n]*(?:'|$)|#[^\n]*",
+    re.DOTALL | re.MULTILINE,
+)
+"""Quoted strings and comments, in which dots do no harm; one that does not end goes on to the end."""
+_MANY_DOTS = re.compile(rf"\.(?:[\w \t-]*\.){{{MOST_DOTS}}}")
 
 
 def parse(text: str, where: str) -> dict[str, Any]:
     """The tables in a text; an error that names `where` if it is not TOML."""
-    if any(line.count(".") > MOST_DOTS for line in text.split("\n")):
-        raise ConsilienceError(f"{where} is not read: a line has more than {MOST_DOTS} dots.")
+    if _MANY_DOTS.search(_STRINGS.sub("x", text)):
+        raise ConsilienceError(f"{where} is not read: a key has more than {MOST_DOTS} dots.")
     try:
         tables = tomllib.loads(text)
         too_large = _holds_too_large(tables)

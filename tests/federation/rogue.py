@@ -70,7 +70,7 @@ class Rogue:
             if mode in ("ahead", "last", "garbled"):
                 query.reply_err(secrets.token_bytes(50) if mode == "garbled" else self.status(query, 2**31))
         elif topic == "federation":
-            query.reply(query.key_expr, self.text().encode())
+            query.reply(query.key_expr, self.text())
         elif topic in ("status", "finished"):
             garbled = self.modes == ["garbled"]
             query.reply(query.key_expr, secrets.token_bytes(9) if garbled else self.status(query, 1))
@@ -86,10 +86,18 @@ class Rogue:
             number = self.federation.agreed.run.rounds
         return format.pack_status(self.key, self.place, number, time.time(), nonce)
 
-    def text(self) -> str:
+    def text(self) -> bytes:
         """A federation file that no reader survives who trusts it."""
-        number = {"401": "9" * 401, "5001": "9" * 5001, "hex": "0x" + "f" * 20_000}.get(self.modes[0][5:], "")
-        text = self.federation.to_toml()
+        kind, text = self.modes[0][5:], self.federation.to_toml()
+        if kind.startswith("dots"):  # a parser of TOML takes a minute and a half for 998 kB
+            many = ".".join("a" * 500)
+            lines = (f"{many}.k{number} = 1" for number in range(990))
+            return "\n".join([text, f"[{many}]", *lines])[: 1000 * int(kind[4:])].encode()
+        return self.spoilt(kind, text).encode()
+
+    def spoilt(self, kind: str, text: str) -> str:
+        """The text with a number that no reader should take, or with control characters."""
+        number = {"401": "9" * 401, "5001": "9" * 5001, "hex": "0x" + "f" * 20_000}.get(kind, "")
         line = next(one for one in text.splitlines() if one.startswith("deadline"))
         if number:
             return text.replace(line, f"deadline = {number}")
@@ -233,6 +241,15 @@ def flap(rogue: Rogue, times: int) -> None:
     print("flapped", flush=True)
 
 
+def leave_and_return(rogue: Rogue, seconds: float) -> None:
+    """Leaves and is back at once, every so many seconds, for as long as it lives."""
+    liveliness = rogue.session.liveliness()
+    while True:
+        time.sleep(seconds)
+        rogue.declared.pop().undeclare()
+        rogue.declared.append(liveliness.declare_token(token_of(rogue.name, "agent")))
+
+
 def stuff(rogue: Rogue, times: int) -> None:
     """Asks under ever new names of 200 kB, and for rounds that will never come."""
     for turn in range(times):
@@ -267,6 +284,8 @@ if __name__ == "__main__":
         told_when = "flood" in arguments or extra.keys() & {"flap", "stuff"}
         while told_when and not (Path(sys.argv[1]).parent / "go").exists():
             time.sleep(0.05)
+        if "return" in extra:
+            leave_and_return(member, float(extra["return"]))
         if "flap" in extra:
             flap(member, int(extra["flap"]))
         if "stuff" in extra:

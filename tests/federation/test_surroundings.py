@@ -167,7 +167,9 @@ def test_a_site_with_another_federation_file_is_refused_with_the_field(federate,
     trial.start()
     trial.finish(*others)
     assert trial.code(odd) == 2
-    assert re.search(rf"federation file is not that of its peers: \d: {re.escape(field)} \(ours", trial.output(odd))
+    assert re.search(
+        rf"cannot work with its peers: \d: its federation file differs in {re.escape(field)} \(ours", trial.output(odd)
+    )
     assert not trial.events(odd, "round")
     for name in others:
         assert any(field in one["reason"] and one["agent"] == odd for one in trial.events(name, "refused"))

@@ -156,13 +156,12 @@ def _print_findings(me: str, findings: "list[Finding]") -> None:
         table.add_column(column)
     for one in findings:
         until = f"valid until {one.certificate.ends:%Y-%m-%d %H:%M} UTC" if one.certificate else "-"
-        agrees = one.federation and f"differs: {one.federation}"
         table.add_row(
             escape(one.agent),
             escape(one.reachable or f"yes, {one.address}"),
             escape(one.certificate_problem or until),
             "-" if one.clock is None else f"{one.clock:+.2f} s",
-            escape(agrees or ("same" if one.answered else "no answer")),
+            escape(one.federation or ("same" if one.answered else "no answer")),
         )
     console.print(table)
 

@@ -120,8 +120,8 @@ class Circle:
             reasons = "; ".join(f"{peer}: {why}" for peer, why in sorted(self._inbox.refused.items()))
             self._show_federation_file()
             raise ConsilienceError(
-                f"this site's federation file is not that of its peers: {reasons}. "
-                "All sites need the same file; get it again from the others."
+                f"this site cannot work with its peers: {reasons}. All sites need the same federation file and the "
+                "same version of consilience."
             )
 
     def _show_federation_file(self) -> None:

@@ -26,7 +26,7 @@ class Finding:
     clock: float | None
     """Seconds that its clock is ahead of ours."""
     federation: str
-    """What differs in its federation file or shared data; empty if nothing does."""
+    """Why this site cannot work with it: its federation file, its shared data, its version; empty if it can."""
     answered: bool
 
     @property
@@ -54,7 +54,7 @@ def examine(federation: Federation, me: str, tls: Tls, mesh: Mesh, seconds: floa
         clock = status.clock if isinstance(status, Status) else None
         differs = status if isinstance(status, str) else ""
         if isinstance(status, Status) and not status.same_shared:
-            differs = "shared data"
+            differs = "its shared data differ"
         findings.append(
             Finding(member.agent, member.address, problem, certificate, wrong, clock, differs, status is not None)
         )

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import struct
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
@@ -20,6 +21,11 @@ LARGEST_PREDICTIONS = 2**29
 MOST_MEMBERS, MOST_CLASSES = 1000, 65535
 LONGEST = 30 * 86400.0
 """Seconds: no deadline is longer."""
+FIELDS = b"CNSF"
+"""How the list of a federation file's fields begins, which sites with different files send each other."""
+FIELD = struct.Struct("<8s8s48s")
+"""hash of a field's name, hash of its value, the first bytes of the value as text."""
+MOST_FIELDS = 5000
 
 
 @dataclass(frozen=True)
@@ -174,14 +180,33 @@ class Federation(Options):
         """The file's text."""
         return toml.dump(to_table(self))
 
+    @cached_property
+    def fields(self) -> dict[str, Any]:
+        """Every value by its dotted name."""
+        roster = {member.agent: asdict(member) for member in self.roster}
+        return flat(asdict(self) | {"roster": roster}) | {"roster": ", ".join(self.names)}
+
+    @cached_property
+    def packed_fields(self) -> bytes:
+        """The fields as a peer with another file gets them: it compares hashes and parses nothing."""
+        records = [field_record(name, value) for name, value in self.fields.items()]
+        return FIELDS + b"".join(records[:MOST_FIELDS])
+
     def differences(self, other: "Federation") -> list[str]:
         """Fields in which `other` differs, each as `field (ours X, theirs Y)`."""
-        ours, theirs = _flat(self), _flat(other)
+        ours, theirs = self.fields, other.fields
         return [
             f"{key} (ours {ours.get(key, 'missing')!r}, theirs {theirs.get(key, 'missing')!r})"
             for key in sorted(ours.keys() | theirs.keys())
             if ours.get(key) != theirs.get(key)
         ]
+
+
+def field_record(name: str, value: Any) -> bytes:
+    """One field of a federation file as it travels."""
+    text = repr(value)
+    hashes = (hashlib.sha256(part.encode()).digest()[:8] for part in (name, text))
+    return FIELD.pack(*hashes, text.encode()[:48])
 
 
 def check_method(method: Method) -> None:
@@ -229,8 +254,3 @@ def _is_shallow(value: Any, depth: int = 0) -> bool:
     if isinstance(value, int):
         return abs(value) < 2**63
     return isinstance(value, float) or (isinstance(value, str) and len(value) < 1000)
-
-
-def _flat(federation: Federation) -> dict[str, Any]:
-    values = flat(asdict(federation) | {"roster": {member.agent: asdict(member) for member in federation.roster}})
-    return values | {"roster": ", ".join(federation.names)}

@@ -117,6 +117,8 @@ class Format:
 class Status:
     """What a peer says of itself."""
 
+    run: bytes
+    """The identity of its federation file."""
     same_run: bool
     same_shared: bool
     round: int

@@ -1,5 +1,6 @@
 """What comes from peers: their answers, interpreted and checked. Anything wrong with them is logged and left out."""
 
+import time
 from collections.abc import Callable
 from typing import final
 
@@ -9,12 +10,13 @@ from consilience.federation.peers.frame import Format, Frame
 from consilience.federation.peers.mailbox import Event
 from consilience.federation.peers.outside import (
     OutsideError,
+    VersionError,
     differences_from,
     frame_from,
     receipts_from,
     status_from,
 )
-from consilience.federation.peers.session import Session
+from consilience.federation.peers.session import ANSWER, Session
 
 Say = Callable[[str], None]
 """Is given, in a sentence, what an operator wants to know."""
@@ -30,7 +32,11 @@ class Inbox:
         self.checked: set[str] = set()
         """Peers with the same federation file."""
         self.refused: dict[str, str] = {}
-        """Peers with another one, and in what it differs."""
+        """Peers with which this site cannot work, and why: another federation file, another version."""
+        self._reasons: dict[str, str] = {}
+        """Why each peer was refused last."""
+        self._other_files: dict[str, tuple[bytes, float]] = {}
+        """The identity of each peer's federation file, where it is another one, and when it was seen first."""
         self._rejected: dict[str, tuple[int, str]] = {}
         """The round in which something of a peer was rejected last, and why."""
         self._sequences: dict[str, tuple[int, int]] = {}
@@ -55,29 +61,49 @@ class Inbox:
         - acknowledged: its status; it knows that this site has finished
         - receipts: of what it heard in a round; their signatures are not checked yet
         - rejected: nothing, because what it sent is not accepted
-        - refused: why its federation file is another one
+        - refused: why this site cannot work with it: another federation file, another version
         """
         topic, nonce, data = event.content
         if event.kind == "reply" and topic.startswith("round"):
             return event._replace(kind="frame", content=data)
         if event.kind == "reply" and topic == "federation":
-            self.refused[event.peer] = reason = self._difference(data)
-            self._audit.add("refused", agent=event.peer, reason=reason)
-            self._say(f"refused {event.peer}: its federation file differs in {reason}")
-            return event._replace(kind="refused", content=reason)
+            return self._refuse(event, f"its federation file differs in {self._difference(data)}")
         try:
             if event.kind == "reply" and topic.startswith("receipts"):
                 return event._replace(kind="receipts", content=receipts_from(self._format, data))
             status = status_from(self._format, data, self._federation.names.index(event.peer), nonce)
+        except VersionError as reason:
+            return self._refuse(event, str(reason))
         except OutsideError as reason:
             self._reject(event.peer, event.round, data, reason)
             return event._replace(kind="rejected")
         if not status.same_run:
-            self._session.ask(event.peer, "federation", event.round)
-            return None
+            return self._compare(event, status.run)
         self.checked.add(event.peer)
         kind = {"status": "status", "finished": "acknowledged"}.get(topic, "ahead")
         return event._replace(kind=kind, content=status)
+
+    def _compare(self, event: Event, run: bytes) -> Event | None:
+        """Asks a peer for the fields of its federation file, once for each identity of it."""
+        before, since = self._other_files.get(event.peer, (b"", 0.0))
+        if before != run:
+            self._reasons.pop(event.peer, None)
+            self._other_files[event.peer] = run, time.monotonic()
+        elif event.peer in self._reasons:
+            return self._refuse(event, self._reasons[event.peer])
+        elif time.monotonic() > since + ANSWER:
+            return self._refuse(event, "its federation file is another one, and it does not show what differs")
+        self._session.ask(event.peer, "federation", event.round)
+        return None
+
+    def _refuse(self, event: Event, reason: str) -> Event:
+        """Leaves a peer out until it comes back; the same reason is logged once in a row."""
+        if reason != self._reasons.get(event.peer):
+            self._reasons[event.peer] = reason
+            self._audit.add("refused", agent=event.peer, reason=reason)
+            self._say(f"refused {event.peer}: {reason}")
+        self.refused[event.peer] = reason
+        return event._replace(kind="refused", content=reason)
 
     def accepted(self, peer: str, number: int, data: bytes) -> Frame | None:
         """The frame, if it is one that the peer may send; otherwise the reason is logged."""

@@ -1,4 +1,4 @@
-"""What an agent answers its peers with: its frames of the last two rounds, its status, its federation file."""
+"""What an agent answers its peers with: its frames of the last two rounds, its status, its federation file's fields."""
 
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -52,7 +52,7 @@ class Outbox:
         self.finished: set[str] = set()
         """Peers that have saved their last round, as they say."""
         self.shown: set[str] = set()
-        """Peers that asked for the federation file."""
+        """Peers that asked for the fields of the federation file."""
         self.odd = dict.fromkeys(federation.names, 0)
         """Questions of each peer that were not answered: unknown, too long, or too many at a time."""
 
@@ -141,7 +141,7 @@ class Outbox:
         if data is not None:
             query.reply(query.key_expr, data)
         elif topic == "federation":
-            query.reply(query.key_expr, self._federation.to_toml().encode())
+            query.reply(query.key_expr, self._federation.packed_fields)
         elif topic in ("status", "finished"):
             query.reply(query.key_expr, self._status(question))
         else:

@@ -14,7 +14,7 @@ from typing import ParamSpec, TypeVar
 from consilience import toml
 from consilience.errors import ConsilienceError
 from consilience.federation.peers.change import Change
-from consilience.federation.peers.federation import Federation, Member
+from consilience.federation.peers.federation import FIELD, FIELDS, MOST_FIELDS, Federation, Member, field_record
 from consilience.federation.peers.frame import (
     HEADER,
     NO_RECEIPT,
@@ -34,8 +34,10 @@ from consilience.options import from_table
 from consilience.tasks import TASKS
 from consilience.tasks.protocol import checked_predictions
 
-LARGEST_FILE = 1_000_000
-"""Bytes of a federation or member file that is still read."""
+LARGEST_FILE, LARGEST_MEMBER = 1_000_000, 64_000
+"""Bytes of a federation file, and of a member file, that are still read."""
+LARGEST_FIELDS = len(FIELDS) + MOST_FIELDS * FIELD.size
+"""Bytes of the fields of a peer's federation file."""
 LONGEST_KEY, LONGEST_PARAMETERS = 400, 200
 """Characters of a question's key and parameters."""
 P = ParamSpec("P")
@@ -44,6 +46,16 @@ T = TypeVar("T")
 
 class OutsideError(ConsilienceError):
     """Why something from outside is not accepted."""
+
+
+class VersionError(OutsideError):
+    """A peer speaks another version of the protocol."""
+
+    def __init__(self, what: str, theirs: int, ours: int) -> None:
+        super().__init__(
+            f"it has version {theirs} of {what}, this site version {ours}: "
+            "install the same version of consilience at both sites"
+        )
 
 
 def shown(text: object, most: int = 300) -> str:
@@ -115,12 +127,14 @@ def receipts_from(format: Format, data: bytes) -> tuple[Receipt, ...]:
 @strict
 def status_from(format: Format, data: bytes, agent: int, nonce: bytes) -> Status:
     """The status of `agent`, in this run or another one, in answer to the question with this nonce."""
+    if data[:4] == b"CNSS" and data[4:6] != VERSION.to_bytes(2, "little"):
+        raise VersionError("the protocol", int.from_bytes(data[4:6], "little"), VERSION)
     if len(data) != STATUS.size + SIGNATURE:
         raise OutsideError(f"a status of {len(data)} bytes instead of {STATUS.size + SIGNATURE}")
     body, signature = data[: STATUS.size], data[STATUS.size :]
-    magic, version, run, shared, number, clock, sender, answered = STATUS.unpack(body)
-    if magic != b"CNSS" or version != VERSION:
-        raise OutsideError("not a status of this version")
+    magic, _, run, shared, number, clock, sender, answered = STATUS.unpack(body)
+    if magic != b"CNSS":
+        raise OutsideError("not a status")
     if (sender, answered) != (agent, nonce) and run == format.run:
         raise OutsideError("a status of another agent, or an old one")
     if answered != nonce or not is_signed(format.keys[agent], signature, body):
@@ -129,7 +143,7 @@ def status_from(format: Format, data: bytes, agent: int, nonce: bytes) -> Status
         raise OutsideError("a clock that is none")
     if run == format.run and number > format.rounds:
         raise OutsideError(f"a status of round {number}; the last is {format.rounds}")
-    return Status(run == format.run, shared == format.shared, number, clock)
+    return Status(run, run == format.run, shared == format.shared, number, clock)
 
 
 @dataclass(frozen=True)
@@ -170,15 +184,27 @@ def federation_from(data: bytes, where: str) -> Federation:
 
 @strict
 def differences_from(federation: Federation, data: bytes) -> str:
-    """In what the federation in a peer's text differs from ours, in words."""
-    differing = federation.differences(federation_from(data, "it"))
+    """In which fields a peer's federation file differs from ours, in words. Hashes are compared, nothing is parsed."""
+    records = data[len(FIELDS) :]
+    if not data.startswith(FIELDS) or len(data) > LARGEST_FIELDS or len(records) % FIELD.size:
+        raise OutsideError("no list of its fields; is its version of consilience another one?")
+    theirs = {name: (value, text) for name, value, text in FIELD.iter_unpack(records)}
+    differing = []
+    for name, ours in federation.fields.items():
+        name_hash, value_hash, _ = FIELD.unpack(field_record(name, ours))
+        value, text = theirs.pop(name_hash, (b"", b"missing"))
+        if value != value_hash:
+            said = text.rstrip(b"\0").decode(errors="replace")
+            differing.append(f"{name} (ours {shown(repr(ours))}, theirs {shown(said)})")
+    if theirs:
+        differing.append(f"{len(theirs)} fields that ours does not have")
     return shown("; ".join(differing), 1000) or "nothing that it shows"
 
 
 @strict
 def member_from(data: bytes, where: str) -> Member:
     """A member's public part, from the text that `consilience keys` writes."""
-    return from_table(Member, _tables(data, where), where)
+    return from_table(Member, _tables(data, where, LARGEST_MEMBER), where)
 
 
 @strict
@@ -211,9 +237,9 @@ def _bytes(path: Path, advice: str) -> bytes:
         raise ConsilienceError(f"{path} cannot be read ({error.strerror}). {advice}") from error
 
 
-def _tables(data: bytes, where: str) -> dict[str, object]:
-    if len(data) > LARGEST_FILE:
-        raise OutsideError(f"{where} is too large (at most {LARGEST_FILE} bytes are read)")
+def _tables(data: bytes, where: str, largest: int = LARGEST_FILE) -> dict[str, object]:
+    if len(data) > largest:
+        raise OutsideError(f"{where} is too large (at most {largest} bytes are read)")
     try:
         text = data.decode()
     except UnicodeDecodeError as error:

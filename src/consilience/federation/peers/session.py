@@ -15,7 +15,7 @@ from consilience.federation.peers.keys import read_certificate
 from consilience.federation.peers.link import ROLES, Tls, key_of, open_behind, open_session, token_of, zenoh_module
 from consilience.federation.peers.mailbox import Event, Mailbox
 from consilience.federation.peers.outbox import Outbox
-from consilience.federation.peers.outside import LARGEST_FILE
+from consilience.federation.peers.outside import LARGEST_FIELDS
 
 PAUSE = 1.0
 """Seconds before a request whose answer did not help, or did not come, is sent again."""
@@ -41,7 +41,7 @@ class Session:
         self._federation, self._me, self._tls, self._listen, self._outbox = federation, me, tls, listen, outbox
         self._peers = [name for name in federation.names if name != me]
         self._role = outbox.role
-        self._sizes = {"status": SHORT, "finished": SHORT, "federation": LARGEST_FILE + 1}
+        self._sizes = {"status": SHORT, "finished": SHORT, "federation": LARGEST_FIELDS + 1}
         self._barred: set[str] = set()
         self._alone: tuple[float, float] | None = None
         """Since when too few peers are there, and after how many seconds of that this site joins anew."""
@@ -76,7 +76,7 @@ class Session:
     def _join(self) -> None:
         self._expires = read_certificate(self._tls.certificate).ends
         self._frame = Format(self._federation).length
-        largest = 2 * self._frame + LARGEST_FILE
+        largest = 2 * self._frame + LARGEST_FIELDS
         self._door = door = Door(self._listen, [m.host for m in self._federation.roster]) if self._listen else None
         if door:
             self._zenoh = open_behind(door, self._federation, self._me, self._tls, largest, self._barred)
@@ -116,9 +116,8 @@ class Session:
     def ask(self, peer: str, topic: str, number: int) -> None:
         """Sends a request to a peer in round `number`, unless it is under way or has just ended.
 
-        Topics are status, federation (its file), finished (this site has; what of the peer?), round/N (its frame) and
-        receipts/N (of what it heard in that round).
-        Only the first answer counts.
+        Topics are status, federation (the fields of its file), finished (this site has; what of the peer?), round/N
+        (its frame) and receipts/N (of what it heard in that round). Only the first answer counts.
         """
         if time.monotonic() < self._ask_again_at.get((peer, topic), 0):
             return
