@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from consilience.federation.answering import TOPIC
 from consilience.federation.peers import link
 from consilience.federation.peers.federation import Federation
 from consilience.federation.peers.frame import NONCE, Format, Receipt
 from consilience.federation.peers.keys import read_signing_key
-from consilience.federation.peers.link import Tls, key_of, open_session, token_of
+from consilience.federation.peers.link import ANSWERS, Tls, key_of, open_session, token_of
 from consilience.federation.peers.outside import frame_from
+from consilience.federation.peers.question import Questions
 from consilience.federation.site import prepare
 
 link._access = lambda *arguments: {"enabled": False}  # type: ignore[assignment]  # it holds itself to nothing
@@ -250,6 +252,39 @@ def leave_and_return(rogue: Rogue, seconds: float) -> None:
         rogue.declared.append(liveliness.declare_token(token_of(rogue.name, "agent")))
 
 
+def ask_badly(rogue: Rogue, shared: Any) -> None:
+    """Puts questions to all who answer: some that no model can take, some that are none, and then a good one."""
+    questions = Questions(rogue.federation, shared)
+
+    def ask(peer: str, x: Any) -> bytes:
+        return questions.ask(rogue.key, rogue.place, rogue.federation.names.index(peer), x, time.time())
+
+    def answered(peer: str, data: bytes) -> bool:
+        key = key_of(peer, rogue.name, TOPIC)
+        return any(reply.ok for reply in rogue.session.get(key, payload=data, timeout=10.0))
+
+    for peer in rogue.federation.names:
+        if peer == rogue.name:
+            continue
+        good = ask(peer, shared[:1])
+        for number in (3e38, -3e38, 1e20, np.nan, np.inf):
+            answered(peer, ask(peer, np.full_like(shared[:2], number)))
+        for data in (b"", good[:-1], good + b"x", b"CNSQ\x07\x00" + good[6:], secrets.token_bytes(500), bytes(10**6)):
+            answered(peer, data)
+        if answered(peer, good):
+            print(f"answered by {peer}", flush=True)
+    print("asked", flush=True)
+
+
+def flap_answers(rogue: Rogue) -> None:
+    """Shows itself as one who answers, over and over, and never does."""
+    rogue.declared.append(rogue.session.declare_queryable(key_of(rogue.name, "*", TOPIC), lambda query: None))
+    while True:
+        token = rogue.session.liveliness().declare_token(token_of(rogue.name, ANSWERS))
+        time.sleep(0.5)
+        token.undeclare()
+
+
 def stuff(rogue: Rogue, times: int) -> None:
     """Asks under ever new names of 200 kB, and for rounds that will never come."""
     for turn in range(times):
@@ -284,6 +319,10 @@ if __name__ == "__main__":
         told_when = "flood" in arguments or extra.keys() & {"flap", "stuff"}
         while told_when and not (Path(sys.argv[1]).parent / "go").exists():
             time.sleep(0.05)
+        if "ask" in arguments:
+            ask_badly(member, prepare(Path(sys.argv[1])).shared)
+        if "flap-answers" in arguments:
+            flap_answers(member)
         if "return" in extra:
             leave_and_return(member, float(extra["return"]))
         if "flap" in extra:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 import tomllib
 from dataclasses import replace
 from datetime import datetime
@@ -10,10 +11,13 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from consilience.federation.peers.audit import AuditLog
+from consilience.errors import ConsilienceError
+from consilience.federation.asking import ask_peers
+from consilience.federation.peers.audit import AuditLog, read_audit
 from consilience.federation.peers.change import Change
 from consilience.federation.peers.keys import read_signing_key
 from consilience.federation.peers.outside import read_federation
+from consilience.federation.site import prepare
 from consilience.federation.verify import verify_log
 from consilience.runtime.checkpoint import write_atomically
 
@@ -55,6 +59,32 @@ def test_a_text_made_to_keep_its_reader_busy_delays_nobody(federate, kilobytes):
     for name in others:
         refused = trial.events(name, "refused")
         assert [one["agent"] for one in refused] == [rogue], "once, however often it returns"
+
+
+def test_questions_made_to_end_a_site_that_answers_end_nothing(federate):
+    """Nor does a member that shows itself over and over keep a collective prediction waiting."""
+    trial = federate(4, rounds=2)
+    rogue, asking, *answering = trial.names
+    trial.start()
+    trial.finish()
+    processes = [trial.start_beside(name, "answer") for name in answering]
+    for process in processes:
+        trial.until_said(process, "answering with the model of round 2")
+    trial.start_script(rogue, ROGUE, str(trial.sites[rogue]), "good", "ask", "flap-answers")
+    trial.until(lambda: "\nasked\n" in trial.output(rogue), "the questions")
+    for name, process in zip(answering, processes, strict=True):
+        assert trial.pids[process] not in trial.launcher.codes, trial.output(process)
+        assert f"answered by {name}" in trial.output(rogue)
+        log = read_audit(trial.sites[name].parent / "run" / "answered.jsonl")
+        assert any(rogue == line["agent"] and "outside of the range" in line.get("reason", "") for line in log)
+    prepared = prepare(trial.sites[asking])
+    samples = prepared.path(prepared.site.shared)
+    assert ask_peers(prepared, samples, lambda text: None).names == [asking, *answering]
+    trial.kill(processes[0])
+    began, patience = time.monotonic(), 3 * trial.slow
+    with pytest.raises(ConsilienceError, match=f"2 agents of the 3 needed were heard .*{answering[0]}: not there"):
+        ask_peers(prepared, samples, lambda text: None, patience)
+    assert time.monotonic() - began < 4 * patience, "so long to appear, and so long to answer"
 
 
 @pytest.mark.parametrize("sites", [3, 4])

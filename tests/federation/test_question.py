@@ -18,6 +18,7 @@ from consilience.federation.answering import Desk, site_model
 from consilience.federation.membership import write_site
 from consilience.federation.peers import keys
 from consilience.federation.peers.audit import broken_at, read_audit
+from consilience.federation.peers.outside import OutsideError
 from consilience.federation.peers.question import REFUSALS, QuestionError, Questions
 from consilience.federation.site import prepare, read_site
 from tests.federation.test_site import site  # noqa: F401 (a fixture: sites a, b and c)
@@ -72,12 +73,12 @@ def test_every_changed_byte_of_a_question_or_an_answer_is_noticed(bench: Bench) 
     for place in range(len(question)):
         bad = bytearray(question)
         bad[place] ^= 1
-        with pytest.raises(QuestionError):
+        with pytest.raises(OutsideError):
             bench.questions.read(bytes(bad), 0)
     for place in range(len(answer)):
         bad = bytearray(answer)
         bad[place] ^= 1
-        with pytest.raises(QuestionError):
+        with pytest.raises(OutsideError):
             bench.questions.read_answer(bytes(bad), 0, 1, question)
     for data in (b"", question[:-1], question + b"x", question[:60], bytes(10), bytes(2_000_000)):
         assert desk.reply(data) == (False, b"wrong")
@@ -104,6 +105,43 @@ def test_a_question_is_for_one_peer_one_federation_and_one_moment(bench: Bench) 
         bench.questions.read_answer(desk.reply(question := bench.ask("c"))[1], 0, 2, another)
     desk.close()
     assert question and all(word in REFUSALS for word in (b"clock", b"again", b"wrong", b"enough", b"not you"))
+
+
+def test_a_question_of_another_version_is_refused_with_that_reason(bench: Bench) -> None:
+    question, desk = bytearray(bench.ask("b")), bench.desk()
+    question[4] += 1
+    assert desk.reply(bytes(question)) == (False, b"version")
+    desk.close()
+    assert "another version of consilience" in REFUSALS[b"version"]
+    assert "it has version 2 of questions, this site version 1" in read_audit(bench.log)[0]["reason"]
+
+
+@pytest.mark.parametrize("number", [3e38, -3e38, 1e30])
+def test_a_sample_that_no_model_can_take_is_refused_and_the_next_one_answered(bench: Bench, number: float) -> None:
+    desk = bench.desk()
+    assert desk.reply(bench.ask("b", np.full((1, 2), number, np.float32))) == (False, b"wrong")
+    assert desk.reply(bench.ask("b"))[0]
+    desk.close()
+    refused, _ = read_audit(bench.log)
+    assert (refused["event"], refused["agent"]) == ("refused", "b")
+    assert "far outside of the range of the shared data" in refused["reason"]
+
+
+def test_a_model_that_fails_on_a_question_ends_nothing_and_is_asked_less(site: Path) -> None:  # noqa: F811
+    bench = Bench(site, answer_rows=20)
+
+    class Failing:
+        manifest = load_model(bench.prepared.model).manifest
+
+        def predict(self, x: np.ndarray) -> np.ndarray:
+            raise MemoryError(f"{len(x)} samples are too many")
+
+    desk = Desk(bench.prepared, Failing(), bench.log, bench.said.append)
+    assert desk.reply(bench.ask("b")) == (False, b"wrong")
+    assert desk.reply(bench.ask("b")) == (False, b"enough"), "what fails costs time, too"
+    desk.close()
+    assert [line["event"] for line in read_audit(bench.log)] == ["refused", "refused"]
+    assert "refused a question of b (the model cannot predict its samples: MemoryError: 12 samples" in bench.said[0]
 
 
 def test_a_site_answers_whom_it_will_and_as_much_as_it_will(site: Path) -> None:  # noqa: F811

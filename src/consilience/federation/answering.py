@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from queue import Empty, Full, Queue
@@ -13,8 +14,8 @@ from consilience.export.manifest import FILE
 from consilience.federation.peers import keys
 from consilience.federation.peers.audit import AuditLog, read_audit
 from consilience.federation.peers.door import Door
-from consilience.federation.peers.link import ANSWERS, key_of, open_behind, token_of
-from consilience.federation.peers.outside import OutsideError
+from consilience.federation.peers.link import ANSWERS, key_of, open_behind, token_of, zenoh_module
+from consilience.federation.peers.outside import OutsideError, VersionError, shown
 from consilience.federation.peers.question import CLOCK, LARGEST, Question, Questions
 from consilience.federation.site import Prepared
 
@@ -50,16 +51,24 @@ class Desk:
         """Whether to answer a question, and the answer; or else the reason, one of REFUSALS."""
         try:
             question = self._questions.read(data, self._me)
+        except VersionError as reason:
+            return self._refused("somebody", "another version", b"version", f": {reason}")
         except OutsideError as reason:
             return self._refused("somebody", str(reason), b"wrong")
         refusal = self._refusal(question)
         if refusal:
             return self._refused(question.asker, refusal.decode(), refusal)
-        f = self._model.predict(question.samples)
+        if not self._questions.in_range(question.samples):
+            return self._refused(question.asker, "values far outside of the range of the shared data", b"wrong")
+        self._answered.setdefault(question.asker, []).append((time.time(), len(question.samples)))
+        try:
+            f = self._model.predict(question.samples)
+        except Exception as error:  # whatever a model does with samples that a peer chose
+            detail = f": {type(error).__name__}: {shown(error)}"
+            return self._refused(question.asker, "the model cannot predict its samples", b"wrong", detail)
         round_ = int(self._model.manifest.training.get("round", 0))
         answer = self._questions.answer(self._signing, self._me, question, f, round_)
         self._seen[question.digest] = question.clock
-        self._answered.setdefault(question.asker, []).append((time.time(), len(f)))
         self._audit.add(
             "answered", agent=question.asker, samples=len(f), question=question.digest.hex(), bytes=len(answer)
         )
@@ -85,12 +94,12 @@ class Desk:
         self._answered[question.asker] = recent
         return b"enough" if sum(rows for _, rows in recent) + len(question.samples) > self._rows else b""
 
-    def _refused(self, peer: str, reason: str, word: bytes) -> tuple[bool, bytes]:
+    def _refused(self, peer: str, reason: str, word: bytes, detail: str = "") -> tuple[bool, bytes]:
         """Logs the first refusal of a peer for each reason."""
         if (peer, reason) not in self._logged:
             self._logged.add((peer, reason))
-            self._audit.add("refused", agent=peer, reason=reason)
-            self._say(f"refused a question of {peer} ({reason})")
+            self._audit.add("refused", agent=peer, reason=reason + detail)
+            self._say(f"refused a question of {peer} ({reason}{detail})")
         return False, word
 
 
@@ -144,8 +153,9 @@ def answer_peers(prepared: Prepared, say: Say, until: float = float("inf")) -> N
             except Empty:
                 continue
             good, data = desk.reply(query.payload.to_bytes() if query.payload is not None else b"")
-            query.reply(query.key_expr, data) if good else query.reply_err(data)
-            query.drop()
+            with suppress(zenoh_module().ZError):  # who asked is gone
+                query.reply(query.key_expr, data) if good else query.reply_err(data)
+                query.drop()
     finally:
         if door:
             door.close()

@@ -68,8 +68,6 @@ class _Peer:
     answers: dict[int, Array] = field(default_factory=dict)
     """By number of the question."""
     problem: str = ""
-    asked: bool = False
-    """Whether the first question was sent."""
 
 
 @final
@@ -85,7 +83,14 @@ class _Asking:
         self._parts = [x[start : start + size] for start in range(0, len(x), size)]
         if not self._parts:
             raise ConsilienceError("there are no samples to predict.")
+        if not self._questions.in_range(x):
+            raise ConsilienceError(
+                f"a number in the samples is above {self._questions.largest_number:g}, far outside of the range of the "
+                "shared data: peers refuse it. Are the samples in the same units?"
+            )
         self._peers = {name: _Peer() for name in peers}
+        self._seen: set[str] = set()
+        """Peers that have shown themselves."""
         self._queue: SimpleQueue[tuple[str, str, int, bytes, bytes]] = SimpleQueue()
         """What came: kind, peer, number of the question, the question, bytes."""
 
@@ -132,9 +137,7 @@ class _Asking:
         """What an event means; whether it brings the collection forward."""
         peer = self._peers[name]
         if kind == "here":
-            if not peer.asked:
-                peer.asked = True
-                self._ask(name, 0, patience)
+            self._ask(name, 0, patience)
             return True
         if number in peer.answers or peer.problem:
             return False
@@ -153,7 +156,7 @@ class _Asking:
             self._reject(name, peer, REFUSALS[data])
         elif kind == "ended":
             self._reject(name, peer, "did not answer")
-        return True
+        return bool(peer.problem)
 
     def _reject(self, name: str, peer: _Peer, problem: str) -> None:
         peer.problem = problem
@@ -187,5 +190,12 @@ class _Asking:
         )
 
     def _watch(self, peer: str) -> Callable[[Any], None]:
+        """Notes that a peer is there, once: one that comes and goes delays nobody."""
         put = zenoh_module().SampleKind.PUT
-        return lambda sample: self._queue.put(("here", peer, 0, b"", b"")) if sample.kind == put else None
+
+        def changed(sample: Any) -> None:
+            if sample.kind == put and peer not in self._seen:
+                self._seen.add(peer)
+                self._queue.put(("here", peer, 0, b"", b""))
+
+        return changed

@@ -8,7 +8,7 @@ from consilience.errors import ConsilienceError
 from consilience.federation.peers.audit import broken_at, read_audit
 from consilience.federation.peers.federation import Federation
 from consilience.federation.peers.frame import Format, Receipt
-from consilience.federation.peers.outside import OutsideError, frame_from, read_federation, receipts_from, shown
+from consilience.federation.peers.outside import OutsideError, frame_from, read_federation, shown, stored_receipts_from
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def _receipts_of(federation: Federation, me: str, places: Iterable[Path]) -> Ite
 def _in_file(format: Format, path: Path) -> list[Receipt]:
     data = path.read_bytes()[: format.length + 1]
     if path.name == "receipts":
-        return list(receipts_from(format, data[4:]))
+        return list(stored_receipts_from(format, data)[1])
     for agent in range(len(format.names)):
         try:
             frame = frame_from(format, data, agent)

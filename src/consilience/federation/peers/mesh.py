@@ -20,6 +20,7 @@ from consilience.federation.peers.link import Tls
 from consilience.federation.peers.mailbox import Event
 from consilience.federation.peers.open_round import OpenRound
 from consilience.federation.peers.outbox import Outbox
+from consilience.federation.peers.outside import OutsideError
 from consilience.federation.peers.presence import Presence
 from consilience.federation.peers.session import Session
 from consilience.methods.protocol import Received
@@ -59,7 +60,7 @@ class Mesh:
         self._audit, self._say, self._presence = audit, say, Presence(folder)
         self._peers = [name for name in self.roster if name != me]
         self._outbox = Outbox(federation, me, signing, folder / "published", role)
-        self._receipts: dict[int, Receipt] = self._outbox.heard_before()
+        self._receipts: dict[int, Receipt] = self._stored_receipts()
         """Of the last exchange, by place in the roster."""
         self._misses: dict[str, int] = {}
         """Rounds in a row that each peer was there and silent."""
@@ -70,6 +71,15 @@ class Mesh:
         self._session = Session(federation, me, tls, listen, self._outbox)
         self._inbox = Inbox(federation, self._session, audit, say)
         self._circle = Circle(federation, me, folder, change, self._session, self._inbox, self._outbox, audit, say)
+
+    def _stored_receipts(self) -> dict[int, Receipt]:
+        """What was heard before this process started. Without the file a site goes on, and says so."""
+        try:
+            return self._outbox.heard_before()
+        except OutsideError as error:
+            self._audit.add("damaged", file="published/receipts", reason=str(error))
+            self._say(f"the receipts in {self._folder / 'published'} are left out: {error}")
+            return {}
 
     _waits: tuple[str, float] = ("", 0.0)
     """What is waited for, and since when, or when this was said last."""

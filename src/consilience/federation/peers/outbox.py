@@ -12,7 +12,14 @@ from consilience.errors import ConsilienceError
 from consilience.federation.peers.federation import Federation
 from consilience.federation.peers.frame import Format, Frame, Receipt
 from consilience.federation.peers.link import zenoh_module
-from consilience.federation.peers.outside import OutsideError, Question, frame_from, question_from, receipts_from
+from consilience.federation.peers.outside import (
+    OutsideError,
+    Question,
+    frame_from,
+    question_from,
+    stored_receipts,
+    stored_receipts_from,
+)
 from consilience.runtime.checkpoint import write_atomically
 from consilience.tasks.protocol import Array
 
@@ -89,7 +96,7 @@ class Outbox:
         self.settle()
         data = self._format.pack_receipts(receipts)
         self._folder.mkdir(parents=True, exist_ok=True)
-        content = number.to_bytes(4, "little") + data
+        content = stored_receipts(number, data)
         self._writing = self._writer.submit(write_atomically, self._folder / "receipts", content)
         with self._lock:
             self._heard = number, data
@@ -101,17 +108,14 @@ class Outbox:
             writing.result()
 
     def heard_before(self) -> dict[int, Receipt]:
-        """The receipts that were kept last, by place in the roster."""
+        """The receipts that were kept last, by place in the roster; an OutsideError if the file is damaged."""
         path = self._folder / "receipts"
         if not path.is_file():
             return {}
-        data = path.read_bytes()
-        try:
-            found = {receipt.agent: receipt for receipt in receipts_from(self._format, data[4:])}
-        except OutsideError:
-            return {}
-        self._heard = int.from_bytes(data[:4], "little"), data[4:]
-        return {place: receipt for place, receipt in found.items() if self._format.is_genuine(receipt)}
+        number, stored = stored_receipts_from(self._format, path.read_bytes())
+        receipts = {receipt.agent: receipt for receipt in stored if self._format.is_genuine(receipt)}
+        self._heard = number, self._format.pack_receipts(receipts)
+        return receipts
 
     def answer(self, query: "zenoh.Query") -> None:
         """Answers a peer's question: at once, or if it is for a later round, when that is published.

@@ -124,6 +124,20 @@ def receipts_from(format: Format, data: bytes) -> tuple[Receipt, ...]:
     return tuple(Receipt(place, *RECEIPT.unpack(part)) for place, part in enumerate(parts) if part != NO_RECEIPT)
 
 
+def stored_receipts(number: int, packed: bytes) -> bytes:
+    """The receipts of what was heard in a round, as a site keeps them on its disk: with a checksum."""
+    content = number.to_bytes(4, "little") + packed
+    return content + hash_of(content)
+
+
+@strict
+def stored_receipts_from(format: Format, data: bytes) -> tuple[int, tuple[Receipt, ...]]:
+    """The round and the receipts in what `stored_receipts` made."""
+    if hash_of(data[:-32]) != data[-32:]:
+        raise OutsideError("it is damaged, or of an older version: its checksum is wrong")
+    return int.from_bytes(data[:4], "little"), receipts_from(format, data[4:-32])
+
+
 @strict
 def status_from(format: Format, data: bytes, agent: int, nonce: bytes) -> Status:
     """The status of `agent`, in this run or another one, in answer to the question with this nonce."""

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from consilience.errors import ConsilienceError
 from consilience.federation.peers.federation import Federation
 from consilience.federation.peers.keys import is_signed
-from consilience.federation.peers.outside import OutsideError, strict
+from consilience.federation.peers.outside import OutsideError, VersionError, strict
 from consilience.tasks import TASKS
 from consilience.tasks.protocol import Array, checked_predictions
 
@@ -31,6 +31,8 @@ _ANSWER = struct.Struct("<4sHHH32s32sIII")
 SIGNATURE = 64
 LARGEST = 1_000_000
 """Bytes of the samples in a question, at most."""
+SLACK = 1e6
+"""Numbers in a sample may be so many times larger than the largest of the shared data."""
 CLOCK = 300.0
 """Seconds that a question's clock may be off."""
 REFUSALS = {
@@ -38,8 +40,9 @@ REFUSALS = {
     b"enough": "it has answered as many samples today as it will",
     b"clock": "the clocks differ by more than five minutes",
     b"again": "it has seen this question before",
+    b"version": "it has another version of consilience: install the same at both sites",
     b"busy": "it has too many questions to answer",
-    b"wrong": "it cannot read the question",
+    b"wrong": "it cannot read the question, or not predict its samples",
 }
 """What a site says when it does not answer, and what that means."""
 
@@ -75,8 +78,15 @@ class Questions:
         self.sample_bytes = prod(self.shape) * self.dtype.itemsize
         self.at_once = LARGEST // max(1, self.sample_bytes)
         """Samples in one question, at most."""
+        self.largest_number = (
+            SLACK * float(np.nanmax(np.abs(shared), initial=1.0)) if shared.dtype.kind == "f" else np.inf
+        )
         if not self.at_once:
             raise ConsilienceError(f"a sample has {self.sample_bytes} bytes; a question holds at most {LARGEST}.")
+
+    def in_range(self, samples: Array) -> bool:
+        """Whether a model can be expected to take the samples: 3e38 is a number, and overflows in most of them."""
+        return self.largest_number == np.inf or bool((np.abs(samples) <= self.largest_number).all())
 
     def ask(self, key: Ed25519PrivateKey, me: int, peer: int, samples: Array, clock: float) -> bytes:
         """A signed question of agent `me` to agent `peer`."""
@@ -91,8 +101,10 @@ class Questions:
         if not smallest < len(data) <= smallest + LARGEST:
             raise QuestionError("wrong length")
         magic, version, asker, asked, run, _, clock, samples = _QUESTION.unpack_from(data)
-        if (magic, version) != (b"CNSQ", VERSION):
-            raise QuestionError("not a question of this version")
+        if magic != b"CNSQ":
+            raise QuestionError("not a question")
+        if version != VERSION:
+            raise VersionError("questions", version, VERSION)
         if run != self.run:
             raise QuestionError("of another federation")
         if asked != me or not 0 <= asker < len(self.names) or asker == me:
@@ -121,8 +133,10 @@ class Questions:
         if len(data) != _ANSWER.size + samples * self.classes * 4 + SIGNATURE:
             raise QuestionError("wrong length")
         magic, version, sender, asker, run, digest, _, rows, classes = _ANSWER.unpack_from(data)
-        if (magic, version) != (b"CNSA", VERSION):
-            raise QuestionError("not an answer of this version")
+        if magic != b"CNSA":
+            raise QuestionError("not an answer")
+        if version != VERSION:
+            raise VersionError("questions", version, VERSION)
         if (sender, asker, run, digest) != (peer, me, self.run, _hash(question)):
             raise QuestionError("an answer to something else")
         body, signature = data[_ANSWER.size : -SIGNATURE], data[-SIGNATURE:]
