@@ -12,6 +12,7 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -20,13 +21,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-CONSENSUS = "dynamic,static,every-2,naive,alone"
+CONSENSUS = "paper,static,every-2,naive,alone"
 SERVER = "fedavg,fedprox,scaffold,feddyn"
 SHARING = "fedmd,ds-fl,fedct,cronus,fd"
 SHORT = ["--set", "rounds=6", "--set", "warmup=2"]
 ENTROPY = ["--set", "method.trust=entropy"]
 NAIVE = ["--set", 'references=["naive"]']
-SPARSE = ["--set", "method.peers=2", "--set", "random_peers=1"]
+SPARSE = ["--set", "method.listening=sparse", "--set", "peers=2", "--set", "random_peers=1"]
 EXACT = ["--set", 'models=["linear"]', "--set", "solver=exact", "--set", "duals=1.0"]
 LIARS = ["--set", "attackers=[1]", "--set", "attack=echo-each"]
 PARTS = {
@@ -35,7 +36,7 @@ PARTS = {
     "sparse": SPARSE,
     "sparse-static": ["--set", "method=static", *SPARSE],
     "duals": EXACT,
-    "apart": ["--set", "phases=apart"],
+    "apart": ["--set", "method.learning=sequential"],
     "prior": ["--set", "prior=even"],
     "kt-pfl": ["--set", "method=kt-pfl"],
     "victims": LIARS,
@@ -64,7 +65,10 @@ CASES: dict[str, list[list[str]]] = {
         ["run", *SHORT, *ENTROPY, "--set", "method.trust.offset=0", "--set", "method.trust.floor=0.1"],
         ["run", *SHORT, "--set", "entropy_offset=0", "--set", "entropy_floor=0.1"],
     ],
-    "majority": [["run", *SHORT, "--set", "labels=majority"]],
+    "majority": [
+        ["run", *SHORT, "--set", "method.trust=vote"],
+        ["run", *SHORT, "--set", "labels=majority"],
+    ],
     "float16-naive": [
         ["run", *SHORT, *NAIVE, "--set", "method.wire.form=float16"],
         ["run", *SHORT, *NAIVE, "--set", "wire=float16"],
@@ -88,6 +92,8 @@ CASES: dict[str, list[list[str]]] = {
 
 RENAMED = {"spread": "disagreement_all"}
 """Columns that once had another name."""
+METHODS = {"dynamic": "paper"}
+"""Methods that once had another name, which is a part of the names of folders and of rows in tables."""
 
 
 def numbers(checkout: Path, folder: Path, data_dir: Path | None) -> dict[str, str]:
@@ -103,15 +109,23 @@ def numbers(checkout: Path, folder: Path, data_dir: Path | None) -> dict[str, st
         if stamp.read_text() != "done":
             print(f"  left out: {stamp.read_text()}")
     for path in sorted(folder.rglob("metrics.parquet")):
-        where = str(path.parent.relative_to(folder))
+        where = named_now(path.parent.relative_to(folder))
         for column, values in pd.read_parquet(path).items():
             found[f"{where}: {RENAMED.get(str(column), column)}"] = digest(values.to_numpy())
     for path in sorted(folder.rglob("trust.npz")):
         with np.load(path) as arrays:
-            found |= {f"{path.relative_to(folder)}: {key}": digest(arrays[key]) for key in arrays}
+            found |= {f"{named_now(path.relative_to(folder))}: {key}": digest(arrays[key]) for key in arrays}
     for path in sorted((folder / "reproduce").rglob("*.csv")):
-        found[str(path.relative_to(folder))] = hashlib.sha256(path.read_bytes()).hexdigest()
+        text = path.read_text()
+        for before, now in METHODS.items():
+            text = re.sub(rf"\b{before}\b", now, text)
+        found[named_now(path.relative_to(folder))] = hashlib.sha256(text.encode()).hexdigest()
     return found
+
+
+def named_now(path: Path) -> str:
+    """A path in which methods have the names that they have now."""
+    return "/".join(METHODS.get(part, part) for part in path.parts)
 
 
 def run(checkout: Path, spellings: list[list[str]], out: Path, data_dir: Path | None) -> str:

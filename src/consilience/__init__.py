@@ -33,16 +33,15 @@ if TYPE_CHECKING:
     from consilience.methods.alone import Alone
     from consilience.methods.collective import Collective
     from consilience.methods.consensus import Consensus
-    from consilience.methods.cronus import Cronus
-    from consilience.methods.distillation import Distillation
-    from consilience.methods.dsfl import DSFL
     from consilience.methods.fd import FD
     from consilience.methods.fedavg import FedAvg
-    from consilience.methods.fedct import FedCT
     from consilience.methods.feddf import FedDF
     from consilience.methods.feddyn import FedDyn
-    from consilience.methods.fedmd import FedMD
     from consilience.methods.fedprox import FedProx
+    from consilience.methods.learning.one_set import OneSet
+    from consilience.methods.learning.revisit import Revisit
+    from consilience.methods.learning.sequential import Sequential
+    from consilience.methods.listening.sparse import Sparse
     from consilience.methods.protocol import Exchange, Memory, Method, Received, Record, Round, Start
     from consilience.methods.scaffold import Scaffold
     from consilience.methods.server import ServerMethod
@@ -81,16 +80,15 @@ _HOMES = {
     "methods.alone": ("Alone",),
     "methods.collective": ("Collective",),
     "methods.consensus": ("Consensus",),
-    "methods.cronus": ("Cronus",),
-    "methods.distillation": ("Distillation",),
-    "methods.dsfl": ("DSFL",),
     "methods.fd": ("FD",),
     "methods.fedavg": ("FedAvg",),
-    "methods.fedct": ("FedCT",),
     "methods.feddf": ("FedDF",),
     "methods.feddyn": ("FedDyn",),
-    "methods.fedmd": ("FedMD",),
     "methods.fedprox": ("FedProx",),
+    "methods.learning.one_set": ("OneSet",),
+    "methods.learning.revisit": ("Revisit",),
+    "methods.learning.sequential": ("Sequential",),
+    "methods.listening.sparse": ("Sparse",),
     "methods.protocol": ("Exchange", "Memory", "Method", "Received", "Record", "Round", "Start"),
     "methods.scaffold": ("Scaffold",),
     "methods.server": ("ServerMethod",),
@@ -128,7 +126,6 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __version__ = "0.1.0"
 __all__ = [
-    "DSFL",
     "FD",
     "METHODS",
     "MODELS",
@@ -143,17 +140,13 @@ __all__ = [
     "ConsilienceError",
     "Context",
     "Cosine",
-    "Cronus",
     "Dataset",
-    "Distillation",
     "Entropy",
     "Exchange",
     "ExportedModel",
     "FedAvg",
-    "FedCT",
     "FedDF",
     "FedDyn",
-    "FedMD",
     "FedProx",
     "Gaussian",
     "InMemory",
@@ -161,6 +154,7 @@ __all__ = [
     "MLflow",
     "Memory",
     "Method",
+    "OneSet",
     "Opinion",
     "Options",
     "Paper",
@@ -168,12 +162,15 @@ __all__ = [
     "Received",
     "Record",
     "Result",
+    "Revisit",
     "Round",
     "Run",
     "Scaffold",
     "Score",
+    "Sequential",
     "ServerMethod",
     "SklearnAgent",
+    "Sparse",
     "Start",
     "Stratified",
     "Task",

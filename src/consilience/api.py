@@ -131,7 +131,7 @@ def collaborate(
     """Trains `agents` together on the unlabelled `shared` data, which are rows of any kind (`rows.py`).
 
     `method` is an object such as `cs.Consensus(lam=0.5, trust=cs.Entropy())`, whose fields are its options, or the
-    name of one: consensus, dynamic (the paper's), static, every-K, naive, alone, fedavg, fedprox(mu=0.1), ...
+    name of one: consensus, paper, static, every-K, naive, alone, fedavg, fedprox(mu=0.1), ...
     `rounds` include the warm-up.
     Labels of the shared data, a sample (x, y) of the `target` domain and each agent's `own` test data are used for
     measuring only, in any form that agents take. Where there are such labels, a copy of every agent trains alone beside

@@ -299,10 +299,21 @@ def _named(named: Callable[[str], Any], value: Any, where: str) -> Any:
 
 
 def changed(options: T, values: dict[str, Any], where: str) -> T:
-    """`options` with some values in place of its own, from a TOML table."""
+    """`options` with some values in place of its own, from a TOML table.
+
+    The name of an option suffices where a single part of `options` has it: peers=8 for listening={peers=8}.
+    """
     if not is_dataclass(options):
         raise ConsilienceError(f"{where}: unknown setting {next(iter(values))!r}. There are none.")
-    return from_table(type(options), to_table(options) | values, where)
+    known = _known(type(options))
+    tables = to_table(options) | {key: value for key, value in values.items() if key in known}
+    of_parts = {key: value for key, value in values.items() if key not in known}
+    if of_parts:
+        tables = to_table(from_table(type(options), tables, where))
+        for key, value in of_parts.items():
+            parts = [part for part in tables.values() if isinstance(part, dict) and key in part and key != "name"]
+            (parts[0] if len(parts) == 1 else tables)[key] = value
+    return from_table(type(options), tables, where)
 
 
 def _shown(one: "Field[Any]", value: Any) -> Any:

@@ -263,7 +263,7 @@ class TorchAgent:
         if self._exact is not None:
             raise ConsilienceError(
                 f"{self._who}: the solver 'exact' learns private and shared data together. Use solver='steps', or a "
-                "method that does not part them, such as consensus with phases='together'."
+                "method that learns both at once, such as consensus with learning=joint."
             )
         draw = stream(self.seed, "digest", self.name, self._round)
         picks = [pick for _ in range(passes) for pick in batches(draw, count(shared), self.shared_batch)]

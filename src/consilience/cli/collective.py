@@ -24,7 +24,7 @@ from consilience.cli.screen import (
 
 def collective(
     source: Source = None,
-    methods: Annotated[str, typer.Option(help="Methods, as for compare; fedavg is there to compare with.")] = "dynamic",
+    methods: Annotated[str, typer.Option(help="Methods, as for compare; fedavg is there to compare with.")] = "paper",
     seeds: Annotated[str, typer.Option(help="Numbers and ranges, such as 0-4 or 1,3,5.")] = "0-4",
     equal_compute: EqualCompute = False,
     changes: Changes = None,
@@ -41,7 +41,7 @@ def collective(
 
     Example:
 
-      consilience collective digits-mlp --methods dynamic,fedavg --seeds 0-4
+      consilience collective digits-mlp --methods paper,fedavg --seeds 0-4
     """
     with console.status("Loading ..."):
         from consilience.cli.progress import Progress

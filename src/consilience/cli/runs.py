@@ -98,10 +98,10 @@ def compare(
     methods: Annotated[
         str,
         typer.Option(
-            help="consensus, dynamic, static, every-K, naive, alone, fedmd, ds-fl, fedct, cronus, kt-pfl, fd, fedavg, "
+            help="consensus, paper, static, every-K, naive, alone, fedmd, ds-fl, fedct, cronus, kt-pfl, fd, fedavg, "
             "feddf, fedprox(mu=0.1), scaffold, feddyn"
         ),
-    ] = "consensus,dynamic,static,naive,alone",
+    ] = "consensus,paper,static,naive,alone",
     seeds: Annotated[str, typer.Option(help="Numbers and ranges, such as 0-4 or 1,3,5.")] = "0-4",
     score: Annotated[
         str,
@@ -135,7 +135,7 @@ def compare(
 
     Example:
 
-      consilience compare digits --methods consensus,dynamic,naive,alone --seeds 0-4
+      consilience compare digits --methods consensus,paper,naive,alone --seeds 0-4
 
       consilience compare digits-mlp --methods consensus --grid lam=0.1,0.5,1 --grid alpha=0.1,1 --seeds 0-4
     """
@@ -238,8 +238,8 @@ def _print_run(finished: "Run") -> None:
 def split_names(text: str) -> list[str]:
     """Names separated by commas; a comma in brackets separates options.
 
-    >>> split_names("dynamic, fedprox(mu=0.1, keep_optimizer=true),alone")
-    ['dynamic', 'fedprox(mu=0.1, keep_optimizer=true)', 'alone']
+    >>> split_names("paper, fedprox(mu=0.1, keep_optimizer=true),alone")
+    ['paper', 'fedprox(mu=0.1, keep_optimizer=true)', 'alone']
     """
     names, depth = [""], 0
     for sign in text:

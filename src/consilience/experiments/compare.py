@@ -105,7 +105,7 @@ def compare(
     import pandas as pd
 
     if not methods or not seeds:
-        raise ConsilienceError("name at least one method and one seed, such as dynamic and 0.")
+        raise ConsilienceError("name at least one method and one seed, such as consensus and 0.")
     settings = replace(settings, run=replace(settings.run, references=()))
     jobs = [
         Job(

@@ -85,7 +85,7 @@ def compute(seed: int, rounds: int = 25) -> Fig2:
     points = np.concatenate([grid, scenario.target_x])
     regions: dict[str, Array] = {}
     accuracies: dict[str, list[float]] = {"agent": list(range(4))}
-    for name in ("alone", "naive", "dynamic"):
+    for name in ("alone", "naive", "paper"):
         method = method_named(name, Consensus(warmup=5, lam=0.5))
         seen, ws = watch(_networks(scenario, seed), scenario.shared, method, 5, points, (rounds,))
         on_grid, on_fresh = np.split(seen[rounds], [len(grid)], axis=1)
@@ -93,13 +93,13 @@ def compute(seed: int, rounds: int = 25) -> Fig2:
         accuracies[name] = [accuracy(f, scenario.target_y) for f in on_fresh]
     received = np.stack([trust_received(w) for w in ws])
     table = pd.DataFrame(accuracies)
-    good = table[["alone", "naive", "dynamic"]][:3]
-    mean, lead = good.mean(), good["dynamic"] - good["naive"]
+    good = table[["alone", "naive", "paper"]][:3]
+    mean, lead = good.mean(), good["paper"] - good["naive"]
     least = received.argmin(axis=1) == 3
     found: Found = {
-        "dynamic beats naive": (mean["dynamic"] > mean["naive"], told(dynamic=mean["dynamic"], naive=mean["naive"])),
+        "dynamic beats naive": (mean["paper"] > mean["naive"], told(dynamic=mean["paper"], naive=mean["naive"])),
         "every good agent": ((lead > 0).all(), told(lead=lead)),
-        "dynamic beats alone": (mean["dynamic"] > mean["alone"], told(dynamic=mean["dynamic"], alone=mean["alone"])),
+        "dynamic beats alone": (mean["paper"] > mean["alone"], told(dynamic=mean["paper"], alone=mean["alone"])),
         "least trusted": (least.all(), f"in {least.sum()} of {len(least)} rounds"),
     }
     return Fig2(scenario, regions, received, table, judged(EXPECTATIONS, found))
@@ -128,7 +128,7 @@ def draw(data: Fig2, stem: str | Path) -> tuple[Path, Path]:
         figure = blank(12, 5.2)
         parts = figure.subfigures(1, 3, squeeze=False)[0]
         titles = ("(a) private data, labels flipped", "(b) dynamic trust", "(c) naive trust")
-        for part, method, title in zip(parts, ("", "dynamic", "naive"), titles, strict=True):
+        for part, method, title in zip(parts, ("", "paper", "naive"), titles, strict=True):
             part.suptitle(title, fontsize=10)
             panels = part.subplots(2, 2, sharex=True, sharey=True)
             for number, axes in enumerate(panels.flat):

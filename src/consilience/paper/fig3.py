@@ -67,7 +67,7 @@ def draw_bubbles(
             diameter = 72 * max(0.1, 0.9 * min(3.0 / agents, 2.9 / classes))
             area = diameter**2 / largest
             agent, label = np.nonzero(table)
-            looks: dict[str, Any] = {"color": METHOD_COLOURS["dynamic"], "alpha": 0.7, "linewidths": 0}
+            looks: dict[str, Any] = {"color": METHOD_COLOURS["paper"], "alpha": 0.7, "linewidths": 0}
             axes.scatter(agent, label, s=area * table[agent, label], **looks)
             for value in _legend_sizes(largest):
                 axes.scatter([], [], s=area * value, label=f"{value:,}", **looks)

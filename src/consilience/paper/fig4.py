@@ -103,7 +103,7 @@ ARTEFACTS = (
         "fig4",
         "Fig. 4: learned trust, low-quality agents and weak models",
         "Agents with wrong labels, and agents with weak models, receive less trust than all others.",
-        (("cifar10", "low-quality", "dynamic"), ("cifar100", "two-models", "dynamic")),
+        (("cifar10", "low-quality", "paper"), ("cifar100", "two-models", "paper")),
         tabulate,
         check,
         draw,

@@ -23,7 +23,7 @@ def check_epochs(table: "pd.DataFrame") -> list[str]:
     said = []
     for fewer, more in pairwise(scores.index):
         gain = scores.loc[more] - scores.loc[fewer]
-        kept = f"consensus keeps its accuracy: {verdict(gain['dynamic'] >= 0)} ({gain['dynamic']:+.3f})"
+        kept = f"consensus keeps its accuracy: {verdict(gain['paper'] >= 0)} ({gain['paper']:+.3f})"
         lost = f"FedAvg loses: {verdict(gain['fedavg'] < 0)} ({gain['fedavg']:+.3f})"
         said.append(f"From {fewer:g} to {more:g} local epochs {kept}, {lost}.")
     return said
@@ -53,14 +53,14 @@ def tabulate_rounds(runs: Runs) -> "pd.DataFrame":
 def check_rounds(table: "pd.DataFrame") -> list[str]:
     """How far consensus rises from the warm-up, in which it is training alone, and whether it ends above FedAvg."""
     scores = table.pivot_table(index="x", columns="method", values="mean")
-    differ = scores.index[scores["dynamic"] != scores["alone"]]
+    differ = scores.index[scores["paper"] != scores["alone"]]
     collaborating = scores.loc[differ[0] - 1 :] if len(differ) and differ[0] > scores.index[0] else scores
     rise, last = collaborating.iloc[-1] - collaborating.iloc[0], scores.iloc[-1]
-    rises = f"rises more than training alone: {verdict(rise['dynamic'] > rise['alone'])}"
-    gap = last["dynamic"] - last["fedavg"]
+    rises = f"rises more than training alone: {verdict(rise['paper'] > rise['alone'])}"
+    gap = last["paper"] - last["fedavg"]
     return [
         f"From round {collaborating.index[0]} to {scores.index[-1]} consensus {rises} "
-        f"({rise['dynamic']:+.3f} against {rise['alone']:+.3f}).",
+        f"({rise['paper']:+.3f} against {rise['alone']:+.3f}).",
         f"Consensus ends above FedAvg: {verdict(gap > 0)} ({gap:+.3f}).",
     ]
 
@@ -75,7 +75,7 @@ ARTEFACTS = (
         "fig6-epochs",
         "Fig. 6, left: accuracy against local epochs, CIFAR-100",
         "Consensus keeps its accuracy with more local epochs, FedAvg loses.",
-        needs(["cifar100"], ["epochs-1", "epochs-3", "epochs-5"], ("fedavg", "dynamic")),
+        needs(["cifar100"], ["epochs-1", "epochs-3", "epochs-5"], ("fedavg", "paper")),
         tabulate_epochs,
         check_epochs,
         draw_epochs,
@@ -84,7 +84,7 @@ ARTEFACTS = (
         "fig6-rounds",
         "Fig. 6, right: accuracy against rounds, CIFAR-100",
         "Consensus rises steeply when collaboration starts and ends above FedAvg.",
-        needs(["cifar100"], ["regular"], ("fedavg", "alone", "naive", "dynamic")),
+        needs(["cifar100"], ["regular"], ("fedavg", "alone", "naive", "paper")),
         tabulate_rounds,
         check_rounds,
         draw_rounds,

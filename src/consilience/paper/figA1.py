@@ -58,18 +58,18 @@ def compute(seed: int) -> FigA1:
     scenario = polynomial(seed, 4)
     inside: dict[str, Array] = {}
     fits: dict[str, Array] = {}
-    for method in ("naive", "dynamic"):
+    for method in ("naive", "paper"):
         near, far, ws = train(scenario, seed, (4, 4, 4, 1), method, (0, ROUNDS))
         inside |= {"alone": near[0], method: near[1]}
         fits |= {"alone": far[0], method: far[1]}
     errors = errors_of(inside, scenario)
-    strong, weak = errors[:3], errors["dynamic"][3]
+    strong, weak = errors[:3], errors["paper"][3]
     in_weak = ws[:, :3, 3].mean(axis=1)
     in_strong = trust_received(ws[-1, :3, :3]).mean() / 2
-    apart = largest_difference(inside["dynamic"][:3])
+    apart = largest_difference(inside["paper"][:3])
     squares = {name: np.square(f - scenario.shared_y[:, 0]) for name, f in inside.items()}
     own = {name: np.sqrt(values.mean(axis=1, where=away(scenario) <= 1))[:3] for name, values in squares.items()}
-    best, naive = strong["dynamic"], strong["naive"]
+    best, naive = strong["paper"], strong["naive"]
     found: Found = {
         "weak underfits": (weak > 2 * best.max(), told(weak=weak, strong=best)),
         "strong agree": (apart <= 1, told(largest=apart)),
@@ -88,7 +88,7 @@ def draw(data: FigA1, stem: str | Path) -> tuple[Path, Path]:
         figure = blank(11, 3.4)
         panels = figure.subplots(1, 4)
         draw_private_data(panels[0], data.scenario, "(a) private data\n")
-        titles = {"alone": "(b) alone", "dynamic": "(c) dynamic trust", "naive": "(d) naive trust"}
+        titles = {"alone": "(b) alone", "paper": "(c) dynamic trust", "naive": "(d) naive trust"}
         for axes, (method, title) in zip(panels[1:], titles.items(), strict=True):
             inside = np.abs(WIDE) <= 4
             draw_curves(axes, WIDE[inside], data.fits[method][:, inside])

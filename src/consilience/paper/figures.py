@@ -24,7 +24,7 @@ METHOD_COLOURS = {
     "alone": "#999999",
     "naive": "#E69F00",
     "static": "#56B4E9",
-    "dynamic": "#0072B2",
+    "paper": "#0072B2",
     "fedavg": "#D55E00",
     "fedprox": "#CC79A7",
     "scaffold": "#009E73",

@@ -17,9 +17,9 @@ SCALES = {
     "long": "half an hour for a run: all images and the paper's schedule, with the small network",
     "paper": "days on a CPU: the full protocol of the paper",
 }
-METHODS = ("fedavg", "fedprox", "scaffold", "feddyn", "alone", "naive", "static", "dynamic")
+METHODS = ("fedavg", "fedprox", "scaffold", "feddyn", "alone", "naive", "static", "paper")
 SERVER = METHODS[:4]
-CONSENSUS = ("alone", "naive", "static", "dynamic")
+CONSENSUS = ("alone", "naive", "static", "paper")
 DATASETS = ("cifar10", "cifar100", "fed-isic2019")
 
 CAVEATS = {

@@ -13,7 +13,7 @@ from consilience.paper.scales import SERVER
 if TYPE_CHECKING:
     import pandas as pd
 
-RUN = ("fedavg", "scaffold", "alone", "naive", "dynamic", "consensus")
+RUN = ("fedavg", "scaffold", "alone", "naive", "paper", "consensus")
 PLACES = {"shared": "shared data", "target": "fresh images", "own": "own test data"}
 MARKS = {"shared": "o", "target": "^", "own": "s"}
 
@@ -43,7 +43,7 @@ def check(table: "pd.DataFrame") -> list[str]:
         for place in PLACES:
             ours = part.set_index("method")[place]
             best = ours[[method for method in SERVER if method in ours]].max()
-            for method in ("dynamic", "consensus"):
+            for method in ("paper", "consensus"):
                 ahead = ours[method] - best
                 said.append(
                     f"{dataset}, {labels} labels, {place}: {method} beats every server method that was run: "

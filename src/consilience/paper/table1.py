@@ -47,9 +47,9 @@ def check(table: "pd.DataFrame") -> list[str]:
         ours = part.set_index("method")["ours"]
         if not set(METHODS) <= set(ours.index):
             continue
-        best = max(ours["static"], ours["dynamic"])
+        best = max(ours["static"], ours["paper"])
         over_alone, over_server = best - ours["alone"], best - ours[list(SERVER)].max()
-        gap = ours["dynamic"] - ours["naive"]
+        gap = ours["paper"] - ours["naive"]
         if labels == "low-quality":
             over_naive = f"dynamic trust beats naive trust: {verdict(gap > 0)}"
         else:

@@ -97,7 +97,7 @@ ARTEFACTS = (
         "theory",
         "Theorem 1, Claim 2, the lemma and the propositions on recorded trust matrices",
         "W is row-stochastic and positive and the bound of the lemma holds in every run; self-confidence never rises.",
-        needs(["cifar10"], ["regular", "low-quality"], ("static", "dynamic")),
+        needs(["cifar10"], ["regular", "low-quality"], ("static", "paper")),
         tabulate,
         check,
         draw,

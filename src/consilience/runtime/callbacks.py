@@ -14,7 +14,7 @@ class About:
     """The run that something is told of. Several runs may be under way at the same time."""
 
     name: str = "run"
-    """How the run is called, such as "dynamic" or "dynamic, seed 3"."""
+    """How the run is called, such as "paper" or "paper, seed 3"."""
     folder: Path | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Every setting of the run by its dotted key, such as method.lam."""

@@ -19,10 +19,10 @@ class InMemory:
         self._wire = wire or Wire()
 
     def gather(self, number: int, own_predictions: dict[str, Array]) -> Received:
-        """The predictions themselves."""
+        """The predictions as they are published."""
         peers = len(self.roster) - 1
         sent = {name: self._wire.size(*f.shape) * peers for name, f in own_predictions.items()}
-        return Received(dict(own_predictions), sent)
+        return Received(self._published(own_predictions), sent)
 
     def gather_some(self, number: int, own_predictions: dict[str, Array], wanted: dict[str, Array]) -> Received:
         """The predictions themselves. Bytes are those that each sends to the peers who want to hear it."""
@@ -32,7 +32,10 @@ class InMemory:
             [place[name] for name, peers in wanted.items() if place[name] in peers], minlength=len(asked)
         )
         sent = {name: self._wire.size(*f.shape) * int(asked[place[name]]) for name, f in own_predictions.items()}
-        return Received(dict(own_predictions), sent)
+        return Received(self._published(own_predictions), sent)
+
+    def _published(self, own_predictions: dict[str, Array]) -> dict[str, Array]:
+        return {name: self._wire.rounded(f) for name, f in own_predictions.items()}
 
     def share(self, arrays: dict[str, Weights]) -> dict[str, Weights]:
         """The arrays themselves."""

@@ -35,7 +35,7 @@ class Summary:
     """All that is known of a run beside its metrics and its trust matrices."""
 
     method: str
-    """Its label, such as dynamic."""
+    """Its label, such as consensus."""
     title: str
     """How the method is called in text."""
     task: str

@@ -11,6 +11,7 @@ from typing import Any
 from consilience import toml
 from consilience.errors import ConsilienceError
 from consilience.federation.peers.keys import is_public_key
+from consilience.methods.listening.sparse import Sparse
 from consilience.methods.protocol import Method
 from consilience.options import Options, flat, option, to_table
 from consilience.rows import fingerprint as fingerprint
@@ -212,9 +213,9 @@ def field_record(name: str, value: Any) -> bytes:
 def check_method(method: Method) -> None:
     """Refuses a method for which organisations have nothing to exchange."""
     if not method.uses_shared:
-        raise ConsilienceError(f"{method.title} exchanges no predictions. Use dynamic, static, every-K or naive.")
-    if getattr(method, "peers", 0):
-        raise ConsilienceError("between sites everyone hears everyone. Set method.peers=0.")
+        raise ConsilienceError(f"{method.title} exchanges no predictions. Use consensus, paper, static or naive.")
+    if isinstance(getattr(method, "listening", None), Sparse):
+        raise ConsilienceError("between sites everyone hears everyone. Set method.listening=everyone.")
 
 
 def default_quorum(members: int) -> int:

@@ -1,0 +1,12 @@
+"""How an agent learns from its private data and the pseudo-labels in a round. A part of consensus."""
+
+from consilience.methods.learning.protocol import Learning
+from consilience.registry import Registry
+
+LEARNING = Registry("way of learning", "consilience.methods.learning", "consilience.learning")
+
+
+def learning_named(name: str) -> Learning:
+    """A way of learning by its name; without a name private and shared samples come in the same steps."""
+    part: Learning = LEARNING.find(name or "joint")()
+    return part

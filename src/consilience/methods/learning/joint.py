@@ -1,0 +1,40 @@
+"""Private and shared samples in the same steps: the local objective of the paper."""
+
+from dataclasses import dataclass
+from typing import final
+
+from consilience.agents.protocol import Losses
+from consilience.agents.team import Team
+from consilience.methods.learning import LEARNING
+from consilience.options import Options, option
+from consilience.rows import Rows
+from consilience.tasks.protocol import Array, Task
+
+
+@LEARNING.add("joint")
+@final
+@dataclass(frozen=True)
+class Joint(Options):
+    """min L(f(X_i), y_i) + lam dist(f(X*), psi_i), label `step-local-update`; every step has samples of both."""
+
+    warmup_shared: bool = option(False, "show batch norm the shared data in the warm-up as well; three times slower")
+
+    trains_first = False
+    soft = True
+
+    def check(self, task: Task, samples: int, warmup: int) -> None:
+        """Everything will do."""
+
+    def warm_up(self, agents: Team, shared: Rows, t: int, own: dict[str, Array]) -> dict[str, Losses]:
+        """lam = 0; with `warmup_shared` the shared data pass through the model, and nothing is learned from them."""
+        return agents.train(shared, (own or agents.published(shared)) if self.warmup_shared else {}, lam=0.0)
+
+    def train_first(self, agents: Team, shared: Rows) -> dict[str, Losses]:
+        """Nothing."""
+        return {}
+
+    def learn(
+        self, agents: Team, shared: Rows, psi: dict[str, Array], lam: float, private: dict[str, Losses]
+    ) -> dict[str, Losses]:
+        """Whoever has no pseudo-labels trains alone."""
+        return agents.train(shared, psi, lam)

@@ -1,0 +1,24 @@
+"""The labelled shared data join the private training set."""
+
+from dataclasses import dataclass
+from typing import final
+
+from consilience.agents.protocol import Agent, Losses
+from consilience.methods.learning import LEARNING
+from consilience.methods.learning.protocol import OneAfterAnother, as_one_set
+from consilience.options import option
+from consilience.rows import Rows
+from consilience.tasks.protocol import Array
+
+
+@LEARNING.add("one-set")
+@final
+@dataclass(frozen=True)
+class OneSet(OneAfterAnother):
+    """min over D_i u (X*, psi_i): every shared sample counts as `weight` private ones, whatever lam is."""
+
+    weight: float = option(1.0, "of a shared sample, where a private one has 1", above=0)
+
+    def teach(self, agent: Agent, shared: Rows, psi: Array) -> Losses:
+        """Both as one set."""
+        return as_one_set(agent, shared, psi, self.weight)

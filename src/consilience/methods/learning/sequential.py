@@ -1,0 +1,35 @@
+"""Private data first, then agents speak, then the shared data."""
+
+from dataclasses import dataclass
+from typing import final
+
+from consilience.agents.protocol import Agent, Losses
+from consilience.agents.team import Team
+from consilience.methods.learning import LEARNING
+from consilience.methods.learning.protocol import OneAfterAnother, as_one_set, pupil
+from consilience.options import option
+from consilience.rows import Rows
+from consilience.tasks.protocol import Array
+
+
+@LEARNING.add("sequential")
+@final
+@dataclass(frozen=True)
+class Sequential(OneAfterAnother):
+    """min L(f(X_i), y_i), publish f_i(X*), then min dist(f(X*), psi_i).
+
+    An agent that is fitted afresh every round would forget the first, and learns both as one set after it has spoken.
+    """
+
+    passes: int = option(5, "over the shared data in a round", at_least=1)
+
+    trains_first = True
+
+    def train_first(self, agents: Team, shared: Rows) -> dict[str, Losses]:
+        """Those who can learn from the shared data alone train on their private data."""
+        return {agent.name: agent.train(shared, None, 0.0) for agent in agents if pupil(agent)}
+
+    def teach(self, agent: Agent, shared: Rows, psi: Array) -> Losses:
+        """The shared data alone, or both as one set."""
+        able = pupil(agent)
+        return as_one_set(agent, shared, psi) if able is None else able.digest(shared, psi, self.passes)

@@ -1,0 +1,86 @@
+"""Sparse exchange: each agent hears, and judges by itself, a few peers (`core/sparse.py`)."""
+
+from dataclasses import dataclass, replace
+from typing import cast, final
+
+import numpy as np
+
+from consilience.agents.protocol import can
+from consilience.agents.team import Team
+from consilience.core.labels import pseudo_labels
+from consilience.core.sparse import Indices, heard_peers
+from consilience.core.streams import stream
+from consilience.errors import ConsilienceError
+from consilience.methods.listening import LISTENING
+from consilience.methods.listening.protocol import Heard
+from consilience.methods.memory import ConsensusMemory
+from consilience.methods.mixing import Mixing, View
+from consilience.methods.protocol import Exchange, HearsSome
+from consilience.options import Options, option
+from consilience.tasks.protocol import Array
+
+_NOBODY = np.zeros(0, dtype=np.int64)
+
+
+@LISTENING.add("sparse")
+@final
+@dataclass(frozen=True)
+class Sparse(Options):
+    """H_i(t) = {i} u {the `peers` that i trusts most of those it heard last} u {`random_peers` others, drawn evenly}.
+
+    Each agent judges those whom it heard as if nobody else existed. They change in rounds in which trust is due.
+    """
+
+    peers: int = option(8, "number of most trusted peers to hear", at_least=1)
+    random_peers: int = option(4, "number of other peers to hear, drawn in every round", at_least=1)
+
+    def listen(
+        self,
+        mixing: Mixing,
+        agents: Team,
+        exchange: Exchange,
+        t: int,
+        own: dict[str, Array],
+        memory: ConsensusMemory,
+        seed: int,
+    ) -> Heard:
+        """f_j of the peers of each agent; then w_ij and psi_i from these alone."""
+        if not can(exchange, HearsSome):
+            raise ConsilienceError(
+                "this exchange carries predictions from everyone to everyone, so that nobody can hear a few peers "
+                "only. Set listening=everyone."
+            )
+        due = not memory.agents or mixing.is_due(t)
+        wanted = self._wanted(agents, exchange.roster, memory, due, t, seed)
+        answer = cast(HearsSome, exchange).gather_some(t, own, wanted)
+        psi, now, trust = dict[str, Array](), ConsensusMemory(memory.rule, dict(memory.agents)), []
+        for name, peers in wanted.items():
+            names = tuple(exchange.roster[peer] for peer in peers)
+            told, kept = answer.told.get(name, {}), memory.of(name)
+            view = View((name,), names, np.stack([told.get(peer, answer.predictions[peer]) for peer in names]), True)
+            row, labels = kept.trust, None
+            if due:
+                result = mixing.judge(view, agents, t, kept.rule)
+                row, labels = result.trust[names.index(name)], result.labels
+                now.agents[name] = replace(kept, peers=peers, trust=row, rule=result.memory)
+            row = np.zeros(0) if row is None else row
+            trust.append(row)
+            psi[name] = pseudo_labels(row[None], view.f)[0] if labels is None else labels[0]
+        everyone, peers = exchange.roster, np.stack([*wanted.values()])
+        return Heard(t, everyone, answer.predictions, np.stack(trust), psi, now, answer.sent, peers=peers)
+
+    def _wanted(
+        self, agents: Team, roster: tuple[str, ...], memory: ConsensusMemory, due: bool, t: int, seed: int
+    ) -> dict[str, Indices]:
+        """Whom each agent hears in round t; unless trust is `due`, the same as before."""
+        index = {name: number for number, name in enumerate(roster)}
+        wanted: dict[str, Indices] = {}
+        for name in agents.names:
+            kept = memory.of(name)
+            before = _NOBODY if kept.peers is None else kept.peers
+            if due or not len(before):
+                trust, draw = np.zeros(0) if kept.trust is None else kept.trust, stream(seed, "peers", name, t)
+                wanted[name] = heard_peers(index[name], len(roster), before, trust, self.peers, self.random_peers, draw)
+            else:
+                wanted[name] = before
+        return wanted

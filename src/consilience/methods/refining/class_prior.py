@@ -1,0 +1,26 @@
+"""Pseudo-labels whose classes are as frequent as those of the shared data are known to be."""
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from consilience.agents.team import Team
+from consilience.core.balance import aligned
+from consilience.methods.memory import ConsensusMemory
+from consilience.tasks.protocol import Array
+
+PRIORS = ("unknown", "even")
+
+
+@final
+@dataclass(frozen=True)
+class EvenClasses:
+    """psi_i with a mean over samples near 1/C for each class (`core/balance.py`)."""
+
+    def __call__(
+        self, agents: Team, own: dict[str, Array], psi: dict[str, Array], memory: ConsensusMemory
+    ) -> tuple[dict[str, Array], ConsensusMemory]:
+        """`core.balance.aligned` for everyone."""
+        even = np.full(agents.first.outputs, 1 / agents.first.outputs)
+        return {name: aligned(labels, even) for name, labels in psi.items()}, memory

@@ -1,0 +1,37 @@
+"""Dual variables: pseudo-labels that make up for what an agent was off so far."""
+
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+
+from consilience.agents.team import Team
+from consilience.core.duals import insisted
+from consilience.methods.memory import ConsensusMemory
+from consilience.tasks.protocol import Array
+
+
+@final
+@dataclass(frozen=True)
+class DualVariables:
+    """u_i <- u_i + step (z_i - t_i), and the pseudo-labels of which t_i - u_i are the logits (`core/duals.py`).
+
+    An agent that predicted above its target gets a lower target next round. Whoever was not heard keeps its u_i.
+    """
+
+    step: float
+
+    def __call__(
+        self, agents: Team, own: dict[str, Array], psi: dict[str, Array], memory: ConsensusMemory
+    ) -> tuple[dict[str, Array], ConsensusMemory]:
+        """`core.duals.insisted` for everyone."""
+        task = agents.first.task
+        scale = "classes" if task.sums_to_one else "values" if task.noisy else "labels"
+        labels, kept = {}, dict(memory.agents)
+        for name, f in own.items():
+            before = memory.of(name).duals
+            u = np.zeros_like(f) if before is None else before
+            if name in psi:
+                u, labels[name] = insisted(u, f, psi[name], self.step, scale)
+            kept[name] = replace(memory.of(name), duals=u)
+        return labels, ConsensusMemory(memory.rule, kept)

@@ -1,0 +1,111 @@
+"""Rules that weigh nobody and make the same pseudo-labels for all, as other methods of sharing predictions do."""
+
+from dataclasses import dataclass
+from typing import final
+
+from consilience.core.distillation import mean_logits, sharpened_mean
+from consilience.core.labels import majority_labels
+from consilience.core.robust import STEPS, coordinate_median, filtered_mean, geometric_median, trimmed_mean
+from consilience.methods.trust import TRUST
+from consilience.methods.trust.protocol import Context, Opinion, same_for_all
+from consilience.options import Options, option
+from consilience.tasks.protocol import Array
+
+
+@TRUST.add("vote")
+@final
+@dataclass(frozen=True)
+class Vote(Options):
+    """psi = one-hot argmax_c #{j : argmax f_j = c}: one vote each. A tie goes to the lowest class."""
+
+    needs_classes = True
+
+    def __call__(self, f: Array, context: Context) -> Opinion:
+        """`core.labels.majority_labels`."""
+        return same_for_all(majority_labels(f), f, context)
+
+
+@TRUST.add("mean-logits")
+@final
+@dataclass(frozen=True)
+class MeanLogits(Options):
+    """psi = softmax(1/N sum_j z_j), z_j the logits of agent j."""
+
+    floor: float = option(1e-3, "the smallest probability that has a logit; smaller ones count as it", above=0, below=1)
+
+    needs_classes = True
+
+    def __call__(self, f: Array, context: Context) -> Opinion:
+        """`core.distillation.mean_logits`."""
+        return same_for_all(mean_logits(f, self.floor), f, context)
+
+
+@TRUST.add("sharpened-mean")
+@final
+@dataclass(frozen=True)
+class SharpenedMean(Options):
+    """psi = softmax(1/T 1/N sum_j f_j), entropy-reduction aggregation."""
+
+    temperature: float = option(0.1, "T of the softmax; the lower, the surer", above=0)
+
+    needs_classes = True
+
+    def __call__(self, f: Array, context: Context) -> Opinion:
+        """`core.distillation.sharpened_mean`."""
+        return same_for_all(sharpened_mean(f, self.temperature), f, context)
+
+
+@TRUST.add("filtered-mean")
+@final
+@dataclass(frozen=True)
+class FilteredMean(Options):
+    """psi(x) = the mean of the f_j(x) that a spectral filter leaves, sample by sample (Diakonikolas et al., 2017)."""
+
+    share: float = option(0.2, "of the agents that go at every sample", at_least=0, below=0.5)
+
+    def __call__(self, f: Array, context: Context) -> Opinion:
+        """`core.robust.filtered_mean`."""
+        return same_for_all(filtered_mean(f, self.share), f, context)
+
+
+@TRUST.add("median")
+@final
+@dataclass(frozen=True)
+class Median(Options):
+    """The median of what all say, output by output.
+
+    Robust until half of the agents lie, if the honest say nearly the same; blind to who knows more.
+    """
+
+    def __call__(self, f: Array, context: Context) -> Opinion:
+        """`core.robust.coordinate_median`."""
+        return same_for_all(coordinate_median(f, context.task.sums_to_one), f, context)
+
+
+@TRUST.add("trimmed")
+@final
+@dataclass(frozen=True)
+class Trimmed(Options):
+    """The mean without the most extreme values of each output.
+
+    Robust against as many attackers as are cut off at each end, if the honest say nearly the same.
+    """
+
+    share: float = option(0.3, "of the agents, cut off at each end of every output", at_least=0, below=0.5)
+
+    def __call__(self, f: Array, context: Context) -> Opinion:
+        """`core.robust.trimmed_mean`."""
+        return same_for_all(trimmed_mean(f, self.share, context.task.sums_to_one), f, context)
+
+
+@TRUST.add("geometric")
+@final
+@dataclass(frozen=True)
+class Geometric(Options):
+    """The point with the least sum of distances to what all say, sample by sample: as robust as the median."""
+
+    steps: int = option(STEPS, "of Weiszfeld's, at most", at_least=1)
+
+    def __call__(self, f: Array, context: Context) -> Opinion:
+        """`core.robust.geometric_median`."""
+        return same_for_all(geometric_median(f, self.steps), f, context)
