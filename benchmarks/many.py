@@ -36,14 +36,14 @@ LINEAR = {"dataset": "crowd-images", "agents.count": 1000, "models": ["linear"],
 LINEAR |= {"evaluate_sample": 3000}
 MLP = {"dataset": "crowd-digits", "agents.count": 10_000, "models": ["mlp"], "shared_per_agent": 1, "shared_limit": 300}
 MLP |= {"target_fraction": 0.001}
-FEW, SOME = {"peers": 8, "random_peers": 4}, {"peers": 16, "random_peers": 4}
+FEW, SOME = {"listening": "sparse", "peers": 8}, {"listening": "sparse", "peers": 16}
 CROWDS = {
     "1000 x linear, 3x32x32, X* 3000, everyone hears everyone": (LINEAR, 15, 4.0),
     "1000 x linear, 3x32x32, X* 3000, 8 + 4 peers": (LINEAR | FEW, 15, 4.0),
     "10,000 x MLP, 64 numbers, X* 300, 16 + 4 peers": (MLP | SOME, 60, None),
 }
 SIZES = (625, 1250, 2500, 5000, 10_000)
-HEARD = Consensus(warmup=0, peers=16, random_peers=4)
+HEARD = Consensus(warmup=0, listening=Sparse(peers=16))
 
 
 def run() -> str:

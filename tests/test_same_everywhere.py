@@ -207,10 +207,10 @@ ALIKE = {"models": ["mlp"], "agents.count": 4, "rounds": 4, "epochs": 1, "low_qu
 METHODS = ["dynamic(warmup=1)", "static(warmup=1)", "every-2(warmup=1)", "naive(warmup=1)", "alone"]
 METHODS += ["fedavg", "fedprox", "scaffold", "feddyn", "feddf"]
 METHODS += ["fedmd(warmup=1)", "ds-fl(warmup=1)", "fedct(warmup=1)", "cronus(warmup=1)", "fd"]
-METHODS += ['consensus(warmup=1, phases="apart", passes=2)', "kt-pfl(warmup=1, passes=2)"]
+METHODS += ['consensus(warmup=1, learning="sequential", passes=2)', "kt-pfl(warmup=1, passes=2)"]
 MIXED = ALIKE | {"models": ["mlp", "logistic"]}
 SOLVED = ALIKE | {"models": ["linear"], "solver": "exact", "lam": 0.25, "warmup": 1, "prior": "even", "duals": 1.0}
-SPARSE = SOLVED | {"agents.count": 6, "peers": 2, "random_peers": 1}
+SPARSE = SOLVED | {"agents.count": 6, "listening": "sparse", "peers": 2, "random_peers": 1}
 
 
 @pytest.mark.parametrize(

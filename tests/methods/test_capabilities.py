@@ -5,19 +5,16 @@ import pytest
 import torch
 
 from consilience import (
-    DSFL,
     FD,
     ConsilienceError,
-    Cronus,
     FedAvg,
-    FedCT,
     FedDF,
     FedDyn,
-    FedMD,
     FedProx,
     Losses,
     Scaffold,
 )
+from consilience.methods import method_named
 from consilience.methods.server import as_array, each
 from consilience.tasks import task_named
 from tests.conftest import CLASSES, blobs
@@ -147,10 +144,10 @@ class Softmax:
 @pytest.mark.parametrize(
     ("method", "digested"),
     [
-        (FedMD(warmup=1, passes=3), 6),
-        (DSFL(warmup=1, passes=2), 4),
-        (FedCT(warmup=1), 0),
-        (Cronus(warmup=1), 0),
+        (method_named("fedmd(warmup=1, passes=3)"), 6),
+        (method_named("ds-fl(warmup=1, passes=2)"), 4),
+        (method_named("fedct(warmup=1)"), 0),
+        (method_named("cronus(warmup=1)"), 0),
         (FD(), 0),
         (FedDF(passes=4), 0),  # a copy of the first agent does, for the server
     ],

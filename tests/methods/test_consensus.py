@@ -8,7 +8,10 @@ import pytest
 from consilience import Consensus, ConsilienceError, InMemory, Memory, Received, Start, Uniform, Wire
 from consilience.core.labels import pseudo_labels
 from consilience.core.trust import entropy_trust
+from consilience.methods.learning.joint import Joint
+from consilience.methods.listening.everyone import Everyone
 from consilience.methods.trust.default import Default
+from consilience.methods.trust.labels import Vote
 from consilience.methods.trust.paper import Paper
 from tests.methods.parrot import (
     NAMES,
@@ -70,11 +73,11 @@ def test_the_defaults_are_those_of_the_documentation():
     given = Consensus(
         warmup=5,
         lam=0.5,
-        schedule="dynamic",
-        labels="soft",
-        warmup_shared=False,
         trust=Default(),
+        schedule="dynamic",
         wire=Wire("float32", 3),
+        listening=Everyone(),
+        learning=Joint(warmup_shared=False),
     )
     assert Consensus() == given
     assert given.uses_shared
@@ -108,7 +111,7 @@ def test_without_weight_on_the_disagreement_nothing_is_ever_exchanged():
 def test_agents_predict_the_shared_data_once_a_round(warmup, asked, times):
     """And once before the first round, if that needs it."""
     agents = parrots()
-    rounds_of(Consensus(warmup=warmup, warmup_shared=asked), 3, agents=agents)
+    rounds_of(Consensus(warmup=warmup, learning=Joint(warmup_shared=asked)), 3, agents=agents)
     assert {agent.predicted for agent in agents} == {times}
 
 
@@ -136,7 +139,7 @@ def test_every_k_counts_from_the_first_exchange(warmup):
 
 
 def test_majority_voting_gives_everyone_the_same_hard_labels():
-    [one] = rounds_of(Consensus(labels="majority", warmup=0), 1)
+    [one] = rounds_of(Consensus(trust=Vote(), warmup=0), 1)
     votes = first_words().argmax(axis=2)
     expected = [np.bincount(column, minlength=OUTPUTS).argmax() for column in votes.T]
     for said in one.record.predictions.values():
@@ -283,10 +286,10 @@ def test_shared_data_pass_through_the_models_in_the_warm_up_only_if_asked():
     """An agent that is given labels with lambda 0 shows its model the shared data without learning from them."""
     for asked in (False, True):
         agents = parrots()
-        rounds_of(Consensus(warmup=2, lam=0.5, warmup_shared=asked), 3, agents=agents)
+        rounds_of(Consensus(warmup=2, lam=0.5, learning=Joint(asked)), 3, agents=agents)
         assert agents[0].trained == [(0.0, asked), (0.0, asked), (0.5, True)]
         said = Parrot("b").says
-        np.testing.assert_array_equal(rounds_of(Consensus(warmup_shared=asked), 1)[0].record.predictions["b"], said)
+        np.testing.assert_array_equal(rounds_of(Consensus(learning=Joint(asked)), 1)[0].record.predictions["b"], said)
 
 
 def test_what_was_heard_is_not_changed_by_the_labels_made_from_it():

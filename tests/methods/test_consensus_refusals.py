@@ -7,6 +7,7 @@ import pytest
 
 from consilience import Consensus, ConsilienceError, Cosine, Entropy, Uniform, Wire
 from consilience.methods import method_named
+from consilience.methods.trust.labels import Vote
 from tests.methods.parrot import OUTPUTS, SAMPLES, parrots, rounds_of
 
 
@@ -39,7 +40,6 @@ SCHEDULES = "it must be one of these (trust is made dynamic"
         ({"lam": "much"}, "lam is 'much'; it must be a number"),
         ({"warmup": -1}, "warmup is -1; it must be at least 0"),
         ({"warmup": 1.5}, "warmup is 1.5; it must be a whole number"),
-        ({"warmup_shared": 1}, "warmup_shared is 1; it must be true or false"),
         ({"schedule": "blind"}, f"schedule is 'blind'; {SCHEDULES}"),
         ({"schedule": "every-0"}, f"schedule is 'every-0'; {SCHEDULES}"),
         ({"schedule": "every-"}, f"schedule is 'every-'; {SCHEDULES}"),
@@ -47,7 +47,7 @@ SCHEDULES = "it must be one of these (trust is made dynamic"
         ({"schedule": "each-2"}, f"schedule is 'each-2'; {SCHEDULES}"),
         ({"schedule": "naive"}, f"schedule is 'naive'; {SCHEDULES}"),
         ({"schedule": 5}, "schedule is 5; it must be a word"),
-        ({"labels": "firm"}, "labels is 'firm'; it must be one of soft, majority"),
+        ({"prior": "odd"}, "prior is 'odd'; it must be one of unknown, even"),
         ({"trust": "cosine"}, "trust is 'cosine'; it must be a rule such as Entropy(), or a function"),
         ({"trust": Entropy}, "trust is the class Entropy; make a rule of it: Entropy()"),
         ({"wire": "float16"}, "wire is 'float16'; it must be a Wire"),
@@ -67,8 +67,8 @@ def test_the_least_that_is_possible_is_accepted():
     ("method", "message"),
     [
         (
-            Consensus(labels="majority"),
-            "labels is 'majority', which is a vote for one class; {} has no such. Use labels 'soft'.",
+            Consensus(trust=Vote()),
+            "consensus (vote) makes labels of the probabilities of classes, and {} has none. Use consensus, or cronus.",
         ),
         (
             Consensus(wire=Wire("top-k")),
@@ -100,8 +100,8 @@ def test_rules_for_probabilities_are_refused_for_regression_with_the_name_of_the
 
 def test_names_in_tables_and_in_text():
     assert [Consensus(schedule=s).label for s in ("dynamic", "static", "every-2")] == ["consensus", "static", "every-2"]
-    assert method_named("dynamic").label == "dynamic"
-    assert [method_named(name).title for name in ("consensus", "dynamic")] == ["consensus", "consensus (dynamic)"]
+    assert method_named("paper").label == "paper"
+    assert [method_named(name).title for name in ("consensus", "paper")] == ["consensus", "consensus (paper)"]
     assert Consensus(schedule="every-2").title == "consensus (every-2)"
     naive = Consensus(trust=Uniform(), schedule="static")
-    assert (naive.label, naive.title) == ("naive", "naive")
+    assert (naive.label, naive.title) == ("static", "consensus (static, uniform)")

@@ -6,31 +6,32 @@ from typing import Any
 import pytest
 
 from consilience import (
-    DSFL,
     FD,
     METHODS,
     Alone,
     Consensus,
     ConsilienceError,
     Cosine,
-    Cronus,
-    Distillation,
     Entropy,
     FedAvg,
-    FedCT,
     FedDF,
     FedDyn,
-    FedMD,
     FedProx,
     Gaussian,
+    OneSet,
     Paper,
+    Revisit,
     Scaffold,
+    Sequential,
     ServerMethod,
+    Sparse,
     Uniform,
     Wire,
 )
 from consilience.methods import method_named
+from consilience.methods.learning.joint import Joint
 from consilience.methods.trust.ktpfl import KTpFL
+from consilience.methods.trust.labels import FilteredMean, MeanLogits, SharpenedMean, Vote
 from consilience.options import Options, from_table, option, to_table
 
 
@@ -50,38 +51,36 @@ def method_table(method: Any) -> dict[str, Any]:
 EVERY = [
     Alone(),
     Consensus(),
-    Consensus(2, 0.25, "every-3", "majority", warmup_shared=True, trust=Entropy(0.5, 0.125), wire=Wire("top-k", 5)),
+    Consensus(2, 0.25, Entropy(0.5, 0.125), "every-3", Wire("top-k", 5), learning=Joint(warmup_shared=True)),
+    Consensus(listening=Sparse(5, 2), prior="even", duals=1.0),
     Consensus(trust=Uniform()),
     Consensus(trust=Cosine(), schedule="static"),
     Consensus(trust=Gaussian(), wire=Wire("float16")),
-    Consensus(trust=KTpFL(0.3, 0.1), phases="apart", passes=2),
+    Consensus(trust=KTpFL(0.3, 0.1), learning=Sequential(2)),
     FedAvg(),
     FedAvg(keep_optimizer=True),
     FedProx(mu=0.5),
     Scaffold(variates="steps", keep_optimizer=True),
     FedDyn(alpha=2.5),
     FedDF(passes=2),
-    FedMD(2, 0.5, passes=3, floor=0.01, shared_labels=(0, 1, 1), pretraining=4),
-    DSFL(temperature=0.5, passes=2, wire=Wire("float16")),
-    FedCT(warmup=1),
-    Cronus(share=0.4),
+    Consensus(2, 0.5, trust=MeanLogits(0.01), learning=Revisit(3, (0, 1, 1), 4)),
+    Consensus(trust=SharpenedMean(0.5), learning=Sequential(2), wire=Wire("float16")),
+    Consensus(1, trust=Vote(), learning=OneSet(), wire=Wire("label")),
+    Consensus(trust=FilteredMean(0.4), learning=OneSet(2.0)),
     FD(gamma=0.5),
 ]
 KINDS = {
     "alone": Alone,
     "consensus": Consensus,
-    "cronus": Cronus,
-    "ds-fl": DSFL,
     "fd": FD,
     "fedavg": FedAvg,
-    "fedct": FedCT,
     "feddf": FedDF,
     "feddyn": FedDyn,
-    "fedmd": FedMD,
     "fedprox": FedProx,
     "scaffold": Scaffold,
 }
-KNOWN = f"Known: dynamic, static, every-K, naive, kt-pfl, {', '.join(KINDS)}."
+ALIASES = ["paper", "naive", "fedmd", "ds-fl", "fedct", "cronus", "kt-pfl"]
+KNOWN = f"Known: {', '.join(sorted([*ALIASES, 'static', 'every-K', *KINDS]))}."
 
 
 def test_every_method_is_registered_under_its_name():
@@ -94,23 +93,24 @@ def test_every_method_is_registered_under_its_name():
     ("name", "method"),
     [
         ("consensus", Consensus()),
-        ("dynamic", Consensus(trust=Paper())),
+        ("paper", Consensus(trust=Paper())),
         ("static", Consensus(schedule="static")),
         ("every-4", Consensus(schedule="every-4")),
         ("naive", Consensus(trust=Uniform())),
-        ("kt-pfl", Consensus(trust=KTpFL(), phases="apart")),
-        ("kt-pfl(trust={name='kt-pfl', step=0.5}, passes=2)", Consensus(trust=KTpFL(0.5), phases="apart", passes=2)),
+        ("kt-pfl", Consensus(trust=KTpFL(), learning=Sequential())),
+        ("kt-pfl(step=0.5, passes=2)", Consensus(trust=KTpFL(0.5), learning=Sequential(2))),
+        ("consensus(listening='sparse', peers=3)", Consensus(listening=Sparse(3))),
         ("alone", Alone()),
         ("fedprox(mu=0.1)", FedProx(mu=0.1)),
         ("fedprox(mu = 1, keep_optimizer = true)", FedProx(mu=1.0, keep_optimizer=True)),
         ("scaffold(variates='steps')", Scaffold(variates="steps")),
         ("naive(lam=1)", Consensus(trust=Uniform(), lam=1.0)),
         ("static(trust='cosine', warmup=2)", Consensus(schedule="static", trust=Cosine(), warmup=2)),
-        ("dynamic(trust={name='entropy', offset=0})", Consensus(trust=Entropy(offset=0.0))),
-        ("dynamic(wire={form='float16'})", Consensus(trust=Paper(), wire=Wire("float16"))),
+        ("consensus(trust={name='entropy', offset=0})", Consensus(trust=Entropy(offset=0.0))),
+        ("paper(wire={form='float16'})", Consensus(trust=Paper(), wire=Wire("float16"))),
         ("fedavg()", FedAvg()),
-        ("ds-fl(temperature=0.2)", DSFL(temperature=0.2)),
-        ("fedmd(shared_labels=[0, 2])", FedMD(shared_labels=(0, 2))),
+        ("ds-fl(temperature=0.2)", Consensus(trust=SharpenedMean(0.2), learning=Sequential())),
+        ("fedmd(shared_labels=[0, 2])", Consensus(trust=MeanLogits(), learning=Revisit(shared_labels=(0, 2)))),
     ],
 )
 def test_methods_by_name(name, method):
@@ -122,7 +122,8 @@ def test_options_that_are_not_given_are_those_of_the_method_beside_it():
     assert method_named("static", like) == Consensus(lam=0.2, warmup=1, trust=Cosine(), schedule="static")
     assert method_named("naive", like) == Consensus(lam=0.2, warmup=1, trust=Uniform(), schedule="dynamic")
     assert method_named("consensus", like) == like
-    assert method_named("dynamic(lam=0.3)", like) == Consensus(lam=0.3, warmup=1, trust=Cosine())
+    assert method_named("paper(lam=0.3)", like) == Consensus(lam=0.3, warmup=1, trust=Paper())
+    assert method_named("fedmd", like) == Consensus(trust=MeanLogits(), learning=Revisit())
     assert method_named("fedprox", like) == FedProx()
     assert method_named("fedprox", FedProx(mu=3.0)) == FedProx(mu=3.0)
     assert method_named("fedprox(keep_optimizer=true)", FedProx(mu=3.0)) == FedProx(True, mu=3.0)
@@ -138,9 +139,9 @@ def test_a_function_as_trust_is_carried_over_to_the_other_schedules():
     assert method_named("consensus", Consensus(trust=mine)).trust is mine
 
 
-def test_beside_naive_the_other_short_forms_have_the_trust_of_the_paper():
+def test_beside_naive_static_trust_is_that_of_the_paper():
     naive = method_named("naive", Consensus(lam=0.2))
-    assert method_named("dynamic", naive) == Consensus(lam=0.2, trust=Paper())
+    assert method_named("paper", naive) == Consensus(lam=0.2, trust=Paper())
     assert method_named("static", naive) == Consensus(lam=0.2, schedule="static")
     assert method_named("every-2", naive) == Consensus(lam=0.2, schedule="every-2")
 
@@ -150,7 +151,7 @@ def test_beside_naive_the_other_short_forms_have_the_trust_of_the_paper():
     [
         ("fedprx", f"unknown method 'fedprx'. Did you mean 'fedprox'? {KNOWN}"),
         ("xyz", f"unknown method 'xyz'. {KNOWN}"),
-        ("dynamc", f"unknown method 'dynamc'. Did you mean 'dynamic'? {KNOWN}"),
+        ("papr", f"unknown method 'papr'. Did you mean 'paper'? {KNOWN}"),
         ("fedprox(mu=0.1", "the method 'fedprox(mu=0.1' lacks a closing bracket. Write it as name(option=value)."),
         ("fedprox(mu=)", "the method 'fedprox(mu=)' is not valid TOML: "),
         ("fedprox(nu=0.1)", "fedprox(nu=0.1): unknown setting 'nu'. Did you mean 'mu'? Known: keep_optimizer, "),
@@ -174,8 +175,8 @@ def test_a_table_is_complete_and_begins_with_the_name():
     table = method_table(FedProx(mu=0.5))
     assert list(table) == ["name", "keep_optimizer", "warmup", "server_ema", "mu"] and table["mu"] == 0.5
     table = method_table(Consensus(trust=Uniform(), wire=Wire("float16")))
-    first = ["name", "warmup", "lam", "schedule", "labels", "warmup_shared", "trust", "wire"]
-    assert list(table) == [*first, "peers", "random_peers", "prior", "phases", "passes", "duals"]
+    parts = ["listening", "prior", "duals", "learning"]
+    assert list(table) == ["name", "warmup", "lam", "trust", "schedule", "wire", *parts]
     assert table["trust"] == {"name": "uniform"} and table["wire"] == {"form": "float16", "top": 3}
 
 
@@ -237,21 +238,25 @@ def test_labels_and_titles():
         "Scaffold": ("scaffold", "SCAFFOLD"),
         "FedDyn": ("feddyn", "FedDyn"),
         "FedDF": ("feddf", "FedDF"),
-        "FedMD": ("fedmd", "FedMD"),
-        "DSFL": ("ds-fl", "DS-FL"),
-        "FedCT": ("fedct", "FedCT"),
-        "Cronus": ("cronus", "Cronus"),
         "FD": ("fd", "FD"),
     }
     for method in EVERY:
-        together = isinstance(method, Consensus | Distillation)
+        together = isinstance(method, Consensus)
         assert method.uses_shared == together
         if not together:
             assert (method.warmup, method.wire) == (isinstance(method, FD), Wire())
-    assert FedCT().wire == Wire("label")
-    kt_pfl = Consensus(trust=KTpFL(), phases="apart")
-    assert (kt_pfl.label, kt_pfl.title) == ("kt-pfl", "KT-pFL")
-    assert Consensus(trust=KTpFL()).title == "consensus (dynamic, kt-pfl)"
+    titles = {name: (method_named(name).label, method_named(name).title) for name in ALIASES}
+    assert titles == {
+        "paper": ("paper", "consensus (paper)"),
+        "naive": ("naive", "naive"),
+        "fedmd": ("fedmd", "FedMD"),
+        "ds-fl": ("ds-fl", "DS-FL"),
+        "fedct": ("fedct", "FedCT"),
+        "cronus": ("cronus", "Cronus"),
+        "kt-pfl": ("kt-pfl", "KT-pFL"),
+    }
+    assert method_named("fedct").wire == Wire("label")
+    assert (Consensus(trust=KTpFL()).label, Consensus(trust=KTpFL()).title) == ("kt-pfl", "consensus (kt-pfl)")
 
 
 def test_another_package_brings_a_method_by_registering_it(monkeypatch):

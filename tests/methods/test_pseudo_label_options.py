@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from consilience import Consensus, ConsilienceError, Start, Uniform
+from consilience import Consensus, ConsilienceError, Sequential, Sparse, Start, Uniform
 from consilience.core.balance import aligned
+from consilience.methods.trust.labels import Vote
 from tests.methods.parrot import NAMES, OUTPUTS, SAMPLES, Lossy, first_words, parrots, rounds_of
 
 
@@ -58,7 +59,7 @@ def test_duals_are_kept_for_who_is_not_heard_and_go_through_the_checkpoint(task)
 
 def test_duals_are_named_in_tables():
     assert Consensus(duals=1.0).title == "consensus (duals)"
-    assert Consensus(duals=0.5, peers=2).title == "consensus (2 + 4 peers, duals)"
+    assert Consensus(duals=0.5, listening=Sparse(2)).title == "consensus (2 + 4 peers, duals)"
 
 
 def test_a_checkpoint_without_duals_is_refused():
@@ -67,7 +68,7 @@ def test_a_checkpoint_without_duals_is_refused():
         rounds_of(Consensus(warmup=0, duals=1.0), 2, start=Start(2, done=1, memory=done.memory))
 
 
-@pytest.mark.parametrize("options", [{"phases": "apart"}, {"labels": "majority"}])
+@pytest.mark.parametrize("options", [{"learning": Sequential()}, {"trust": Vote()}])
 def test_duals_are_for_soft_labels_that_are_learned_together_with_private_ones(options):
-    with pytest.raises(ConsilienceError, match="Leave them out where phases are apart"):
+    with pytest.raises(ConsilienceError, match="Set duals=0"):
         Consensus(duals=1.0, **options)

@@ -11,17 +11,13 @@ from sklearn.neighbors import KNeighborsClassifier
 from threadpoolctl import threadpool_info
 
 from consilience import (
-    DSFL,
     FD,
     Alone,
     Consensus,
     ConsilienceError,
-    Cronus,
     FedAvg,
-    FedCT,
     FedDF,
     FedDyn,
-    FedMD,
     FedProx,
     InMemory,
     Scaffold,
@@ -30,7 +26,11 @@ from consilience import (
     Uniform,
     load_run,
 )
+from consilience.methods import method_named
+from consilience.methods.learning.joint import Joint
+from consilience.methods.learning.sequential import Sequential
 from consilience.methods.trust.ktpfl import KTpFL
+from consilience.methods.trust.labels import Vote
 from consilience.runtime import checkpoint
 from consilience.runtime.callbacks import Ended, Finished, Started, Trained
 from consilience.runtime.driver import run_rounds
@@ -47,7 +47,7 @@ METHODS = [
     Consensus(warmup=1, schedule="static"),
     Consensus(warmup=1, schedule="every-3"),
     Consensus(warmup=1, trust=Uniform()),
-    Consensus(warmup=1, labels="majority", warmup_shared=True),
+    Consensus(warmup=1, trust=Vote(), learning=Joint(warmup_shared=True)),
     FedAvg(),
     FedAvg(keep_optimizer=True),
     FedProx(mu=0.1),
@@ -58,12 +58,12 @@ METHODS = [
     FedDyn(keep_optimizer=True),
     FedDF(),
     FedDF(keep_optimizer=True),
-    FedMD(warmup=1),
-    FedMD(warmup=3, shared_labels=(0, 1, 2, 1) * 10),
-    DSFL(warmup=1),
-    FedCT(warmup=1),
-    Cronus(warmup=1, share=0.4),
-    Consensus(warmup=1, trust=KTpFL(), phases="apart", passes=2),
+    method_named("fedmd(warmup=1)"),
+    method_named(f"fedmd(warmup=3, shared_labels={[0, 1, 2, 1] * 10})"),
+    method_named("ds-fl(warmup=1)"),
+    method_named("fedct(warmup=1)"),
+    method_named("cronus(warmup=1, share=0.4)"),
+    Consensus(warmup=1, trust=KTpFL(), learning=Sequential(2)),
     FD(),
 ]
 

@@ -4,7 +4,6 @@ An alias gives the fields of `Consensus` that make it what it is. `paper`, `naiv
 other options of the method beside which they are named; the others start from the defaults.
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, final
@@ -121,7 +120,7 @@ def alias_named(name: str, like: Any, fresh: Any) -> Any:
     if name in ALIASES:
         known = ALIASES[name]
         return like if "learning" in known.parts() and known.fits(like) else known.of(like, fresh)
-    if name == "static" or re.fullmatch(r"every-[1-9]\d*", name):
+    if name == "static" or name.startswith("every-"):
         base = like if isinstance(like.learning, Joint) else fresh
         return replace(base, schedule=name, trust=Paper() if isinstance(base.trust, Default | Uniform) else base.trust)
     return None

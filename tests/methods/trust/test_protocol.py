@@ -218,7 +218,7 @@ def test_such_a_rule_cannot_be_kept_from_round_to_round(schedule):
     with pytest.raises(ConsilienceError) as error:
         rounds_of(Consensus(trust=surest, schedule=schedule, warmup=0), 2)
     assert str(error.value) == (
-        "this trust rule weighs peers anew for every sample, so that trust cannot be kept. "
+        "this trust rule makes pseudo-labels of its own in every round, so that trust cannot be kept. "
         f"Use the schedule dynamic instead of {schedule}, or a rule that makes one matrix, such as paper."
     )
     assert len(rounds_of(Consensus(trust=surest, schedule="every-1", warmup=0), 2)) == 2

@@ -7,8 +7,8 @@ from consilience import Consensus, Context
 from consilience.core.robust import coordinate_median
 from consilience.methods.trust import trust_named
 from consilience.methods.trust.expguard import ExpGuard
+from consilience.methods.trust.labels import Trimmed
 from consilience.methods.trust.protocol import opinion
-from consilience.methods.trust.trimmed import Trimmed
 from consilience.tasks import task_named
 from tests.methods.parrot import NAMES, Lossy, first_words, parrots, rounds_of
 

@@ -56,6 +56,9 @@ class Everyone(Options):
         present = np.array([name in received for name in roster])
         local = np.array([roster.index(name) for name in agents.names])
         judges = tuple(name for name in agents.names if name in heard)
+        if not heard:
+            alone = _over_roster(np.zeros((0, 0)), local, present)
+            return Heard(t, heard, received, alone, {}, memory, answer.sent)
         f = np.stack([received[name] for name in heard])
         belief = _believe(mixing, View(judges, heard, f), agents, t, memory, memory.rule, present, local)
         w, psi = belief.w, belief.psi

@@ -4,7 +4,19 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from consilience import Consensus, InMemory, Losses, Paper, Received, SklearnAgent, Start, TorchAgent, Uniform
+from consilience import (
+    Consensus,
+    InMemory,
+    Losses,
+    Paper,
+    Received,
+    Sequential,
+    SklearnAgent,
+    Sparse,
+    Start,
+    TorchAgent,
+    Uniform,
+)
 from consilience.agents.team import Team
 from consilience.core.labels import pseudo_labels
 from consilience.core.trust import entropy_trust
@@ -12,7 +24,7 @@ from tests.conftest import blobs
 from tests.methods.models import plain_network
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-APART = Consensus(warmup=0, trust=Paper(), phases="apart", passes=3)
+APART = Consensus(warmup=0, trust=Paper(), learning=Sequential(3))
 
 
 def network(name="a", seed=0):
@@ -54,7 +66,7 @@ def test_an_estimator_learns_both_as_one_set_from_what_networks_say_after_privat
     psi = np.stack([agent.predict(shared) for agent in by_hand]).mean(axis=0)
     by_hand[0].train(shared, psi, len(shared) / 30)
     by_hand[1].digest(shared, psi, 5)
-    method = Consensus(warmup=0, trust=Uniform(), phases="apart")
+    method = Consensus(warmup=0, trust=Uniform(), learning=Sequential())
     list(method.rounds(Team(agents), shared, InMemory(("e", "n")), Start(1)))
     for one, other in zip(agents, by_hand, strict=True):
         np.testing.assert_allclose(one.predict(shared), other.predict(shared), atol=1e-5)
@@ -62,11 +74,11 @@ def test_an_estimator_learns_both_as_one_set_from_what_networks_say_after_privat
 
 def test_the_warm_up_and_lambda_0_are_as_ever(shared):
     one, two = network(), network()
-    method = Consensus(warmup=2, phases="apart")
+    method = Consensus(warmup=2, learning=Sequential())
     list(method.rounds(Team([one]), shared, InMemory(("a",)), Start(2)))
     list(Consensus(warmup=2).rounds(Team([two]), shared, InMemory(("a",)), Start(2)))
     assert same(one, two, shared)
-    list(Consensus(warmup=0, lam=0, phases="apart").rounds(Team([one]), shared, InMemory(("a",)), Start(1)))
+    list(Consensus(warmup=0, lam=0, learning=Sequential()).rounds(Team([one]), shared, InMemory(("a",)), Start(1)))
     list(Consensus(warmup=0, lam=0).rounds(Team([two]), shared, InMemory(("a",)), Start(1)))
     assert same(one, two, shared)
 
@@ -92,9 +104,12 @@ def test_an_agent_whom_nobody_heard_has_trained_on_its_private_data(shared):
     ("changes", "title"),
     [
         ({}, "consensus"),
-        ({"phases": "apart"}, "consensus (apart)"),
-        ({"phases": "apart", "peers": 8, "trust": Paper()}, "consensus (dynamic, 8 + 4 peers, apart)"),
-        ({"peers": 8}, "consensus (8 + 4 peers)"),
+        ({"learning": Sequential()}, "consensus (sequential)"),
+        (
+            {"learning": Sequential(), "listening": Sparse(8), "trust": Paper()},
+            "consensus (paper, 8 + 4 peers, sequential)",
+        ),
+        ({"listening": Sparse(8)}, "consensus (8 + 4 peers)"),
         ({"trust": Uniform()}, "naive"),
     ],
 )

@@ -6,17 +6,18 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from consilience import Consensus, Context, Received, Start
+from consilience import Consensus, Context, Received, Sparse, Start
 from consilience.errors import ConsilienceError
 from consilience.federation.peers.federation import check_method
 from consilience.methods.trust import trust_named
+from consilience.methods.trust.labels import Vote
 from consilience.methods.trust.paper import Paper
 from consilience.methods.trust.stratified import Stratified
 from consilience.methods.trust.uniform import Uniform
 from consilience.tasks import task_named
 from tests.methods.parrot import NAMES, SAMPLES, Elsewhere, Parrot, first_words, parrots, rounds_of
 
-SPARSE = Consensus(warmup=1, peers=1, random_peers=1)
+SPARSE = Consensus(warmup=1, listening=Sparse(1, 1))
 
 
 def test_everyone_hears_itself_and_as_many_others_as_it_asked_for() -> None:
@@ -59,7 +60,7 @@ def test_trust_is_that_of_the_rule_among_those_who_were_heard(rule: str) -> None
 def test_with_all_peers_the_paper_and_naive_trust_are_what_they_were() -> None:
     for rule in (Paper(), Uniform(), Stratified()):
         dense = rounds_of(Consensus(warmup=0, trust=rule), 3)
-        sparse = rounds_of(Consensus(warmup=0, trust=rule, peers=3), 3)
+        sparse = rounds_of(Consensus(warmup=0, trust=rule, listening=Sparse(3)), 3)
         for one, other in zip(dense, sparse, strict=True):
             np.testing.assert_allclose(one.record.trust, other.record.trust, atol=1e-6)
             for name in NAMES:
@@ -119,7 +120,7 @@ def test_kept_trust_keeps_the_peers_too() -> None:
 
 
 def test_majority_is_the_vote_of_those_who_were_heard() -> None:
-    done = rounds_of(Consensus(warmup=0, peers=1, random_peers=1, labels="majority"), 1)[0].record
+    done = rounds_of(Consensus(warmup=0, listening=Sparse(1, 1), trust=Vote()), 1)[0].record
     f = first_words()
     for own, name in enumerate(NAMES):
         votes = f[done.peers[own]].argmax(axis=2)
@@ -128,7 +129,7 @@ def test_majority_is_the_vote_of_those_who_were_heard() -> None:
 
 
 def test_where_everyone_hears_everyone_a_few_peers_are_refused() -> None:
-    with pytest.raises(ConsilienceError, match="Set peers=0"):
+    with pytest.raises(ConsilienceError, match="Set listening=everyone"):
         rounds_of(replace(SPARSE, warmup=0), 1, Elsewhere())
     with pytest.raises(ConsilienceError, match="between sites"):
         check_method(SPARSE)
@@ -142,4 +143,4 @@ def test_a_checkpoint_of_whole_matrices_is_refused() -> None:
 
 def test_the_title_says_how_many_are_heard() -> None:
     assert SPARSE.title == "consensus (1 + 1 peers)"
-    assert replace(SPARSE, trust=Paper()).title == "consensus (dynamic, 1 + 1 peers)"
+    assert replace(SPARSE, trust=Paper()).title == "consensus (paper, 1 + 1 peers)"
