@@ -22,6 +22,7 @@ from consilience.agents.team import Team
 from consilience.agents.torch_agent import TorchAgent
 from consilience.experiments.run import run_experiment
 from consilience.methods.consensus import Consensus
+from consilience.methods.listening.sparse import Sparse
 from consilience.methods.protocol import Start
 from consilience.report.page import write_page
 from consilience.runtime.callbacks import About, Callback, Finished, Started
