@@ -58,6 +58,12 @@ def test_the_image_is_made_of_a_base_and_packages_that_hashes_name():
     assert "--no-isolation" in text, "an isolated build would install what no hash names"
 
 
+def test_every_image_has_the_tag_of_this_version():
+    for name in ("Dockerfile", "compose.yaml", "docs/cluster.md", *(f"deploy/{name}" for name in MANIFESTS)):
+        tags = re.findall(r"(?:-t |run .*|image: )(consilience\b\S*)", (ROOT / name).read_text())
+        assert tags and set(tags) == {IMAGE}, name
+
+
 def test_sites_in_containers_see_their_own_folder_alone():
     [compose] = documents(ROOT / "compose.yaml")
     services = compose["services"]
