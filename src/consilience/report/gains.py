@@ -102,7 +102,8 @@ def _differences(together: Run, alone: Run, measure: Measure, names: Sequence[st
     if np.isnan(few).all():
         now, then = (_draws(run, measure.column, [names])[0] for run in (together, alone))
         return np.asarray(now - then)
-    return np.mean([_of_few(together, alone, measure, *own) for own in zip(names, few, strict=True)], axis=0)
+    every = [_of_few(together, alone, measure, *own) for own in zip(names, few, strict=True)]
+    return np.asarray(np.mean(every, axis=0))
 
 
 def _of_few(together: Run, alone: Run, measure: Measure, name: str, samples: float) -> Array:
