@@ -101,7 +101,7 @@ def share_of_intervals_that_hold(name: str, samples: int, apart: float, careful:
         if careful and score.sums.samples is not None:
             values = with_two_more(values, samples_behind(score.sums, one, y), draw)
         elif careful:
-            values = widened(values, gain, samples_behind(score.sums, one, y))
+            values = widened(values, gain, samples, student.ppf(0.975, samples - 1))
         low, high = interval(values)
         held.append(low - 1e-9 <= truth <= high + 1e-9)
     return float(np.mean(held))
@@ -131,10 +131,10 @@ def test_two_more_samples_with_plain_loops():
 
 def test_widened_with_plain_loops():
     values = [0.1, 0.2, 0.6]
-    found = widened(np.array(values), 0.2, 12)
+    found = widened(np.array(values), 0.2, 12, student.ppf(0.975, 11))
     factor = math.sqrt(12 / 11) * student.ppf(0.975, 11) / norm.ppf(0.975)
     assert found.tolist() == pytest.approx([0.2 + (value - 0.2) * factor for value in values])
-    assert np.isnan(widened(np.array(values), 0.2, 1)).all(), "one sample does not tell how samples vary"
+    assert np.isnan(widened(np.array(values), 0.2, 1, np.nan)).all(), "one sample does not tell how samples vary"
 
 
 def test_how_many_samples_are_behind_a_score():

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -56,17 +57,16 @@ def with_two_more(values: Array, samples: float, draw: np.random.Generator) -> A
     return np.asarray((samples * values + more - less) / (samples + 2))
 
 
-def widened(values: Array, centre: float, samples: float) -> Array:
-    """c + (D_b - c) sqrt(n / (n - 1)) t_{n-1} / z, for differences D_b of resampled means and the `centre` c.
+def widened(values: Array, centre: float, samples: float, t: float) -> Array:
+    """c + (D_b - c) sqrt(n / (n - 1)) t / z, for differences D_b of resampled means and the `centre` c.
 
-    t and z are the 97.5 % points of Student's and the normal distribution. The variance of a resample is that of the
-    sample, (n - 1) / n of what it estimates, and not known (Hesterberg, 2015). NaN of a single sample.
+    `t` and z are the 97.5 % points of Student's distribution with n - 1 degrees of freedom and of the normal one. The
+    variance of a resample is that of the sample, (n - 1) / n of what it estimates, and not known (Hesterberg, 2015). NaN
+    of a single sample.
     """
-    from scipy.special import ndtri, stdtrit
-
     if samples < 2:
         return np.full_like(values, np.nan)
-    factor = np.sqrt(samples / (samples - 1)) * stdtrit(samples - 1, 0.975) / ndtri(0.975)
+    factor = np.sqrt(samples / (samples - 1)) * t / NormalDist().inv_cdf(0.975)
     return np.asarray(centre + (values - centre) * factor)
 
 

@@ -114,8 +114,10 @@ def _of_few(together: Run, alone: Run, measure: Measure, name: str, samples: flo
     if measure.score.sums is not None and measure.score.sums.samples is not None:
         draw = stream(0, "two more", measure.place, *([name] if measure.place == "own" else []))
         return with_two_more(now - then, samples, draw)
+    from scipy.special import stdtrit
+
     (score,), (before,) = (_scores(run, measure.column, [[name]]) for run in (together, alone))
-    return widened(now - then, score - before, samples)
+    return widened(now - then, score - before, samples, float(stdtrit(samples - 1, 0.975)))
 
 
 def _samples_behind(run: Run, measure: Measure, name: str) -> float:
