@@ -60,9 +60,9 @@ def with_two_more(values: Array, samples: float, draw: np.random.Generator) -> A
 def widened(values: Array, centre: float, samples: float, t: float) -> Array:
     """c + (D_b - c) sqrt(n / (n - 1)) t / z, for differences D_b of resampled means and the `centre` c.
 
-    `t` and z are the 97.5 % points of Student's distribution with n - 1 degrees of freedom and of the normal one. The
-    variance of a resample is that of the sample, (n - 1) / n of what it estimates, and not known (Hesterberg, 2015). NaN
-    of a single sample.
+    `t` and z are the 97.5 % points of Student's distribution with n - 1 degrees of freedom and of the normal one. A
+    resample varies as the sample does, (n - 1) / n of what that estimates, and the estimate is not sure either
+    (Hesterberg, 2015). NaN of a single sample.
     """
     if samples < 2:
         return np.full_like(values, np.nan)
