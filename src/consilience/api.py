@@ -70,7 +70,7 @@ class Result:
         """One row per agent, score and place: alone, together, gain, and its 95 % interval from low to high.
 
         Alone is a copy of the agent that trained alone for as many rounds. The interval is a paired bootstrap over the
-        test samples. NaN without a baseline.
+        test samples, made wider where fewer than 40 are behind the score. NaN without a baseline.
         """
         from consilience.report.gains import gain_table
 

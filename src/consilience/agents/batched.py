@@ -129,7 +129,8 @@ _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_
 def _changed(part: nn.Module) -> bool:
     """Whether calling this layer does more, or other, than the layer: hooks, or a forward of somebody else's."""
     everywhere = any(getattr(nn.modules.module, f"_global{hooks}", None) for hooks in _HOOKS)
-    here = any(getattr(part, hooks, None) for hooks in _HOOKS) or any(w._backward_hooks for w in part.parameters())
+    here = any(getattr(part, hooks, None) for hooks in _HOOKS)
+    here = here or any(w._backward_hooks or w._post_accumulate_grad_hooks for w in part.parameters())
     forward = type(part).forward
     patched = "forward" in vars(part) or forward.__module__ != type(part).__module__
     return bool(everywhere or here or patched)

@@ -93,6 +93,11 @@ def called(model: Callable[..., Any], inputs: Inputs) -> Any:
     return getattr(out, "logits", out)
 
 
+def single_precision(out: Tensor) -> Tensor:
+    """`out` in single precision where it is in half, so that probabilities sum to one and losses are not rounded."""
+    return out.float() if out.dtype in (torch.float16, torch.bfloat16) else out
+
+
 def fixed_part(model: nn.Module) -> nn.Module | None:
     """The model's first layer, if it says of itself that it is `fixed`: nothing in it is learned or drawn.
 

@@ -31,6 +31,7 @@ from consilience.agents.tensors import (
     on,
     picked,
     rows_at_once,
+    single_precision,
     size,
     through,
 )
@@ -194,6 +195,7 @@ class TorchAgent:
             )
         y = renumbered(self.name, self.y.cpu().numpy(), self.class_names, class_names, self._round > 0)
         self.y, self.class_counts, self.class_names = self._target(y), self.task.counts(y), class_names
+        self._offsets = self._class_offsets() if self.class_balanced else None
 
     @property
     def rows(self) -> Rows:
@@ -218,7 +220,7 @@ class TorchAgent:
         parts = (picked(inputs, slice(start, start + step)) for start in range(0, max(1, size(inputs)), step))
         with torch.inference_mode():
             out = torch.cat([called(model, on(part, self.device)) for part in parts])
-            out = self.task.predictions(out)
+            out = self.task.predictions(single_precision(out))
         return out.float().cpu().numpy()
 
     @property
@@ -328,7 +330,7 @@ class TorchAgent:
             batch = self.augment(batch)
         with lone_sample(self.model, len(rows)):
             out: Tensor = called(self.model, batch)
-        return out
+        return single_precision(out)
 
     def _own_pass(self, mine: Tensor, draws: Draws | None) -> Tensor:
         """Puts the gradient of the loss on these private rows into the parameters; returns the loss."""

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 PLACES = ("shared", "target", "own")
 """Where agents are measured: the shared data, a sample of the target domain, and each one's own test data."""
+BEHIND = "samples behind "
+"""Before a column's name: how many test samples are behind it, where they are few (`bootstrap.FEW`)."""
 MOST_DRAWN = 200
 """Agents up to which every score is resampled; among more, the first one of the task alone."""
 
@@ -98,6 +100,8 @@ class Evaluation:
     ) -> dict[str, Array]:
         """The same for `bootstrap.DRAWS` resamples of the test samples (draws,), for the scores that are known.
 
+        Of those that few samples are behind also how many, under `BEHIND` and the name of the column.
+
         The resamples are the same for whoever is measured on the same samples: differences are paired. Those that all
         agents are measured on are kept in `resamples`.
         """
@@ -114,6 +118,9 @@ class Evaluation:
             parts = [[one(counts) for one in of_counts] for counts in drawn]
             for score, values in zip(known, zip(*parts, strict=True), strict=True):
                 found[f"{score.name}_{place}"] = np.concatenate(values)
+            for score in known:
+                if (behind := bootstrap.samples_behind(score.sums, f, y)) < bootstrap.FEW:
+                    found[f"{BEHIND}{score.name}_{place}"] = np.array([float(behind)])
         return found
 
     def _pairs(self, agent: Agent, on_shared: Array | None, on_target: Array | None) -> dict[str, tuple[Array, Array]]:
@@ -194,11 +201,10 @@ class History:
 
     def add_draws(self, draws: Mapping[str, Mapping[str, Array]]) -> None:
         """Takes every agent's scores of resamples, by agent and column. NaN for those that have none."""
-        nothing = np.full(bootstrap.DRAWS, np.nan)
-        columns = dict.fromkeys(column for own in draws.values() for column in own)
+        nothing = {column: np.full_like(values, np.nan) for own in draws.values() for column, values in own.items()}
         self.draws = {
-            column: np.stack([draws.get(name, {}).get(column, nothing) for name in self._names]).astype(np.float32)
-            for column in columns
+            column: np.stack([draws.get(name, {}).get(column, missing) for name in self._names]).astype(np.float32)
+            for column, missing in nothing.items()
         }
 
     def _fill_in(self, done: Round) -> None:

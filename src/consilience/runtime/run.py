@@ -37,8 +37,8 @@ class Run:
     samples (classes,) that seem to have each class, and the share (classes,) of them that are unsure."""
     draws: dict[str, Array] = field(default_factory=dict)
     """Scores of the last round on resamples of the test samples, by column of the metrics (agents of the process,
-    draws). Runs on the same test samples have the same resamples, so that their difference is paired."""
-
+    draws). Runs on the same test samples have the same resamples, so that their difference is paired. Columns whose
+    names begin with `history.BEHIND` (agents of the process, 1) say how many samples are behind a score, if few."""
     sparse: SparseTrust | None = None
     """Whom everyone heard and trusted, where agents heard some peers only."""
 
