@@ -8,6 +8,7 @@ from rich import progress
 from rich.console import Console
 
 from consilience.runtime.callbacks import About, Callback, Finished, Started, Trained
+from consilience.runtime.summary import Summary
 
 MOST_NAMES = 20
 """Agents of a worker up to which they are listed."""
@@ -44,6 +45,8 @@ class Progress(Callback):
         self._workers: dict[str, list[progress.TaskID]] = {}
         """Lines of the workers of a run, which stay hidden until a round is slow."""
         self._told = time.monotonic()
+        self._said: set[str] = set()
+        """Lines about the data, which several runs share."""
         self._began: dict[str, float] = {}
         """When the round of a run that is under way began."""
 
@@ -57,6 +60,9 @@ class Progress(Callback):
     def start(self, run: About, news: Started) -> None:
         """Lines of a run, hidden at first; says which worker trains which agents."""
         what, agents_by_worker = run.name, news.agents_by_worker
+        for line in (line for line in opening(news.summary) if line not in self._said):
+            self._said.add(line)
+            self._bar.console.print(line, highlight=False, markup=False, soft_wrap=True)
         self._began[what] = time.monotonic()
         if len(agents_by_worker) > 1:
             parts = [f"worker {place} trains {_listed(names)}" for place, names in enumerate(agents_by_worker)]
@@ -103,6 +109,11 @@ class Progress(Callback):
             self._bar.reset(line, visible=self._bar.tasks[line].visible and not last)
 
 
+def opening(summary: Summary) -> list[str]:
+    """The first lines on a run: what is wrong on purpose, how the data were read, and warnings."""
+    return [*summary.wrong_on_purpose, *summary.notes, *(f"Warning: {text}" for text in summary.warnings)]
+
+
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= MOST_NAMES else f"{len(names)} agents"
 
@@ -112,6 +123,11 @@ class Lines(Callback):
 
     def __init__(self, say: Callable[[str], None], rounds: int) -> None:
         self._say, self._rounds = say, rounds
+
+    def start(self, run: About, news: Started) -> None:
+        """Says how the data were read."""
+        for line in opening(news.summary):
+            self._say(line)
 
     def round(self, run: About, news: Finished) -> None:
         """Says how good the agents are now, where that is known."""

@@ -110,6 +110,11 @@ def plain_values(values: "pd.Series[Any]", column: Column) -> "pd.Series[Any]":
     return plain
 
 
+def is_identifier(values: "pd.Series[Any]") -> bool:
+    """Whether the values look as if they only told rows apart."""
+    return _kind(values)[0] == "identifier"
+
+
 def words_among_numbers(values: "pd.Series[Any]") -> "list[int]":
     """Rows with a word, in a column that holds numbers but for a few words; empty for every other column."""
     import pandas as pd
@@ -186,11 +191,12 @@ def _kind(values: "pd.Series[Any]") -> tuple[str, str]:
 
 def _is_numbering(values: "pd.Series[Any]") -> bool:
     """Whether whole numbers, all of them different, only number the rows: by their name, or one after the other."""
-    if values.dtype.kind not in "iu" or len(values) < _FEW or not values.is_unique:
+    present = values.dropna()
+    if values.dtype.kind not in "iuf" or len(values) < _FEW or not present.is_unique or not (present % 1 == 0).all():
         return False
     return (
         bool(_IDENTIFIER.match(str(values.name)) or _IDENTIFIER.match(str(values.name).lower()))
-        or int(values.max()) - int(values.min()) == len(values) - 1
+        or int(present.max()) - int(present.min()) == len(present) - 1
     )
 
 

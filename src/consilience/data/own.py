@@ -1,5 +1,6 @@
 """The user's own dataset: a csv, parquet or npz file, a folder of images, or a Hugging Face folder."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,10 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consilience.data.arrays import read_arrays
+from consilience.data.columns import read_columns
 from consilience.data.datasets import Array, Dataset, Request
-from consilience.data.files import KINDS, read_labelled, read_table, split_names
+from consilience.data.files import KINDS, labelled_table, read_labelled, read_table_and_notes, split_names
 from consilience.data.hub import SAVED, check_files, check_pictures, hugging_face
+from consilience.data.table_notes import column_lines, differing_columns, table_warnings
 from consilience.errors import ConsilienceError
+from consilience.options import hint
 from consilience.tasks import task_named
 from consilience.tasks.protocol import numbered
 
@@ -25,12 +29,23 @@ def read_own(path: Path, request: Request) -> Dataset:
     if not path.exists():
         raise ConsilienceError(f"the dataset {path} does not exist. Paths are relative to the folder you are in.")
     if path.is_dir() and _is_hugging_face(path):
-        return _labelled(path, request, *_hugging_face_rows(path, request))
+        x, y, owner = _hugging_face_rows(path, request)
+        if not hasattr(x, "iloc"):
+            return _labelled(path, request, x, y, owner)
+        return _with_columns(path, request, x, _labelled(path, request, _features(x, request), y, owner), [])
     if path.suffix in (".csv", ".parquet"):
-        table = read_table(path)
-        owner = _owner(path, request, list(table.columns), lambda name: table[name].astype(str).to_numpy())
-        x, y = read_labelled(path, request.label, (), [c for c in table.columns if c not in _taken(request)])
-        return _labelled(path, request, x, y, owner)
+        table, how = read_table_and_notes(path)
+        names = [str(name) for name in table.columns]
+        for label in split_names(request.label):
+            if label not in names:
+                raise ConsilienceError(
+                    f"{path} has no column {label!r} of labels. {hint(label, names)}Name it with label=NAME. "
+                    f"It has: {', '.join(names)}."
+                )
+        owner = _owner(path, request, names, lambda name: table[name].astype(str).to_numpy())
+        x, y = labelled_table(table, path, request.label, (), _feature_names(names, request))
+        features = table[[name for name in table.columns if name not in _taken(request)]]
+        return _with_columns(path, request, features, _labelled(path, request, x, y, owner), how)
     if path.suffix == ".npz":
         found = read_arrays(path, [request.agent]) if request.agent else {}
         owner = _owner(path, request, list(found), lambda name: found[name].astype(str))
@@ -38,6 +53,40 @@ def read_own(path: Path, request: Request) -> Dataset:
         owner = _owner(path, request, [], lambda name: np.zeros(0))
     x, y = read_labelled(path, request.label, (), side=request.side)
     return _labelled(path, request, x, y, owner)
+
+
+def _with_columns(path: Path, request: Request, table: Any, data: Dataset, how: list[str]) -> Dataset:
+    """The dataset with what its columns hold, `how` the file was read, and what may be wrong with it."""
+    try:
+        columns = read_columns(table, request.types, request.drop)
+    except ConsilienceError as error:
+        raise ConsilienceError(f"{path}: {error}") from None
+    warnings = table_warnings(table, columns, data.y, data.task)
+    if data.groups is not None:
+        warnings += differing_columns(columns, {name: table[own] for name, own in _by_agent(data)})
+    return replace(
+        data,
+        columns=tuple(column for column in columns if column.name not in request.drop),
+        notes=(*how, *column_lines(columns)),
+        warnings=tuple(warnings),
+    )
+
+
+def _by_agent(data: Dataset) -> "list[tuple[str, NDArray[np.bool_]]]":
+    """Each agent's name and which rows are its own."""
+    return [(name, data.groups == number) for number, name in enumerate(data.group_names)]
+
+
+def _feature_names(names: list[str], request: Request) -> list[str]:
+    """Columns that models may see."""
+    found = [name for name in names if name not in (*_taken(request), *request.drop)]
+    if not found:
+        raise ConsilienceError("no column is left as a feature. Take some out of data.drop.")
+    return found
+
+
+def _features(table: Any, request: Request) -> Any:
+    return table[_feature_names(list(table.columns), request)]
 
 
 def _taken(request: Request) -> list[str]:
