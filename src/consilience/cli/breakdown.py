@@ -1,6 +1,5 @@
 """How many liars trust rules bear."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer

@@ -1,6 +1,5 @@
 """The command that measures collective prediction."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer

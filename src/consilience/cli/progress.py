@@ -8,7 +8,6 @@ from rich import progress
 from rich.console import Console
 
 from consilience.runtime.callbacks import About, Callback, Finished, Started, Trained
-from consilience.runtime.summary import Summary
 
 MOST_NAMES = 20
 """Agents of a worker up to which they are listed."""
@@ -60,7 +59,7 @@ class Progress(Callback):
     def start(self, run: About, news: Started) -> None:
         """Lines of a run, hidden at first; says which worker trains which agents."""
         what, agents_by_worker = run.name, news.agents_by_worker
-        for line in (line for line in opening(news.summary) if line not in self._said):
+        for line in (line for line in news.summary.opening if line not in self._said):
             self._said.add(line)
             self._bar.console.print(line, highlight=False, markup=False, soft_wrap=True)
         self._began[what] = time.monotonic()
@@ -109,11 +108,6 @@ class Progress(Callback):
             self._bar.reset(line, visible=self._bar.tasks[line].visible and not last)
 
 
-def opening(summary: Summary) -> list[str]:
-    """The first lines on a run: what is wrong on purpose, how the data were read, and warnings."""
-    return [*summary.wrong_on_purpose, *summary.notes, *(f"Warning: {text}" for text in summary.warnings)]
-
-
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= MOST_NAMES else f"{len(names)} agents"
 
@@ -123,11 +117,6 @@ class Lines(Callback):
 
     def __init__(self, say: Callable[[str], None], rounds: int) -> None:
         self._say, self._rounds = say, rounds
-
-    def start(self, run: About, news: Started) -> None:
-        """Says how the data were read."""
-        for line in opening(news.summary):
-            self._say(line)
 
     def round(self, run: About, news: Finished) -> None:
         """Says how good the agents are now, where that is known."""

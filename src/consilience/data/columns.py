@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,10 +52,14 @@ class Column:
     date_format: str = ""
     """Of dates that are texts: how they are written; of others empty."""
 
-    def line(self) -> str:
-        """One line on the column, without its name."""
+    def line(self, more_gaps: str = "") -> str:
+        """One line on the column, without its name; `more_gaps` says where gaps are, and of others."""
         gaps = "no gaps" if not self.gaps else "1 gap" if self.gaps == 1 else f"{self.gaps} gaps"
-        return f"{self.kind}, {gaps}: {self.action}"
+        return f"{self.kind}, {gaps}{more_gaps}" + (f": {self.action}" if self.action else "")
+
+    def read_otherwise(self, action: str) -> "Column":
+        """The same column where something other than `data/preprocess.py` reads all of it, as it likes."""
+        return replace(self, used=True, action=action, asked=True)
 
 
 def read_columns(

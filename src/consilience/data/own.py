@@ -63,18 +63,14 @@ def _with_columns(path: Path, request: Request, table: Any, data: Dataset, how: 
         raise ConsilienceError(f"{path}: {error}") from None
     warnings = table_warnings(table, columns, data.y, data.task)
     if data.groups is not None:
-        warnings += differing_columns(columns, {name: table[own] for name, own in _by_agent(data)})
+        by_agent = {name: table[data.groups == number] for number, name in enumerate(data.group_names)}
+        warnings += differing_columns(columns, by_agent)
     return replace(
         data,
         columns=tuple(column for column in columns if column.name not in request.drop),
         notes=(*how, *column_lines(columns)),
         warnings=tuple(warnings),
     )
-
-
-def _by_agent(data: Dataset) -> "list[tuple[str, NDArray[np.bool_]]]":
-    """Each agent's name and which rows are its own."""
-    return [(name, data.groups == number) for number, name in enumerate(data.group_names)]
 
 
 def _feature_names(names: list[str], request: Request) -> list[str]:

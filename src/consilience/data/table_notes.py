@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from consilience.data.columns import Column, is_identifier, plain_values, words_among_numbers
+from consilience.data.columns import Column, is_identifier, plain_values, read_columns, words_among_numbers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,18 +23,28 @@ _SHOWN = 4
 """Values of a category that a warning shows."""
 
 
-def column_lines(columns: Sequence[Column]) -> list[str]:
-    """One line a column: its name, what it holds, how many gaps, and what is done with it."""
+def column_lines(columns: Sequence[Column], gaps: Mapping[str, str] | None = None) -> list[str]:
+    """One line a column: its name, what it holds, how many gaps, and what is done with it.
+
+    Args:
+        columns: The columns of a table.
+        gaps: What is to be said of a column's gaps beside their number.
+    """
+    lines = {column.name: column.line((gaps or {}).get(column.name, "")) for column in columns}
     if len(columns) <= MOST_LINES:
-        return [f"{column.name}: {column.line()}" for column in columns]
+        return [f"{name}: {line}" for name, line in lines.items()]
     alike: dict[str, list[str]] = {}
-    for column in columns:
-        alike.setdefault(column.line(), []).append(column.name)
+    for name, line in lines.items():
+        alike.setdefault(line, []).append(name)
     return [f"{_listed(names)}: {line}" for line, names in alike.items()]
 
 
 def table_warnings(
-    table: "pd.DataFrame", columns: Sequence[Column], y: Array | None = None, task: str = "", prefix: str = "data."
+    table: "pd.DataFrame",
+    columns: Sequence[Column],
+    y: Array | None = None,
+    task: str = "",
+    prefix: str | None = "data.",
 ) -> list[str]:
     """One line for each thing about a table that may make results wrong.
 
@@ -43,32 +53,54 @@ def table_warnings(
         columns: What its columns hold.
         y: Labels as the task has them; without them no column is suspected of giving the label away.
         task: The task of these labels.
-        prefix: What stands before `types` and `drop` where they are set.
+        prefix: What stands before `types` and `drop` where they are set; None where there are no such settings.
     """
     warnings = []
     for column in columns:
         values, name = table[column.name], column.name
+        leave_out = "leave it out" if prefix is None else f'leave it out: {prefix}drop=["{name}"]'
         words = words_among_numbers(values)
         if words:
             row, more = words[0], f" and {len(words) - 1} more" if len(words) > 1 else ""
-            read_as = f"is read as {column.kind}" + ("; what is no number there is a gap" if column.asked else "")
-            advice = "" if column.asked else f" Correct it, or set {prefix}types.{name}=number to read it as a gap."
+            is_asked = column.asked and column.kind == "number"
+            read_as = "is read as numbers, and what is none is a gap" if is_asked else f"is read as {column.kind}"
+            advice = "" if prefix is None else f", or set {prefix}types.{name}=number to read it as a gap"
             warnings.append(
-                f"{name} holds numbers, but row {row} has {str(values.iloc[row])!r}{more}: the column {read_as}.{advice}"
+                f"{name} holds numbers, but row {row} has {str(values.iloc[row])!r}{more}: the column {read_as}."
+                + ("" if is_asked else f" Correct it{advice}.")
             )
         if column.used and column.asked and is_identifier(values):
             warnings.append(
-                f"{name} is used as {column.kind}, although its value is different in every row: a model may learn "
-                f'single rows by it. Leave it out with {prefix}drop=["{name}"] if it only tells rows apart.'
+                f"{name} has a different value in every row: a model that uses it may learn single rows by it. If it "
+                f"only tells rows apart, {leave_out}."
             )
-        if y is not None and column.used and column.kind != "text":
+        if y is not None and column.used and column.kind not in ("text", "identifier", "constant"):
             share = predicts_alone(values, column, y, task)
             if share >= GIVES_AWAY:
                 warnings.append(
                     f"{name} alone predicts the label almost perfectly ({100 * share:.1f} %). If it is not known "
-                    f'before the label is, leave it out: {prefix}drop=["{name}"].'
+                    f"before the label is, {leave_out}."
                 )
     return warnings
+
+
+def notes_on_rows(
+    shared: "pd.DataFrame", tables: "Mapping[str, pd.DataFrame]", labels: Mapping[str, Array], task: str
+) -> tuple[list[str], list[str]]:
+    """One line a column, and warnings, where organisations read the rows by programs of their own.
+
+    Args:
+        shared: The shared rows.
+        tables: The rows of each organisation that has the same columns, by its name.
+        labels: Their labels, as the task has them.
+        task: The task of these labels.
+    """
+    columns = [column.read_otherwise("") for column in read_columns(shared)]
+    warnings = table_warnings(shared, columns, prefix=None)
+    for who, table in tables.items():
+        warnings += [f"{who}: {text}" for text in table_warnings(table, columns, labels[who], task, None)]
+    known = [column for column in columns if column.kind not in ("identifier", "constant")]
+    return column_lines(columns), warnings + differing_columns(known, tables)
 
 
 def predicts_alone(values: "pd.Series[Any]", column: Column, y: Array, task: str) -> float:
@@ -138,13 +170,15 @@ def differing_columns(columns: Sequence[Column], tables: "Mapping[str, pd.DataFr
             continue
         present = {who: table[column.name].dropna() for who, table in tables.items()}
         plain = {who: plain_values(values, column).dropna() for who, values in present.items()}
-        for who, own in plain.items():
+        for number, (who, own) in enumerate(plain.items()):
             rest = [values for other, values in plain.items() if other != who and len(values)]
             if not rest:
                 continue
             others = pd.concat(rest, ignore_index=True)
             if not len(own):
                 warnings.append(f"{column.name} has no values at {who}, but elsewhere it has.")
+            elif number == 1 == len(plain) - 1:
+                continue  # of two, one differs from the other as the other from it
             elif column.kind == "category":
                 if not set(own) & set(others) and len(own) > 1:
                     warnings.append(

@@ -85,6 +85,11 @@ class Summary:
         return sentences
 
     @property
+    def opening(self) -> list[str]:
+        """The first lines on a run: what is wrong on purpose, how the data were read, and warnings."""
+        return [*self.wrong_on_purpose, *self.notes, *(f"Warning: {text}" for text in self.warnings)]
+
+    @property
     def scores(self) -> Sequence[Score]:
         """The scores of the task; the first is the one that tables show."""
         task: Task = task_named(self.task)

@@ -32,16 +32,14 @@ def tables_for(data: Data, privacy: Privacy, agents: int = 0) -> dict[str, Any]:
         privacy: What agents promise; private ones are networks.
         agents: Their number, where the user has chosen it; otherwise it follows from the data.
     """
-    path = Path(data.dataset)
-    images = picture_count(path) if not data.agent else 0
-    if images:  # which would all have to be decoded
-        models, sizes, groups = ("cnn", "mlp") if data.side <= 64 else ("cnn", "convnet"), images, ()
-    else:
+    images = picture_count(Path(data.dataset)) if not data.agent else 0
+    sizes, groups, models = images, tuple[str, ...](), image_models(3 * data.side**2, privacy)
+    if not images:  # images would all have to be decoded
         found = load(data.dataset, request_of(data, agents, 0))
         assert isinstance(found, Dataset)
-        models, sizes, groups = fitting_models(found, privacy), count(found.x), found.group_names
+        sizes, groups, models = count(found.x), found.group_names, fitting_models(found, privacy)
     number = len(groups) or agents or min(MOST_AGENTS, max(2, sizes // ROWS_EACH))
-    smallest = int(np.bincount(found.groups).min()) if groups else sizes // number
+    smallest = int(np.bincount(found.groups).min()) if groups and found.groups is not None else sizes // number
     return {
         "data": {
             "partition": "natural" if groups else "iid",
@@ -55,15 +53,18 @@ def fitting_models(data: Dataset, privacy: Privacy) -> tuple[str, ...]:
     """Built-in models for such rows, to be dealt out in turn; none but networks where agents are private."""
     shape = _shape(data.x)
     if len(shape) == 3 and min(shape[1:]) >= 4:
-        if privacy.on or np.prod(shape) <= SMALL_IMAGE:
-            return ("cnn", "mlp")
-        return ("cnn", "convnet")
+        return image_models(int(np.prod(shape)), privacy)
     by_class = data.task == "classification"
     if privacy.on:
         return ("logistic", "mlp") if by_class else ("linear", "mlp")
     if not by_class:
         return ("forest", "boosting", "mlp")
     return ("forest", "logistic", "mlp") if _has_texts(data.columns) else ("forest", "logistic", "boosting")
+
+
+def image_models(values: int, privacy: Privacy) -> tuple[str, ...]:
+    """Small networks for images of so many values; none with batch norm where agents are private."""
+    return ("cnn", "mlp") if privacy.on or values <= SMALL_IMAGE else ("cnn", "convnet")
 
 
 def _has_texts(columns: Sequence[Column]) -> bool:

@@ -42,8 +42,8 @@ def preset_text(name: str) -> str:
 def read_settings(source: str = "", changes: dict[str, Any] | None = None) -> Settings:
     """Settings from a preset's name or a TOML file, with `changes` on top; without either from the default preset.
 
-    Where the dataset is the path of a file or folder, what neither `changes` nor a TOML file set follows from these data
-    (`settings/own_data.py`), and of a preset what `left_out` names does not apply: it is for other data.
+    Where the dataset is the path of a file or folder, what neither `changes` nor a TOML file set follows from these
+    data (`settings/own_data.py`), and of a preset what `left_out` names does not apply: it is for other data.
     """
     changes, where = changes or {}, source or DEFAULT
     tables = _tables_of(where)

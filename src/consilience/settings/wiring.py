@@ -72,7 +72,7 @@ def request_of(data: Data, agents: int, seed: int) -> Request:
 
 
 def with_notes(scenario: Scenario, data: Data) -> Scenario:
-    """The scenario of a user's own data, with a sentence on who has them, and a warning where somebody has one class."""
+    """The scenario of a user's own data, with a sentence on who has them, and warnings on who has one class only."""
     rows = {name: len(share.y) + len(share.test_y) for name, share in scenario.shares.items()}
     who = (
         f"by the column {data.agent!r}"
@@ -140,8 +140,8 @@ def agent_for(
 
 
 def reading(shared: Rows, columns: Sequence[Column] = ()) -> Callable[[Rows], Any] | None:
-    """How built-in models read rows such as the shared ones: tables, and arrays with `columns`, by what these hold; other
-    arrays as they are.
+    """How built-in models read rows such as the shared ones: tables, and arrays with `columns`, by what columns hold;
+    other arrays as they are.
     """
     if not columns and not hasattr(shared, "iloc"):
         return None
