@@ -12,7 +12,7 @@ from consilience.data.columns import read_columns
 from consilience.data.datasets import Array, Dataset, Request
 from consilience.data.files import KINDS, labelled_table, read_labelled, read_table_and_notes, split_names
 from consilience.data.hub import SAVED, check_files, check_pictures, hugging_face
-from consilience.data.table_notes import column_lines, differing_columns, table_warnings
+from consilience.data.table_notes import apart, column_lines, differing_columns, table_warnings
 from consilience.errors import ConsilienceError
 from consilience.options import hint
 from consilience.tasks import task_named
@@ -39,8 +39,8 @@ def read_own(path: Path, request: Request) -> Dataset:
         for label in split_names(request.label):
             if label not in names:
                 raise ConsilienceError(
-                    f"{path} has no column {label!r} of labels. {hint(label, names)}Name it with label=NAME. "
-                    f"It has: {', '.join(names)}."
+                    f"{path} has no column {label!r} of labels. {'' if label == 'label' else hint(label, names)}"
+                    f"Name it with label=NAME. It has: {', '.join(names)}."
                 )
         owner = _owner(path, request, names, lambda name: table[name].astype(str).to_numpy())
         x, y = labelled_table(table, path, request.label, (), _feature_names(names, request))
@@ -61,14 +61,15 @@ def _with_columns(path: Path, request: Request, table: Any, data: Dataset, how: 
         columns = read_columns(table, request.types, request.drop)
     except ConsilienceError as error:
         raise ConsilienceError(f"{path}: {error}") from None
-    warnings = table_warnings(table, columns, data.y, data.task)
+    notes, repeated = apart(how)
+    warnings = repeated + table_warnings(table, columns, data.y, data.task)
     if data.groups is not None:
         by_agent = {name: table[data.groups == number] for number, name in enumerate(data.group_names)}
         warnings += differing_columns(columns, by_agent)
     return replace(
         data,
         columns=tuple(column for column in columns if column.name not in request.drop),
-        notes=(*how, *column_lines(columns)),
+        notes=(*notes, *column_lines(columns)),
         warnings=tuple(warnings),
     )
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consilience.data.columns import Column, is_identifier, plain_values, read_columns, words_among_numbers
+from consilience.data.csv_files import REPEATED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,6 +38,11 @@ def column_lines(columns: Sequence[Column], gaps: Mapping[str, str] | None = Non
     for name, line in lines.items():
         alike.setdefault(line, []).append(name)
     return [f"{_listed(names)}: {line}" for line, names in alike.items()]
+
+
+def apart(notes: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Of what is said of how a file was read: notes, and warnings about columns of one name."""
+    return [text for text in notes if REPEATED not in text], [text for text in notes if REPEATED in text]
 
 
 def table_warnings(
@@ -193,12 +199,14 @@ def differing_columns(columns: Sequence[Column], tables: "Mapping[str, pd.DataFr
 
 
 def one_class_warnings(labels: Mapping[str, Array], classes: Sequence[str]) -> list[str]:
-    """Organisations all of whose training rows have the same class."""
-    alone = {who: np.unique(y) for who, y in labels.items() if len(y)}
+    """Agents all of whose training rows have the same class; or one sentence, if there is only one class."""
+    if len(classes) == 1:
+        return [f"there is one class only, {classes[0]}: nothing can be learned."]
+    kinds = {who: np.unique(y) for who, y in labels.items() if len(y)}
     return [
-        f"{who} has rows of one class only: {classes[int(kinds[0])]}."
-        for who, kinds in alone.items()
-        if len(kinds) == 1
+        f"agent {who} has rows of one class only: {classes[int(own[0])]}."
+        for who, own in kinds.items()
+        if len(own) == 1
     ]
 
 

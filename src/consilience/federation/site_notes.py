@@ -8,7 +8,7 @@ import numpy as np
 from consilience.data.columns import Column, read_columns
 from consilience.data.files import labelled_table, read_table_and_notes, split_names
 from consilience.data.preprocess import TablePreprocessing
-from consilience.data.table_notes import column_lines, differing_columns, one_class_warnings, table_warnings
+from consilience.data.table_notes import apart, column_lines, differing_columns, one_class_warnings, table_warnings
 from consilience.federation.site import Prepared
 from consilience.tasks import task_named
 
@@ -48,11 +48,12 @@ def site_notes(prepared: Prepared) -> Notes:
         for column in columns
     }
     prefix = None if prepared.site.python else ""
-    warnings = table_warnings(x, columns, y, prepared.federation.task, prefix)
+    notes, warnings = apart([*notes, *more])
+    warnings += table_warnings(x, columns, y, prepared.federation.task, prefix)
     warnings += differing_columns(columns, {"this site": x, "the shared data": shared})
     if task_named(prepared.federation.task).sums_to_one:
         warnings += one_class_warnings({site.agent: np.asarray(y)}, prepared.federation.classes)
-    return [*notes, *more, *column_lines(columns, gaps)], warnings
+    return [*notes, *column_lines(columns, gaps)], warnings
 
 
 def _columns(prepared: Prepared, shared: "pd.DataFrame") -> tuple[Column, ...]:

@@ -32,17 +32,18 @@ def tables_for(data: Data, privacy: Privacy, agents: int = 0) -> dict[str, Any]:
         privacy: What agents promise; private ones are networks.
         agents: Their number, where the user has chosen it; otherwise it follows from the data.
     """
-    images = picture_count(Path(data.dataset)) if not data.agent else 0
-    sizes, groups, models = images, tuple[str, ...](), image_models(3 * data.side**2, privacy)
-    if not images:  # images would all have to be decoded
+    rows = picture_count(Path(data.dataset)) if not data.agent else 0
+    members, models = tuple[int, ...](), image_models(3 * data.side**2, privacy)
+    if not rows:  # images would all have to be decoded
         found = load(data.dataset, request_of(data, agents, 0))
         assert isinstance(found, Dataset)
-        sizes, groups, models = count(found.x), found.group_names, fitting_models(found, privacy)
-    number = len(groups) or agents or min(MOST_AGENTS, max(2, sizes // ROWS_EACH))
-    smallest = int(np.bincount(found.groups).min()) if groups and found.groups is not None else sizes // number
+        rows, models = count(found.x), fitting_models(found, privacy)
+        members = () if found.groups is None else tuple(np.bincount(found.groups).tolist())
+    number = len(members) or agents or min(MOST_AGENTS, max(2, rows // ROWS_EACH))
+    smallest = min(members, default=rows // number)
     return {
         "data": {
-            "partition": "natural" if groups else "iid",
+            "partition": "natural" if members else "iid",
             "shared_per_agent": max(1, min(MOST_SHARED, smallest // 4)),
         },
         "agents": {"count": number, "models": list(models)},

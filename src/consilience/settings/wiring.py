@@ -82,7 +82,8 @@ def with_notes(scenario: Scenario, data: Data) -> Scenario:
     listed = ", ".join(f"{name} {number}" for name, number in list(rows.items())[:MOST_NAMES])
     more = ", ..." if len(rows) > MOST_NAMES else ""
     total = sum(rows.values()) + count(scenario.shared) + len(scenario.target_y)
-    classes = f" of {len(scenario.classes)} classes ({_listed(scenario.classes)})" if scenario.classes else ""
+    what = "classes" if scenario.task == "classification" else "labels"
+    classes = f", {what} {_listed(scenario.classes)}" if scenario.classes else ""
     first = (
         f"{data.dataset}: {total} rows{classes}. {len(rows)} agents ({who}) keep for themselves: {listed}{more}; "
         f"{count(scenario.shared)} rows are shared, {len(scenario.target_y)} are held out to measure on."
