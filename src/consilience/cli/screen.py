@@ -93,9 +93,13 @@ def parsed_changes(changes: list[str] | None, seed: int | None) -> dict[str, Any
 
 def chosen_settings(source: str | None, changes: list[str] | None, seed: int | None) -> "Settings":
     """The settings that the user asks for. What of a preset does not apply to the user's own data is said."""
+    from consilience.data.datasets import is_path
+    from consilience.data.own import check_there
     from consilience.settings.presets import left_out, read_settings
 
     settings = read_settings(source or "", parsed_changes(changes, seed))
+    if is_path(settings.data.dataset):
+        check_there(Path(settings.data.dataset))
     said = left_out(source or "", settings)
     if said:
         console.print(said, highlight=False, markup=False, soft_wrap=True)

@@ -21,13 +21,18 @@ from consilience.tasks.protocol import numbered
 
 def is_own(name: str) -> bool:
     """Whether a dataset is named by its path: a file of a known kind, or a folder."""
-    return Path(name).suffix in KINDS or "/" in name or Path(name).is_dir()
+    return bool(name) and (Path(name).suffix in KINDS or "/" in name or Path(name).is_dir())
+
+
+def check_there(path: Path) -> None:
+    """Refuses a path that leads nowhere."""
+    if not path.exists():
+        raise ConsilienceError(f"the dataset {path} does not exist. Paths are relative to the folder you are in.")
 
 
 def read_own(path: Path, request: Request) -> Dataset:
     """The dataset in a file or folder, as `data.label`, `data.agent` and `data.task` say."""
-    if not path.exists():
-        raise ConsilienceError(f"the dataset {path} does not exist. Paths are relative to the folder you are in.")
+    check_there(path)
     if path.is_dir() and _is_hugging_face(path):
         x, y, owner = _hugging_face_rows(path, request)
         if not hasattr(x, "iloc"):

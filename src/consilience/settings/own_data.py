@@ -32,6 +32,8 @@ def tables_for(data: Data, privacy: Privacy, agents: int = 0) -> dict[str, Any]:
         privacy: What agents promise; private ones are networks.
         agents: Their number, where the user has chosen it; otherwise it follows from the data.
     """
+    if not Path(data.dataset).exists():  # which is said when they are read: they may be on another machine
+        return {"data": {"partition": "natural" if data.agent else "iid"}, "agents": {}}
     rows = picture_count(Path(data.dataset)) if not data.agent else 0
     members, models = tuple[int, ...](), image_models(3 * data.side**2, privacy)
     if not rows:  # images would all have to be decoded
