@@ -73,20 +73,15 @@ def request_of(data: Data, agents: int, seed: int) -> Request:
 
 def with_notes(scenario: Scenario, data: Data) -> Scenario:
     """The scenario of a user's own data, with a sentence on who has them, and warnings on who has one class only."""
-    rows = {name: len(share.y) + len(share.test_y) for name, share in scenario.shares.items()}
-    who = (
-        f"by the column {data.agent!r}"
-        if data.agent
-        else f"no column says whose a row is, so partition={data.partition}"
-    )
-    listed = ", ".join(f"{name} {number}" for name, number in list(rows.items())[:MOST_NAMES])
-    more = ", ..." if len(rows) > MOST_NAMES else ""
-    total = sum(rows.values()) + count(scenario.shared) + len(scenario.target_y)
+    names = tuple(scenario.shares)
+    by = f"by the column {data.agent!r}" if data.agent else f"no column says whose a row is; partition={data.partition}"
     what = "classes" if scenario.task == "classification" else "labels"
     classes = f", {what} {_listed(scenario.classes)}" if scenario.classes else ""
+    shared, target = count(scenario.shared), len(scenario.target_y)
+    total = sum(len(share.y) + len(share.test_y) for share in scenario.shares.values()) + shared + target
     first = (
-        f"{data.dataset}: {total} rows{classes}. {len(rows)} agents ({who}) keep for themselves: {listed}{more}; "
-        f"{count(scenario.shared)} rows are shared, {len(scenario.target_y)} are held out to measure on."
+        f"{data.dataset}: {total} rows{classes}. {len(names)} agents ({by}): {_listed(names)}; {shared} rows are "
+        f"shared, {target} are held out to measure on."
     )
     warnings = scenario.warnings
     if scenario.task == "classification":
