@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from consilience.agents.classes import agree_on_classes, measured
 from consilience.agents.protocol import Agent, Widens, can, lacks
 from consilience.core.consensus import influence
@@ -154,6 +156,7 @@ def collaborate(
         None if target is None else labels_of(*target, "the target data"),
         {name: labels_of(*pair, f"the own data of {name!r}") for name, pair in (own or {}).items()},
     )
+    notes, warnings = _table_notes(agents, shared)
     summary = Summary(
         method=method.label,
         title=method.title,
@@ -164,6 +167,8 @@ def collaborate(
         agents=summarised(agents),
         classes=[] if agents[0].task.noisy else classes,
         data=fingerprint(shared),
+        notes=notes,
+        warnings=warnings,
     )
     check_rounds(method, rounds)
     _check_labels(evaluation, agents, outputs)
@@ -186,6 +191,19 @@ def collaborate(
             options={key: stable_text(value) for key, value in options.items() if key != "run.rounds"},
         )
     return Result(agents, run, shared)
+
+
+def _table_notes(agents: list[Agent], shared: Rows) -> tuple[list[str], list[str]]:
+    """What is said of shared data that are a table with named columns, and of agents' rows with the same columns."""
+    if getattr(shared, "ndim", 0) != 2 or not hasattr(shared, "columns"):
+        return [], []
+    from consilience.data.table_notes import notes_on_rows
+
+    names = list(shared.columns)
+    held = [agent for agent in agents if list(getattr(getattr(agent, "rows", None), "columns", [])) == names]
+    tables = {agent.name: agent.rows for agent in held}  # type: ignore[attr-defined]
+    labels = {agent.name: np.asarray(agent.labels) for agent in held}  # type: ignore[attr-defined]
+    return notes_on_rows(shared, tables, labels, agents[0].task.name)
 
 
 def _progress(rounds: int) -> "Progress":

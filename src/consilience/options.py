@@ -44,6 +44,8 @@ def option(
         "like": like,
     }
     facts |= {"one_of": one_of, "like": like, "local": local, "named": named}
+    if isinstance(default, dict):
+        return field(default_factory=lambda: dict(default), metadata=facts)
     if is_dataclass(default) and not isinstance(default, type):
         return field(default_factory=lambda: default, metadata=facts)
     return field(default=default, metadata=facts)

@@ -105,6 +105,9 @@ def test_a_table_with_words_and_gaps(make: Make, tmp_path: Path) -> None:
     for name, said in finished(trial, "new.csv").items():
         assert len(said) == len(truth) and said[["healthy", "ill"]].sum(axis=1).between(0.999, 1.001).all()
         assert (np.where(said["ill"] > 0.5, "ill", "healthy") == truth).mean() > 0.6, name
+        notes = load_run(tmp_path / name / "run").summary.notes
+        assert any(line.startswith("cp: category, ") and "gaps in shared.csv" in line for line in notes)
+        assert all(f"{name}: {line}" in trial.output(name) for line in notes), "one line a column on the terminal"
 
 
 def test_folders_of_images(make: Make, tmp_path: Path) -> None:

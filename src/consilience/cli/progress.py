@@ -44,6 +44,8 @@ class Progress(Callback):
         self._workers: dict[str, list[progress.TaskID]] = {}
         """Lines of the workers of a run, which stay hidden until a round is slow."""
         self._told = time.monotonic()
+        self._said: set[str] = set()
+        """Lines about the data, which several runs share."""
         self._began: dict[str, float] = {}
         """When the round of a run that is under way began."""
 
@@ -57,6 +59,9 @@ class Progress(Callback):
     def start(self, run: About, news: Started) -> None:
         """Lines of a run, hidden at first; says which worker trains which agents."""
         what, agents_by_worker = run.name, news.agents_by_worker
+        for line in (line for line in news.summary.opening if line not in self._said):
+            self._said.add(line)
+            self._bar.console.print(line, highlight=False, markup=False, soft_wrap=True)
         self._began[what] = time.monotonic()
         if len(agents_by_worker) > 1:
             parts = [f"worker {place} trains {_listed(names)}" for place, names in enumerate(agents_by_worker)]

@@ -92,9 +92,18 @@ def parsed_changes(changes: list[str] | None, seed: int | None) -> dict[str, Any
 
 
 def chosen_settings(source: str | None, changes: list[str] | None, seed: int | None) -> "Settings":
-    from consilience.settings.presets import DEFAULT, read_settings
+    """The settings that the user asks for. What of a preset does not apply to the user's own data is said."""
+    from consilience.data.datasets import is_path
+    from consilience.data.own import check_there
+    from consilience.settings.presets import left_out, read_settings
 
-    return read_settings(source or DEFAULT, parsed_changes(changes, seed))
+    settings = read_settings(source or "", parsed_changes(changes, seed))
+    if is_path(settings.data.dataset):
+        check_there(Path(settings.data.dataset))
+    said = left_out(source or "", settings)
+    if said:
+        console.print(said, highlight=False, markup=False, soft_wrap=True)
+    return settings
 
 
 def end_stopped(how: str) -> NoReturn:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+REPEATED = "columns are called"
+"""Part of a sentence on columns of one name."""
 _HEAD = 65536
 """Bytes by which separator and encoding are recognised."""
 _COMMA_NUMBER = r"\s*[+-]?\d+(,\d+)?\s*"
@@ -41,7 +43,7 @@ def read_csv(path: Path) -> "tuple[pd.DataFrame, list[str]]":
     for name in dict.fromkeys(name for name in names if name and names.count(name) > 1):
         others = ", ".join(repr(f"{name}.{number}") for number in range(1, names.count(name)))
         notes.append(
-            f"{path.name}: {names.count(name)} columns are called {name!r}; the first keeps the name, and the "
+            f"{path.name}: {names.count(name)} {REPEATED} {name!r}; the first keeps the name, and the "
             f"{'other is' if names.count(name) == 2 else 'others are'} read as {others}."
         )
     return table, notes

@@ -65,7 +65,21 @@ def read_labelled(
     if path.is_dir():
         x, y = read_pictures(path, side)
         return x, _labels(y, task, classes, path)
-    found, names = read_table(path), split_names(label)
+    return labelled_table(read_table(path), path, label, classes, columns, task=task, table=table)
+
+
+def labelled_table(
+    found: "pd.DataFrame",
+    path: Path,
+    label: str,
+    classes: tuple[str, ...],
+    columns: Sequence[str] = (),
+    *,
+    task: str = "classification",
+    table: bool | None = None,
+) -> "tuple[Rows, Array]":
+    """Samples and labels, as `read_labelled` gives them, of a table that was read from `path`."""
+    names = split_names(label)
     wanted = list(columns or [name for name in found.columns if name not in names])
     _check_columns(found, [*names, *wanted], path)
     labels = found[names[0]] if len(names) == 1 else found[names]

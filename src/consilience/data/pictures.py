@@ -15,6 +15,11 @@ def is_pictures(folder: Path) -> bool:
     return folder.is_dir() and bool(_files(folder))
 
 
+def picture_count(folder: Path) -> int:
+    """Images in a folder; none where there is no folder, or something else in it, too, that data are read from."""
+    return len(_files(folder)) if folder.is_dir() and not any(folder.rglob("*.parquet")) else 0
+
+
 def read_pictures(folder: Path, side: int = 0) -> tuple[NDArray[np.float32], NDArray[np.str_]]:
     """Images (samples, 3, height, width) in [-1, 1], in the order of their names; and the folder that each is in.
 

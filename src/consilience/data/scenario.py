@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from consilience.core.streams import stream
+from consilience.data.columns import Column
 from consilience.data.datasets import Array, Dataset
 from consilience.data.options import Data
 from consilience.data.partition import Indices, balanced_quotas, place_in_class
@@ -37,6 +38,12 @@ class Scenario:
     """Class names; empty for regression."""
     low_quality: tuple[str, ...] = ()
     task: str = "classification"
+    columns: tuple[Column, ...] = ()
+    """What the columns of a user's own table hold."""
+    notes: tuple[str, ...] = ()
+    """How the user's own data were read, and who has them."""
+    warnings: tuple[str, ...] = ()
+    """What may make results wrong."""
 
     def fingerprint(self) -> str:
         """SHA-256 of all rows and labels, order included: two runs with the same one saw the same data."""
@@ -83,6 +90,9 @@ def split(data: Dataset, options: Data, agents: int, seed: int) -> Scenario:
         classes=data.classes,
         low_quality=tuple(name for number, name in enumerate(held) if number in options.low_quality),
         task=data.task,
+        columns=data.columns,
+        notes=data.notes,
+        warnings=data.warnings,
     )
 
 

@@ -1,12 +1,13 @@
 """How a site makes numbers of rows, by the shared data alone, which are the same everywhere."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
+from consilience.data.columns import Column
 from consilience.errors import ConsilienceError
 from consilience.export.inputs import Scale
 from consilience.plugins import load_plugin
@@ -15,17 +16,19 @@ from consilience.settings.wiring import reading
 from consilience.tasks.protocol import Array
 
 
-def preprocessing(asked: str, folder: Path, shared: Rows, built_in: bool) -> Callable[[Rows], Any] | None:
+def preprocessing(
+    asked: str, folder: Path, shared: Rows, built_in: bool, columns: Sequence[Column] = ()
+) -> Callable[[Rows], Any] | None:
     """How a site makes numbers of rows: as its file says, or for built-in models as tables need it.
 
     A file has a function transform(rows), or a scikit-learn transformer `preprocessing`, which is fitted to the shared
-    data: so it is the same whatever a site's own data are.
+    data: so it is the same whatever a site's own data are. `columns` say what a table holds.
     """
     if asked in ("", "table"):
         table = hasattr(shared, "iloc")
         if asked and not table:
             raise ConsilienceError("preprocess is 'table', but the shared data are no table. Leave it out.")
-        return reading(shared) if table and (asked or built_in) else None
+        return reading(shared, columns) if table and (asked or built_in) else None
     path = (folder / asked).resolve()
     module = load_plugin(path)
     if hasattr(module, "transform"):

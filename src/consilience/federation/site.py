@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from consilience import toml
+from consilience.data.columns import TYPES, read_columns
 from consilience.data.files import read_features
+from consilience.data.options import check_types
 from consilience.errors import ConsilienceError
 from consilience.federation.peers import keys
 from consilience.federation.peers.audit import AuditLog
@@ -52,12 +54,27 @@ class Site(Options):
     preprocess: str = option(
         "", "table: words and gaps as numbers, as in the shared data (by itself if these have such) | a Python file"
     )
+    drop: tuple[str, ...] = option((), "columns that are no features")
+    types: dict[str, str] = option({}, f"what columns hold, where that is not seen right: NAME = {' | '.join(TYPES)}")
     side: int = option(0, "height and width that images are brought to; 0 for their own", at_least=0)
     device: str = option("cpu", "where a built-in torch model trains: cpu | cuda", one_of=("cpu", "cuda"))
     answer_to: tuple[str, ...] = option(("*",), "peers whom `consilience answer` answers; * is all of them, [] nobody")
     answer_rows: int = option(1000, "samples of which each peer may ask in a day", at_least=0)
     ledger: str = option("", "folder of the privacy ledgers, kept as long as the data; default: ~/.local/state/...")
     privacy: Privacy = option(Privacy(), "what the site promises its private rows")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_types(self.types)
+        if (self.drop or self.types) and (self.python or self.preprocess not in ("", "table")):
+            raise ConsilienceError(
+                "`drop` and `types` are for built-in models; the Python file says how rows are read."
+            )
+
+    @property
+    def as_table(self) -> bool:
+        """Whether columns are read by what they hold, though all of them may be numbers."""
+        return bool(self.preprocess or self.drop or self.types)
 
 
 @dataclass(frozen=True)
@@ -152,9 +169,11 @@ def prepare(path: Path) -> Prepared:
         )
     settings = replace(federation.agreed, run=replace(federation.agreed.run, device=site.device))
     settings = replace(settings, agents=replace(settings.agents, privacy=site.privacy))
-    if site.preprocess or site.side:
-        shared, _ = read_features(folder / site.shared, table=bool(site.preprocess) or None, side=site.side)
-    read = preprocessing(site.preprocess, folder, shared, built_in=bool(site.model))
+    if site.as_table or site.side:
+        shared, _ = read_features(folder / site.shared, table=site.as_table or None, side=site.side)
+    kinds = read_columns(shared, site.types, site.drop) if site.drop or site.types else ()
+    asked = site.preprocess or ("table" if kinds else "")
+    read = preprocessing(asked, folder, shared, built_in=bool(site.model), columns=kinds)
     return Prepared(site, folder, federation, settings, shared, columns, tls, read)
 
 

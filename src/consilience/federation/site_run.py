@@ -18,6 +18,7 @@ from consilience.federation.preprocess import scale_of
 from consilience.federation.private import Spending, keep_ledger
 from consilience.federation.site import Prepared
 from consilience.federation.site_agent import build_site_agent
+from consilience.federation.site_notes import site_notes
 from consilience.options import flat, to_table
 from consilience.runtime import checkpoint
 from consilience.runtime.callbacks import About, Callback, Callbacks
@@ -38,7 +39,9 @@ def run_site(prepared: Prepared, say: Say, callbacks: Sequence[Callback] = (), s
     claim(out, federation, prepared.path(prepared.site.signing_key))
     audit = prepared.audit(out)
     agent, evaluation = build_site_agent(prepared)
-    settings = prepared.settings
+    settings, summary = prepared.settings, _summary(prepared, agent)
+    for line in summary.opening:
+        say(line)
     write_config(settings, out)
     audit.add("start", agent=agent.name, federation=federation.identity().hex(), epoch=federation.epoch)
     ledger = keep_ledger(prepared, agent, audit, say)
@@ -56,7 +59,7 @@ def run_site(prepared: Prepared, say: Say, callbacks: Sequence[Callback] = (), s
             prepared.features(prepared.shared),
             mesh,
             settings.method,
-            _summary(prepared, agent),
+            summary,
             evaluation,
             folder=out,
             threads=settings.run.threads,
@@ -123,6 +126,7 @@ def serve_site(prepared: Prepared, say: Say) -> None:
 
 def _summary(prepared: Prepared, agent: Agent) -> Summary:
     federation, settings = prepared.federation, prepared.settings
+    notes, warnings = site_notes(prepared)
     return Summary(
         method=settings.method.label,
         title=settings.method.title,
@@ -136,4 +140,6 @@ def _summary(prepared: Prepared, agent: Agent) -> Summary:
         seed=settings.run.seed,
         data=federation.shared,
         federation=federation.identity().hex(),
+        notes=notes,
+        warnings=warnings,
     )

@@ -54,6 +54,10 @@ class Summary:
     """What the attackers do, if there are any."""
     federation: str = ""
     """Identity of the federation file."""
+    notes: list[str] = field(default_factory=list)
+    """How a user's own data were read: sentences, and a line for each column."""
+    warnings: list[str] = field(default_factory=list)
+    """What may make results wrong, as far as the data show it."""
     suspicions: list[str] = field(default_factory=list)
     """Sentences on peers that may not say what their own models predict."""
     incidents: list[str] = field(default_factory=list)
@@ -69,6 +73,23 @@ class Summary:
         return [agent.name for agent in self.agents]
 
     @property
+    def wrong_on_purpose(self) -> list[str]:
+        """Sentences on what the experiment makes wrong: labels, and what attackers say."""
+        low = [agent.name for agent in self.agents if agent.low_quality]
+        lying = [agent.name for agent in self.agents if agent.attacker]
+        sentences = []
+        if low:
+            sentences.append(f"On purpose, all training labels of {_agents(low)} are wrong (data.low_quality).")
+        if lying:
+            sentences.append(f"On purpose, {_agents(lying)} lie to their peers: {self.attack} (data.attackers).")
+        return sentences
+
+    @property
+    def opening(self) -> list[str]:
+        """The first lines on a run: what is wrong on purpose, how the data were read, and warnings."""
+        return [*self.wrong_on_purpose, *self.notes, *(f"Warning: {text}" for text in self.warnings)]
+
+    @property
     def scores(self) -> Sequence[Score]:
         """The scores of the task; the first is the one that tables show."""
         task: Task = task_named(self.task)
@@ -77,6 +98,16 @@ class Summary:
     def to_json(self) -> str:
         """The text of summary.json."""
         return json.dumps(asdict(self), indent=2, allow_nan=False)
+
+
+def all_of(summaries: Iterable[Summary], what: str) -> list[str]:
+    """The sentences of several runs, such as their `notes`, each once."""
+    return list(dict.fromkeys(sentence for summary in summaries for sentence in getattr(summary, what)))
+
+
+def _agents(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+    return f"agent{'s' if len(names) > 1 else ''} {shown}"
 
 
 def summary_from(text: str) -> Summary:

@@ -1,5 +1,6 @@
 """The settings of an experiment: five tables, each one dataclass. TOML, changes and help follow from their fields."""
 
+from copy import deepcopy
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -113,13 +114,21 @@ def changed(settings: Settings, changes: dict[str, Any], where: str = "settings"
 
     In whatever order they are given, a method, or another thing with a name, is chosen before its options are set.
     """
-    if not changes:
-        return settings
-    tables = to_table(settings)
+    return settings_from(changed_tables(to_table(settings), changes, where), where) if changes else settings
+
+
+def changed_tables(tables: dict[str, Any], changes: dict[str, Any], where: str = "settings") -> dict[str, Any]:
+    """Complete tables with some values in place of their own, as `changed` does it; values are not checked."""
     load_plugins(changes)
+    tables = deepcopy(tables)
     for key in sorted(changes, key=lambda key: (key != "method", not isinstance(changes[key], str), key.count("."))):
         _put(tables, key, changes[key], where)
-    return settings_from(tables, where)
+    return tables
+
+
+def whole_keys(tables: dict[str, Any], changes: dict[str, Any], where: str = "settings") -> list[str]:
+    """The whole dotted key of each change."""
+    return [_path(tables, key, where) for key in changes]
 
 
 def parse_change(text: str) -> tuple[str, Any]:
