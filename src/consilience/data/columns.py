@@ -32,6 +32,7 @@ _DATES = {
     "%d-%m-%Y": (r"\d{1,2}-\d{1,2}-\d{4}", "day-month-year"),
 }
 """How dates may be written, each with the form of such a text and a name of it."""
+DATE_FORMATS = tuple(_DATES)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from consilience.core.streams import stream
-from consilience.data.datasets import Array, Dataset
+from consilience.data.datasets import Array, Dataset, RawScale
 from consilience.data.options import Data
 from consilience.data.partition import Indices, balanced_quotas, place_in_class
 from consilience.data.partitions import PARTITIONS, Deal
@@ -37,6 +37,8 @@ class Scenario:
     """Class names; empty for regression."""
     low_quality: tuple[str, ...] = ()
     task: str = "classification"
+    scale: RawScale | None = None
+    """What was done to the raw samples of a built-in dataset, where that is a scale."""
 
     def fingerprint(self) -> str:
         """SHA-256 of all rows and labels, order included: two runs with the same one saw the same data."""
@@ -83,6 +85,7 @@ def split(data: Dataset, options: Data, agents: int, seed: int) -> Scenario:
         classes=data.classes,
         low_quality=tuple(name for number, name in enumerate(held) if number in options.low_quality),
         task=data.task,
+        scale=data.scale,
     )
 
 
