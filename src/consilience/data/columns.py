@@ -111,6 +111,12 @@ def plain_values(values: "pd.Series[Any]", column: Column) -> "pd.Series[Any]":
     return plain
 
 
+def holds_texts(values: "pd.Series[Any]") -> bool:
+    """Whether all values that there are, one at least, are texts."""
+    present = values.dropna()
+    return bool(len(present)) and all(isinstance(value, str) for value in present)
+
+
 def words_among_numbers(values: "pd.Series[Any]") -> "list[int]":
     """Rows with a word, in a column that holds numbers but for a few words; empty for every other column."""
     import pandas as pd

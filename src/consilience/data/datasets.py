@@ -51,9 +51,9 @@ class Dataset:
     """Names of classes or labels; empty for regression."""
     groups: Array | None = None
     group_names: tuple[str, ...] = ()
-    task: str = "classification"
     scale: RawScale | None = None
     """What was done to raw samples, where that is a scale."""
+    task: str = "classification"
 
 
 @dataclass(frozen=True)

@@ -40,13 +40,6 @@ def read_own(path: Path, request: Request) -> Dataset:
     return _labelled(path, request, x, y, owner)
 
 
-def feature_names(path: Path, request: Request) -> list[str]:
-    """Names of the columns of a csv or parquet file that are features; none for other data."""
-    if path.suffix not in (".csv", ".parquet"):
-        return []
-    return [str(name) for name in read_table(path).columns if name not in _taken(request)]
-
-
 def _taken(request: Request) -> list[str]:
     """Columns that are no features."""
     return [*split_names(request.label), request.agent]

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from consilience.data.columns import DATE_FORMATS, KINDS, MOST_CATEGORIES, Column, plain_values, read_columns
+from consilience.data.columns import (
+    DATE_FORMATS,
+    KINDS,
+    MOST_CATEGORIES,
+    Column,
+    holds_texts,
+    plain_values,
+    read_columns,
+)
 from consilience.errors import ConsilienceError
 from consilience.options import Options, from_table, option, to_table
 from consilience.rows import Rows
@@ -157,7 +165,8 @@ def stored_preprocessing(data: bytes, where: str) -> TablePreprocessing:
         raise ConsilienceError(f"{where} cannot be read ({error}).") from None
     stored = from_table(_Stored, table, where)
     names = [column.name for column in stored.columns]
-    features = [one.column for one in (*stored.numbers, *stored.categories, *stored.texts)]
+    features = [one.column for one in stored.numbers]
+    features += [one.column for one in stored.categories] + [one.column for one in stored.texts]
     kinds = {column.name: column.kind for column in stored.columns}
     fitting = [
         *(kinds.get(one.column) in ("number", "date", "identifier", "constant") for one in stored.numbers),
@@ -202,7 +211,7 @@ def table_preprocessing(shared: Rows, columns: Sequence[Column] = ()) -> TablePr
         _numbers(plain[[column.name for column in used if column.kind not in ("category", "text")]]),
         tuple(_categories(plain[column.name]) for column in used if column.kind == "category"),
         tuple(_texts(plain[column.name]) for column in used if column.kind == "text"),
-        tuple(column.name for column in used if _holds_texts(shared[column.name])),
+        tuple(column.name for column in used if holds_texts(shared[column.name])),
     )
 
 
@@ -298,12 +307,6 @@ def _without_words(column: Column, shared: "pd.DataFrame") -> Column:
     if any(re.search(_WORD, text) for text in plain_values(shared[column.name], column)):
         return column
     return replace(column, used=False, action="not used: the shared data hold no words in it")
-
-
-def _holds_texts(values: "pd.Series[Any]") -> bool:
-    """Whether all values that there are, one at least, are texts."""
-    present = values.dropna()
-    return bool(len(present)) and all(isinstance(value, str) for value in present)
 
 
 def _plain(table: "pd.DataFrame", columns: Sequence[Column]) -> "pd.DataFrame":

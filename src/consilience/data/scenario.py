@@ -1,6 +1,6 @@
 """A scenario: what each agent holds, what is shared, and what only the experimenter knows."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -35,10 +35,10 @@ class Scenario:
     target_y: Array
     classes: tuple[str, ...]
     """Class names; empty for regression."""
+    scale: RawScale | None = field(default=None, kw_only=True)
+    """What was done to the raw samples of a built-in dataset, where that is a scale."""
     low_quality: tuple[str, ...] = ()
     task: str = "classification"
-    scale: RawScale | None = None
-    """What was done to the raw samples of a built-in dataset, where that is a scale."""
 
     def fingerprint(self) -> str:
         """SHA-256 of all rows and labels, order included: two runs with the same one saw the same data."""
@@ -83,9 +83,9 @@ def split(data: Dataset, options: Data, agents: int, seed: int) -> Scenario:
         target_x=take(data.x, held_out),
         target_y=data.y[held_out],
         classes=data.classes,
+        scale=data.scale,
         low_quality=tuple(name for number, name in enumerate(held) if number in options.low_quality),
         task=data.task,
-        scale=data.scale,
     )
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from consilience.agents.protocol import Agent
-from consilience.data.own import feature_names, is_own
+from consilience.data.files import read_table, split_names
+from consilience.data.options import Data
+from consilience.data.own import is_own
 from consilience.data.scenario import Scenario
 from consilience.errors import ConsilienceError
 from consilience.export.facts import facts_of
@@ -18,7 +20,7 @@ from consilience.runtime import checkpoint
 from consilience.runtime.run import Run, load_run
 from consilience.runtime.witness import check_witness
 from consilience.settings.presets import settings_of
-from consilience.settings.wiring import build_agents, build_scenario, request_of
+from consilience.settings.wiring import build_agents, build_scenario
 
 _IMAGES = (
     "`consilience predict FOLDER` reads image files as the training images were: in colour, from -1 to 1, of this size."
@@ -76,9 +78,18 @@ def export_run(folder: Path, agent: str, to: Path) -> Path:
         step = Scale(scale.mean, scale.deviation)
         return export_agent(found.agents[0], to, scale.raw(shared), facts, [step])
     if is_own(settings.data.dataset):
-        columns = feature_names(Path(settings.data.dataset), request_of(settings))
+        columns = _feature_names(settings.data)
         fit = columns if len(columns) == values_of(shared) else ()
         about = _IMAGES if Path(settings.data.dataset).is_dir() and isinstance(shared, np.ndarray) else ""
         return export_agent(found.agents[0], to, shared, replace(facts, columns=tuple(fit), about=about))
     about = f"Samples are those of the dataset {found.run.summary.dataset!r} as consilience loads it."
     return export_agent(found.agents[0], to, shared, replace(facts, about=about))
+
+
+def _feature_names(data: Data) -> list[str]:
+    """Names of the columns of a csv or parquet file that are neither labels nor say whose a row is."""
+    path = Path(data.dataset)
+    if path.suffix not in (".csv", ".parquet"):
+        return []
+    taken = (*split_names(data.label), data.agent)
+    return [str(name) for name in read_table(path).columns if name not in taken]

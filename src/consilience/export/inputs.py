@@ -28,6 +28,7 @@ class Scale:
 
     def __call__(self, x: Array) -> Array:
         """In single precision."""
+        x = x.toarray() if hasattr(x, "toarray") else x
         scaled: Array = ((x - self.mean) / self.deviation).astype(np.float32)
         return scaled
 
@@ -96,6 +97,13 @@ def read_samples(path: Path, inputs: Inputs) -> Rows:
     if path.is_dir() and inputs.largest:
         return read_pixels(path, inputs.side, inputs.shape[0])
     table = inputs.kind in ("table", "texts") or None
+    if inputs.columns and inputs.dtype == "float64" and not table:  # in full precision: a tree may split between two
+        x = read_features(path, inputs.columns, table=True)[0]
+        gaps = np.argwhere(x.isna().to_numpy())
+        if len(gaps):
+            row, place = gaps[0].tolist()
+            raise ConsilienceError(f"{path}: row {row} has no value in the column {inputs.columns[place]!r}.")
+        return x
     return read_features(path, inputs.columns, table=table, side=inputs.side, words=inputs.words)[0]
 
 

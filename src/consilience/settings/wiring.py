@@ -41,26 +41,12 @@ def build_scenario(settings: Settings) -> Scenario:
     Real data are read from the folder named in the environment variable CONSILIENCE_DATA, if it is set.
     """
     data, agents, seed = settings.data, settings.agents.count, settings.run.seed
-    found = load(data.dataset, request_of(settings))
+    asked = Request(data_folder(), data.limit, data.side, agents, seed, data.label, data.agent, data.task)
+    found = load(data.dataset, asked)
     if isinstance(found, Dataset) and data.agent and found.group_names:
         data, agents = replace(data, partition="natural"), len(found.group_names)
     scenario = split(found, data, agents, seed) if isinstance(found, Dataset) else found
     return with_canaries(scenario, data.canaries, seed)
-
-
-def request_of(settings: Settings) -> Request:
-    """What is asked of the dataset."""
-    data = settings.data
-    return Request(
-        data_folder(),
-        data.limit,
-        data.side,
-        settings.agents.count,
-        settings.run.seed,
-        data.label,
-        data.agent,
-        data.task,
-    )
 
 
 def build_agents(settings: Settings, scenario: Scenario, names: Collection[str] | None = None) -> list[Agent]:
