@@ -153,9 +153,7 @@ class TableFormat:
         made: dict[str, Any] = {}
         for name in self.names:
             if name in self.numbers:
-                made[name] = np.array([np.nan if v is None else float(v) for v in columns[name]], dtype=np.float64)
-                if np.isinf(made[name]).any():
-                    raise QuestionError("values that are not finite")
+                made[name] = _floats(columns[name])
             else:
                 made[name] = np.array(columns.get(name, [None] * rows), dtype=object)
         return pd.DataFrame(made)
@@ -179,6 +177,17 @@ class TableFormat:
             raise ConsilienceError(
                 f"the column {name!r} of the samples holds {str(value)[:40]!r}; in the shared data it has numbers."
             ) from None
+
+
+def _floats(values: list[Any]) -> Array:
+    """Numbers with NaN for gaps."""
+    try:
+        numbers = np.array([np.nan if value is None else float(value) for value in values], dtype=np.float64)
+    except OverflowError:  # a whole number beyond every float
+        raise QuestionError("values that are not finite") from None
+    if np.isinf(numbers).any():
+        raise QuestionError("values that are not finite")
+    return numbers
 
 
 def _no_number(word: str) -> float:
