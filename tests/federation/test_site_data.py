@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from consilience import ConsilienceError
+from consilience.export.folder import export_agent, load_model
 from consilience.federation.membership import make_keys, new_federation, write_site
 from consilience.federation.peers.frame import Format
 from consilience.federation.site import Site, prepare
@@ -168,6 +169,15 @@ def test_preprocessing_of_ones_own(make: Make, table: pd.DataFrame, text: str, c
     prepared = prepare(path)
     assert prepared.features(prepared.shared).shape == (20, columns)
     trained(path)
+    agent, _ = build_site_agent(prepared)
+    agent.train(prepared.features(prepared.shared), None, 0.0)
+    if text == FUNCTION:
+        with pytest.raises(ConsilienceError, match=r"`transform` of prepare\.py is a Python function, which cannot be"):
+            export_agent(agent, tmp_path / "model", prepared.shared, prepare=prepared.prepare_steps())
+    else:
+        export_agent(agent, tmp_path / "model", prepared.shared, prepare=prepared.prepare_steps())
+        f = agent.predict(prepared.features(table))
+        np.testing.assert_allclose(load_model(tmp_path / "model").predict(table), f, rtol=0, atol=1e-6)
     (tmp_path / "nothing.py").write_text("x = 1")
     with pytest.raises(ConsilienceError, match="neither a function transform"):
         prepare(make("classification", ["healthy", "ill"], **entries, preprocess="nothing.py"))

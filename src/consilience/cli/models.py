@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from consilience.methods.collective import Collective
     from consilience.tasks.protocol import Array
 
-Samples = Annotated[Path, typer.Argument(metavar="FILE", help="Samples: csv, parquet, npz (x) or npy.")]
+Samples = Annotated[Path, typer.Argument(metavar="FILE", help="Samples: csv, parquet, npz, npy, a folder of images.")]
 
 
 def export(
@@ -80,17 +80,13 @@ def predict(
     """
     with console.status("Predicting ..."):
         if model is not None:
-            from consilience.data.files import read_features
             from consilience.export.folder import load_model
+            from consilience.export.inputs import read_samples
 
             if collective:
                 raise ConsilienceError("a collective prediction needs a site and its peers: use --site, not --model.")
             loaded = load_model(model)
-            inputs = loaded.manifest.inputs
-            x, _ = read_features(
-                samples, inputs.columns, table=inputs.kind in ("table", "texts") or None, side=inputs.side
-            )
-            _write(loaded.predict(x), loaded.manifest.names, out)
+            _write(loaded.predict(read_samples(samples, loaded.manifest.inputs)), loaded.manifest.names, out)
         elif collective:
             from consilience.federation.asking import ask_peers
             from consilience.federation.site import prepare

@@ -32,6 +32,7 @@ _DATES = {
     "%d-%m-%Y": (r"\d{1,2}-\d{1,2}-\d{4}", "day-month-year"),
 }
 """How dates may be written, each with the form of such a text and a name of it."""
+DATE_FORMATS = tuple(_DATES)
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,12 @@ def plain_values(values: "pd.Series[Any]", column: Column) -> "pd.Series[Any]":
 def is_identifier(values: "pd.Series[Any]") -> bool:
     """Whether the values look as if they only told rows apart."""
     return _kind(values)[0] == "identifier"
+
+
+def holds_texts(values: "pd.Series[Any]") -> bool:
+    """Whether all values that there are, one at least, are texts."""
+    present = values.dropna()
+    return bool(len(present)) and all(isinstance(value, str) for value in present)
 
 
 def words_among_numbers(values: "pd.Series[Any]") -> "list[int]":

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,10 +20,10 @@ _HEAD = 65536
 _COMMA_NUMBER = r"\s*[+-]?\d+(,\d+)?\s*"
 
 
-def read_csv(path: Path) -> "tuple[pd.DataFrame, list[str]]":
+def read_csv(path: Path, words: Sequence[str] = ()) -> "tuple[pd.DataFrame, list[str]]":
     """The table in a file, and a sentence on everything unusual about how it was read.
 
-    A question mark is a missing value, too.
+    A question mark is a missing value, too. The columns `words` are read as texts, whatever they look like.
     """
     import pandas as pd
 
@@ -30,6 +31,7 @@ def read_csv(path: Path) -> "tuple[pd.DataFrame, list[str]]":
     head = _head(path, encoding)
     separator = _separator(head)
     how: dict[str, Any] = {"sep": separator, "na_values": ["?"], "encoding": encoding}
+    how["dtype"] = dict.fromkeys(words, str)
     table = pd.read_csv(path, **how)
     names, *first = [*islice(csv.reader(head, delimiter=separator), 2)] or [[]]
     if first and len(first[0]) > len(names):  # pandas would take the first column for an index

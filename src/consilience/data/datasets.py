@@ -23,6 +23,25 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
+class RawScale:
+    """How a dataset was scaled: x = (raw - mean) / deviation."""
+
+    mean: Array
+    deviation: Array
+    about: str
+    """What raw samples are, in a sentence."""
+    largest: int = 0
+    """The largest number in raw pixels; 0 for other samples."""
+    columns: tuple[str, ...] = ()
+    """Names of the columns, where raw samples come from a table."""
+
+    def raw(self, x: Array) -> Array:
+        """Raw samples of scaled ones: x deviation + mean."""
+        raw = x * self.deviation + self.mean
+        return np.rint(raw).astype(np.uint8) if self.largest else np.asarray(raw, dtype=np.float64)
+
+
+@dataclass(frozen=True)
 class Dataset:
     """Inputs (samples, ...) or rows of another kind, and labels; where samples come from hospitals, their numbers."""
 
@@ -33,6 +52,8 @@ class Dataset:
     """Names of classes or labels; empty for regression."""
     groups: Array | None = None
     group_names: tuple[str, ...] = ()
+    scale: RawScale | None = None
+    """What was done to raw samples, where that is a scale."""
     task: str = "classification"
     columns: tuple[Column, ...] = ()
     """What the columns of `x` hold, where it was a table in a user's own file."""

@@ -23,13 +23,19 @@ KINDS = (".npz", ".npy", ".csv", ".parquet")
 
 
 def read_features(
-    path: Path, columns: Sequence[str] = (), *, table: bool | None = None, side: int = 0
+    path: Path,
+    columns: Sequence[str] = (),
+    *,
+    table: bool | None = None,
+    side: int = 0,
+    words: Sequence[str] = (),
 ) -> tuple[Rows, list[str]]:
     """Samples without labels, and the names of a table's columns.
 
     An array, or `x` of an npz file; the columns of a table; or the images in a folder, brought to `side` pixels. Of a
     table the given `columns` are used, in their order, or all. It stays a table if `table` is true, becomes an array in
-    single precision if that is false, and else it does if it holds nothing but numbers.
+    single precision if that is false, and else it does if it holds nothing but numbers. The columns `words` of a csv
+    file are texts, whatever they look like.
     """
     if path.suffix == ".npy":
         return _numbers(read_array(path), path), []
@@ -37,7 +43,7 @@ def read_features(
         return _numbers(_member(path, "x"), path), []
     if path.is_dir():
         return read_pictures(path, side)[0], []
-    found = read_table(path)
+    found = read_table(path, words)
     wanted = list(columns or found.columns)
     return _rows(found, wanted, path, table), wanted
 
@@ -86,18 +92,18 @@ def labelled_table(
     return _rows(found, wanted, path, table), _labels(labels.to_numpy(), task, classes, path)
 
 
-def read_table(path: Path) -> "pd.DataFrame":
+def read_table(path: Path, words: Sequence[str] = ()) -> "pd.DataFrame":
     """A csv or parquet file as it is; in a csv file a question mark is a missing value, too."""
-    return read_table_and_notes(path)[0]
+    return read_table_and_notes(path, words)[0]
 
 
-def read_table_and_notes(path: Path) -> "tuple[pd.DataFrame, list[str]]":
+def read_table_and_notes(path: Path, words: Sequence[str] = ()) -> "tuple[pd.DataFrame, list[str]]":
     """A csv or parquet file, and a sentence on everything unusual about how it was read."""
     if path.suffix not in KINDS:
         raise ConsilienceError(f"{path}: unknown kind of file. Known: {', '.join(KINDS)}, or a folder of images.")
     try:
         if path.suffix == ".csv":
-            table, notes = read_csv(path)
+            table, notes = read_csv(path, words)
         else:
             table, notes = read_parquet(path), []
     except ConsilienceError:
@@ -178,7 +184,8 @@ def _member(path: Path, name: str) -> "Array":
 def _check_columns(table: "pd.DataFrame", columns: Sequence[str], path: Path) -> None:
     missing = [name for name in columns if name not in table.columns]
     if missing:
-        raise ConsilienceError(f"{path} has no column {missing[0]!r}. It has: {', '.join(map(str, table.columns))}.")
+        named = ", ".join(map(repr, missing))
+        raise ConsilienceError(f"{path} has no column {named}. It has: {', '.join(map(str, table.columns))}.")
 
 
 def _rows(table: "pd.DataFrame", columns: list[str], path: Path, stays: bool | None) -> Rows:

@@ -91,7 +91,19 @@ def cache_folder() -> Path:
     return Path(os.environ.get("CONSILIENCE_CACHE") or "~/.cache/consilience").expanduser()
 
 
-def heart_disease(data_dir: str | Path | None = None) -> tuple[Array, Array, Array]:
+@dataclass(frozen=True)
+class Patients:
+    """Standardised features, labels and hospitals of heart patients, and by what the features were standardised."""
+
+    x: Array
+    y: Array
+    hospitals: Array
+    mean: Array
+    deviation: Array
+    columns: tuple[str, ...]
+
+
+def heart_patients(data_dir: str | Path | None = None) -> Patients:
     """740 patients of four hospitals: ten features, whether the heart is diseased, and the hospital's number.
 
     As in FLamby (du Terrail et al., 2022), `slope`, `ca` and `thal` are dropped, then patients with a value missing;
@@ -119,10 +131,11 @@ def heart_disease(data_dir: str | Path | None = None) -> tuple[Array, Array, Arr
         raise ConsilienceError(f"{where}/heart_disease.csv lacks the columns {', '.join(missing)}.")
     table = table.drop(columns=_DROPPED).dropna()
     features = table[_FEATURES].to_numpy(dtype=np.float64)
-    x = ((features - features.mean(axis=0)) / features.std(axis=0)).astype(np.float32)
+    mean, deviation = features.mean(axis=0), features.std(axis=0)
+    x = ((features - mean) / deviation).astype(np.float32)
     y = (table["num"].to_numpy() > 0).astype(np.int64)
     groups = table["hospital"].map({hospital: number for number, hospital in enumerate(HOSPITALS)})
-    return x, y, groups.to_numpy(dtype=np.int64)
+    return Patients(x, y, groups.to_numpy(dtype=np.int64), mean, deviation, tuple(_FEATURES))
 
 
 def local_folder(name: str, source: Source, data_dir: str | Path) -> Path:

@@ -12,10 +12,19 @@ from typing import Any, cast, final
 import numpy as np
 
 from consilience.agents.protocol import Agent, can
+from consilience.data.preprocess import TablePreprocessing
 from consilience.errors import ConsilienceError
 from consilience.export import estimators, networks
 from consilience.export.card import card
-from consilience.export.inputs import Prepare, as_samples, described, function_of, read_prepare, write_prepare
+from consilience.export.inputs import (
+    Prepare,
+    as_samples,
+    described,
+    function_of,
+    raw_inputs,
+    read_prepare,
+    write_prepare,
+)
 from consilience.export.manifest import FILE, Architecture, Manifest, Part, checked_bytes, read_manifest
 from consilience.rows import Rows, count, take
 from consilience.runtime.checkpoint import write_atomically
@@ -40,6 +49,8 @@ class Facts:
     columns: tuple[str, ...] = ()
     about: str = ""
     """What was done to the samples before the model saw them, in a sentence."""
+    largest: int = 0
+    """The largest number in raw pixels, where samples are such."""
 
 
 @final
@@ -125,6 +136,11 @@ def export_agent(
         raw, before, about = transform(rows), [], _to_ship(function_of(transform), bool(before))
     elif transform is not None:
         before.append(write_prepare(len(before), transform))
+        prepare = [*prepare, transform]
+    if before and isinstance(prepare[0], TablePreprocessing):
+        raw, inputs = raw_inputs(raw, prepare[0], about)
+    else:
+        inputs = replace(described(raw, facts.columns, about), largest=facts.largest)
     manifest = Manifest(
         agent=agent.name,
         kind=agent.kind,
@@ -133,7 +149,7 @@ def export_agent(
         classes=facts.classes or _classes(agent),
         parts=(*(part for part, _ in before), *parts),
         architecture=architecture,
-        inputs=described(raw, facts.columns, about),
+        inputs=inputs,
         training={"samples": agent.samples, "class_counts": _counts(agent)} | _private(agent) | facts.training,
         scores=facts.scores,
         versions=versions(),

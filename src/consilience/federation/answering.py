@@ -16,8 +16,10 @@ from consilience.federation.peers.audit import AuditLog, read_audit
 from consilience.federation.peers.door import Door
 from consilience.federation.peers.link import ANSWERS, key_of, open_behind, token_of, zenoh_module
 from consilience.federation.peers.outside import OutsideError, VersionError, shown
-from consilience.federation.peers.question import CLOCK, LARGEST, Question, Questions
+from consilience.federation.peers.question import CLOCK, Question, Questions
+from consilience.federation.peers.samples import LARGEST
 from consilience.federation.site import Prepared
+from consilience.rows import count
 
 Say = Callable[[str], None]
 TOPIC = f"{ANSWERS}/question"
@@ -34,10 +36,10 @@ class Desk:
 
     def __init__(self, prepared: Prepared, model: ExportedModel, log: Path, say: Say) -> None:
         federation, site = prepared.federation, prepared.site
-        self._model, self._say = model, say
+        self._prepared, self._model, self._say = prepared, model, say
         self._me = federation.names.index(site.agent)
         self._signing = keys.read_signing_key(prepared.path(site.signing_key))
-        self._questions = Questions(federation, prepared.shared)
+        self._questions = Questions(federation, prepared.agreed)
         self._welcome = set(federation.names) if "*" in site.answer_to else set(site.answer_to)
         self._rows = site.answer_rows
         self._answered = answered_today(log)
@@ -58,11 +60,11 @@ class Desk:
         refusal = self._refusal(question)
         if refusal:
             return self._refused(question.asker, refusal.decode(), refusal)
-        if not self._questions.in_range(question.samples):
+        if not self._questions.format.in_range(question.samples):
             return self._refused(question.asker, "values far outside of the range of the shared data", b"wrong")
-        self._answered.setdefault(question.asker, []).append((time.time(), len(question.samples)))
+        self._answered.setdefault(question.asker, []).append((time.time(), count(question.samples)))
         try:
-            f = self._model.predict(question.samples)
+            f = self._model.predict(self._prepared.as_read(question.samples))
         except Exception as error:  # whatever a model does with samples that a peer chose
             detail = f": {type(error).__name__}: {shown(error)}"
             return self._refused(question.asker, "the model cannot predict its samples", b"wrong", detail)
@@ -92,7 +94,7 @@ class Desk:
             return b"again"
         recent = [one for one in self._answered.get(question.asker, []) if now - one[0] < DAY.total_seconds()]
         self._answered[question.asker] = recent
-        return b"enough" if sum(rows for _, rows in recent) + len(question.samples) > self._rows else b""
+        return b"enough" if sum(rows for _, rows in recent) + count(question.samples) > self._rows else b""
 
     def _refused(self, peer: str, reason: str, word: bytes, detail: str = "") -> tuple[bool, bytes]:
         """Logs the first refusal of a peer for each reason."""

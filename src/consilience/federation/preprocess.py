@@ -1,6 +1,7 @@
 """How a site makes numbers of rows, by the shared data alone, which are the same everywhere."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from sklearn.base import clone
 
 from consilience.data.columns import Column
 from consilience.errors import ConsilienceError
-from consilience.export.inputs import Scale
+from consilience.export.inputs import Prepare, Scale
 from consilience.plugins import load_plugin
 from consilience.rows import Rows
 from consilience.settings.wiring import reading
@@ -39,11 +40,25 @@ def preprocessing(
         raise ConsilienceError(f"{path} has neither a function transform(rows) nor a transformer `preprocessing`.")
     fitted = clone(steps).fit(shared)
 
-    def read(rows: Rows) -> Any:
-        found = fitted.transform(rows)
+    return Fitted(fitted)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A fitted transformer of scikit-learn, whose output is an array in single precision."""
+
+    transformer: Any
+
+    def transform(self, rows: Rows) -> Any:
+        """The rows as the model takes them."""
+        found = self.transformer.transform(rows)
         return np.asarray(found.toarray() if hasattr(found, "toarray") else found, dtype=np.float32)
 
-    return read
+    __call__ = transform
+
+    def steps(self) -> list[Prepare]:
+        """The same as steps of an exported model."""
+        return [self.transformer, Scale(np.zeros(1), np.ones(1))]
 
 
 def scaled(x: Array, shared: Array) -> Array:

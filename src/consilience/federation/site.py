@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from consilience import toml
-from consilience.data.columns import TYPES, read_columns
+from consilience.data.columns import TYPES, holds_texts, read_columns
 from consilience.data.files import read_features
 from consilience.data.options import check_types
 from consilience.errors import ConsilienceError
+from consilience.export.inputs import Prepare
 from consilience.federation.peers import keys
 from consilience.federation.peers.audit import AuditLog
 from consilience.federation.peers.federation import Federation, check_address, fingerprint
@@ -20,7 +21,7 @@ from consilience.federation.peers.inbox import Say
 from consilience.federation.peers.link import Tls
 from consilience.federation.peers.mesh import Mesh
 from consilience.federation.peers.outside import read_federation
-from consilience.federation.preprocess import preprocessing, scaled
+from consilience.federation.preprocess import Fitted, preprocessing, scale_of, scaled
 from consilience.options import Options, from_table, option
 from consilience.privacy.options import Privacy
 from consilience.rows import Rows, count
@@ -91,12 +92,39 @@ class Prepared:
     tls: Tls
     read: Callable[[Rows], Any] | None = None
     """Makes numbers of rows, where that is asked for or needed."""
+    agreed: Rows = None
+    """The shared data as all members read them, whatever this site's preprocessing."""
 
     def features(self, x: Rows) -> Any:
         """Samples as the site's model takes them."""
         if self.read is not None:
             return self.read(x)
         return scaled(x, self.shared) if self.site.standardise else x
+
+    def prepare_steps(self) -> list[Prepare]:
+        """What makes of raw rows what the site's model takes, as steps of an exported model."""
+        if self.read is not None:
+            return self.read.steps() if isinstance(self.read, Fitted) else [self.read]
+        return [scale_of(self.shared)] if self.site.standardise else []
+
+    def samples(self, path: Path) -> Rows:
+        """The samples in a file, in the form in which all members read the shared data.
+
+        Columns of a table that are no features, in the shared data, may be missing.
+        """
+        if not hasattr(self.agreed, "iloc"):
+            return read_features(path, self.columns, table=False if self.columns else None, side=self.site.side)[0]
+        sent = [column.name for column in read_columns(self.agreed) if column.used]
+        words = [name for name in sent if holds_texts(self.agreed[name])]
+        return read_features(path, sent, table=True, words=words)[0]
+
+    def as_read(self, samples: Rows) -> Rows:
+        """Samples in the form of all members as this site reads them: as a table, where it reads the shared data so."""
+        if not hasattr(self.shared, "iloc") or hasattr(samples, "iloc"):
+            return samples
+        import pandas as pd
+
+        return pd.DataFrame(samples, columns=self.columns)
 
     def path(self, name: str) -> Path:
         """A path in site.toml."""
@@ -169,12 +197,14 @@ def prepare(path: Path) -> Prepared:
         )
     settings = replace(federation.agreed, run=replace(federation.agreed.run, device=site.device))
     settings = replace(settings, agents=replace(settings.agents, privacy=site.privacy))
+    agreed = shared
     if site.as_table or site.side:
         shared, _ = read_features(folder / site.shared, table=site.as_table or None, side=site.side)
     kinds = read_columns(shared, site.types, site.drop) if site.drop or site.types else ()
     asked = site.preprocess or ("table" if kinds else "")
     read = preprocessing(asked, folder, shared, built_in=bool(site.model), columns=kinds)
-    return Prepared(site, folder, federation, settings, shared, columns, tls, read)
+    agreed = shared if site.side else agreed
+    return Prepared(site, folder, federation, settings, shared, columns, tls, read, agreed)
 
 
 def read_site(path: Path) -> Site:

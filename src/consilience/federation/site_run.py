@@ -14,7 +14,6 @@ from consilience.export.folder import export_agent
 from consilience.federation.claim import claim
 from consilience.federation.peers.audit import bytes_sent, incidents, suspicious_peers
 from consilience.federation.peers.inbox import Say
-from consilience.federation.preprocess import scale_of
 from consilience.federation.private import Spending, keep_ledger
 from consilience.federation.site import Prepared
 from consilience.federation.site_agent import build_site_agent
@@ -98,14 +97,11 @@ def _with_log(run: Run, out: Path) -> Run:
 
 def keep_model(prepared: Prepared, agent: Agent, run: Run, say: Say) -> None:
     """Writes the trained model into the run folder, where `predict` finds it: the data may change afterwards."""
-    if prepared.read is not None:
-        return say(
-            "with preprocessing of tables the model is not stored by itself; `predict` takes it up from the run."
-        )
-    prepare = [scale_of(prepared.shared)] if prepared.site.standardise else []
     facts = facts_of(run, agent.name, tuple(prepared.columns))
     try:
-        export_agent(agent, prepared.model, prepared.shared, facts, prepare, onnx=False, overwrite=True)
+        export_agent(
+            agent, prepared.model, prepared.shared, facts, prepared.prepare_steps(), onnx=False, overwrite=True
+        )
     except Exception as error:  # whatever a model of the site's own does; the run is finished and good
         say(f"the model is not stored by itself, and `predict` will have to fit it again: {error}")
 
