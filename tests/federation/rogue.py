@@ -276,6 +276,17 @@ def ask_badly(rogue: Rogue, shared: Any) -> None:
     print("asked", flush=True)
 
 
+def answer_questions(rogue: Rogue) -> None:
+    """Shows itself as one who answers questions about samples, and says who asks."""
+
+    def asked(query: Any) -> None:
+        print(f"was asked by {str(query.key_expr).split('/')[2]}", flush=True)
+        query.drop()
+
+    rogue.declared.append(rogue.session.declare_queryable(key_of(rogue.name, "*", TOPIC), asked))
+    rogue.declared.append(rogue.session.liveliness().declare_token(token_of(rogue.name, ANSWERS)))
+
+
 def flap_answers(rogue: Rogue) -> None:
     """Shows itself as one who answers, over and over, and never does."""
     rogue.declared.append(rogue.session.declare_queryable(key_of(rogue.name, "*", TOPIC), lambda query: None))
@@ -319,6 +330,8 @@ if __name__ == "__main__":
         told_when = "flood" in arguments or extra.keys() & {"flap", "stuff"}
         while told_when and not (Path(sys.argv[1]).parent / "go").exists():
             time.sleep(0.05)
+        if "answers" in arguments:
+            answer_questions(member)
         if "ask" in arguments:
             ask_badly(member, prepare(Path(sys.argv[1])).shared)
         if "flap-answers" in arguments:

@@ -45,7 +45,10 @@ def ask_peers(prepared: Prepared, path: Path, say: Say, patience: float = PATIEN
             f"a sample of {path} has the shape {x.shape[1:]}, one of the shared data {prepared.shared.shape[1:]}."
         )
     weights = weights_of(load_run(prepared.out), me)
-    barred = agents_with_evidence(prepared.out / "evidence")
+    prepared.changes.check_own_site(me)
+    if prepared.changes.problem:
+        say(prepared.changes.problem)
+    barred = agents_with_evidence(prepared.out / "evidence") | prepared.changes.revoked.keys()
     peers = [name for name in federation.names if name != me and name not in barred]
     log = AuditLog(prepared.out / LOG, keys.read_signing_key(prepared.path(prepared.site.signing_key)))
     try:
@@ -78,6 +81,7 @@ class _Asking:
         self._federation, self._me = prepared.federation, prepared.site.agent
         self._signing = keys.read_signing_key(prepared.path(prepared.site.signing_key))
         self._tls, self._log, self._say = prepared.tls, log, say
+        self._changes = prepared.changes
         self._questions = Questions(prepared.federation, prepared.shared)
         size = self._questions.at_once
         self._parts = [x[start : start + size] for start in range(0, len(x), size)]
@@ -96,7 +100,7 @@ class _Asking:
 
     def collect(self, patience: float) -> dict[str, Array]:
         """Predictions of every peer that answered all questions."""
-        self._zenoh = open_session(self._federation, self._me, self._tls, "", 2 * LARGEST)
+        self._zenoh = open_session(self._federation, self._me, self._tls, "", 2 * LARGEST, self._changes.revoked)
         try:
             liveliness = self._zenoh.liveliness()
             declared = [
@@ -165,6 +169,9 @@ class _Asking:
 
     def _ask(self, name: str, number: int, patience: float) -> None:
         """Sends one question; what comes back goes into the queue."""
+        self._changes.look()
+        if name in self._changes.revoked:
+            return self._reject(name, self._peers[name], "was revoked by a quorum")
         zenoh = zenoh_module()
         me, place = self._federation.names.index(self._me), self._federation.names.index(name)
         question = self._questions.ask(self._signing, me, place, self._parts[number], time.time())

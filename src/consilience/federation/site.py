@@ -18,6 +18,7 @@ from consilience.federation.peers.inbox import Say
 from consilience.federation.peers.link import Tls
 from consilience.federation.peers.mesh import Mesh
 from consilience.federation.peers.outside import read_federation
+from consilience.federation.peers.signed_changes import PROPOSED, SignedChanges
 from consilience.federation.preprocess import preprocessing, scaled
 from consilience.options import Options, from_table, option
 from consilience.privacy.options import Privacy
@@ -72,6 +73,8 @@ class Prepared:
     columns: list[str]
     """Names of the shared data's columns, if they have any."""
     tls: Tls
+    changes: SignedChanges
+    """What a quorum of the members has signed: revocations and new keys."""
     read: Callable[[Rows], Any] | None = None
     """Makes numbers of rows, where that is asked for or needed."""
 
@@ -114,7 +117,7 @@ class Prepared:
             say,
             place,
             role,
-            self.folder / "change.toml",
+            self.changes,
         )
 
 
@@ -125,6 +128,8 @@ def prepare(path: Path) -> Prepared:
     federation = read_federation(folder / site.federation)
     member = federation.member(site.agent)
     signing = folder / site.signing_key
+    changes = SignedChanges(federation, signing.parent, [folder / PROPOSED])
+    changes.check_roster()
     tls = Tls(*((folder / name).resolve() for name in (site.tls_key, site.tls_certificate, site.ca)))
     for secret in (signing, tls.key):
         _check_private(secret)
@@ -155,7 +160,7 @@ def prepare(path: Path) -> Prepared:
     if site.preprocess or site.side:
         shared, _ = read_features(folder / site.shared, table=bool(site.preprocess) or None, side=site.side)
     read = preprocessing(site.preprocess, folder, shared, built_in=bool(site.model))
-    return Prepared(site, folder, federation, settings, shared, columns, tls, read)
+    return Prepared(site, folder, federation, settings, shared, columns, tls, changes, read)
 
 
 def read_site(path: Path) -> Site:

@@ -23,6 +23,7 @@ from consilience.federation.peers.outbox import Outbox
 from consilience.federation.peers.outside import OutsideError
 from consilience.federation.peers.presence import Presence
 from consilience.federation.peers.session import Session
+from consilience.federation.peers.signed_changes import SignedChanges
 from consilience.methods.protocol import Received
 from consilience.tasks.protocol import Array
 
@@ -52,8 +53,10 @@ class Mesh:
         say: Say,
         listen: str = "",
         role: str = "agent",
-        change: Path | None = None,
+        changes: SignedChanges | None = None,
     ) -> None:
+        changes = changes or SignedChanges(federation, None)
+        changes.check_own_site(me)
         self.roster = federation.names
         self._federation, self._me, self._folder = federation, me, folder
         self._format = Format(federation)
@@ -68,9 +71,9 @@ class Mesh:
         """What was odd or too much of each peer, as far as the log says so."""
         self._before: dict[str, Array] = {}
         """Predictions of the last exchange, by agent."""
-        self._session = Session(federation, me, tls, listen, self._outbox)
+        self._session = Session(federation, me, tls, listen, self._outbox, changes.revoked)
         self._inbox = Inbox(federation, self._session, audit, say)
-        self._circle = Circle(federation, me, folder, change, self._session, self._inbox, self._outbox, audit, say)
+        self._circle = Circle(federation, me, folder, changes, self._session, self._inbox, self._outbox, audit, say)
 
     def _stored_receipts(self) -> dict[int, Receipt]:
         """What was heard before this process started. Without the file a site goes on, and says so."""
