@@ -143,10 +143,9 @@ def answer_peers(prepared: Prepared, say: Say, until: float = float("inf")) -> N
         say(changes.problem)
     if changes.revoked:
         say(f"{', '.join(changes.revoked)} was revoked by a quorum: it is not answered")
-    place = site.listen or prepared.federation.member(site.agent).address
     door = session = None
     try:
-        door = Door(place, [member.host for member in prepared.federation.roster])
+        door = Door(prepared.listen, [member.host for member in prepared.federation.roster])
         session = open_behind(door, prepared.federation, site.agent, prepared.tls, 2 * LARGEST, changes.revoked)
         door.start()
         declared = [

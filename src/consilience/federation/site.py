@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from consilience import toml
-from consilience.data.files import read_features
+from consilience.data.files import read_features, split_names
 from consilience.errors import ConsilienceError
 from consilience.federation.peers import keys
 from consilience.federation.peers.audit import AuditLog
@@ -98,14 +98,18 @@ class Prepared:
         """The folder of the trained model."""
         return self.out / MODEL
 
+    @property
+    def listen(self) -> str:
+        """Where the site listens."""
+        return self.site.listen or self.federation.member(self.site.agent).address
+
     def audit(self, out: Path) -> AuditLog:
         """The site's log in a run folder."""
         return AuditLog(out / "audit.jsonl", keys.read_signing_key(self.path(self.site.signing_key)))
 
     def mesh(self, out: Path, audit: AuditLog, say: Say, listen: str | None = None, role: str = "agent") -> Mesh:
         """The site's place among its peers."""
-        place = self.site.listen or self.federation.member(self.site.agent).address
-        place = place if listen is None else listen
+        place = self.listen if listen is None else listen
         signing = keys.read_signing_key(self.path(self.site.signing_key))
         return Mesh(
             self.federation,
@@ -148,7 +152,18 @@ def prepare(path: Path) -> Prepared:
     if problem:
         raise ConsilienceError(f"the certificate {tls.certificate} {problem}. Get a new one from your CA.")
     keys.read_certificate(tls.authority)
+    if not (folder / site.shared).exists():
+        raise ConsilienceError(
+            f"{path}: `shared` names {folder / site.shared}, which does not exist. Put the shared data there, or name "
+            "the file that holds them."
+        )
     shared, columns = read_features(folder / site.shared)
+    labels = [name for name in split_names(site.label) if name in columns]
+    if labels:
+        raise ConsilienceError(
+            f"{path}: `label` names the column {labels[0]!r}, which {folder / site.shared} holds, too: shared data "
+            "have no labels. Agree on shared data without that column, or correct `label`."
+        )
     if fingerprint(shared) != federation.shared:
         raise ConsilienceError(
             f"the shared data in {folder / site.shared} are not those of the federation file "

@@ -128,7 +128,8 @@ class Session:
         self._ask_again_at[peer, topic] = inf
         zenoh, mailbox = zenoh_module(), self._mailbox
         nonce = secrets.token_bytes(NONCE)
-        role = "agent" if "agent" in self.roles.get(peer, ()) else self._role
+        agent_answers = topic != "finished" and "agent" in self.roles.get(peer, ())
+        role = "agent" if agent_answers else self._role
         most = self._sizes.get(topic, self._frame + 1)
         answered = False
 
