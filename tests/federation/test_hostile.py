@@ -21,6 +21,7 @@ from consilience.federation.peers.outside import read_federation
 from consilience.federation.site import prepare
 from consilience.federation.verify import verify_log
 from consilience.runtime.checkpoint import write_atomically
+from tests.federation.conftest import give, signed
 
 pytestmark = pytest.mark.faults
 ROGUE = Path(__file__).parent / "rogue.py"
@@ -402,22 +403,6 @@ def test_a_member_that_a_quorum_revokes_is_refused_at_once_and_gone_in_the_next_
         assert not [one for one in after if one["event"] == "here" and one["agent"] == revoked]
     assert applied([change], agreed).names == tuple(others)
     assert applied([change], agreed).epoch == 2
-
-
-def signed(trial, revoked, signers) -> Change:
-    """A change of the federation file that revokes a member, signed by others."""
-    agreed = read_federation(trial.folder / "federation.toml")
-    change = Change(agreed.identity().hex(), (revoked,), (), {})
-    for name in signers:
-        key = read_signing_key(trial.sites[name].parent / "keys" / "signing.key")
-        change = change.signed(agreed, name, key)
-    return change
-
-
-def give(trial, change, sites) -> None:
-    """Puts a change beside the site.toml of sites."""
-    for name in sites:
-        write_atomically(trial.sites[name].parent / "change.toml", change.to_toml().encode())
 
 
 def test_a_revoked_member_is_asked_nothing_and_answered_nothing(federate):
