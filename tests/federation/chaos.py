@@ -22,6 +22,7 @@ from pathlib import Path
 
 import pytest
 
+from consilience.export.manifest import FILE
 from consilience.federation.peers.change import Change
 from tests.conftest import namespaces, root, slowness
 from tests.federation.conftest import Launcher, Trial, give, lay_out, signed
@@ -55,9 +56,10 @@ class Chaos:
         return [name for name in self.honest if self.trial.pids[name] not in self.trial.launcher.codes]
 
     def unfinished(self) -> list[str]:
-        """Honest sites that have no summary yet."""
+        """Honest sites that have no summary, or no model to answer with, yet."""
         runs = {name: self.trial.sites[name].parent / "run" for name in self.honest}
-        return [name for name, run in runs.items() if not (run / "summary.json").is_file()]
+        last = ("summary.json", f"model/{FILE}")
+        return [name for name, run in runs.items() if not all((run / path).is_file() for path in last)]
 
     def strike(self) -> None:
         """One fault, drawn at random."""
