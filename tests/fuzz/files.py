@@ -19,7 +19,7 @@ from consilience.federation.peers.audit import (
     read_audit,
     suspicious_peers,
 )
-from consilience.federation.peers.change import Change
+from consilience.federation.peers.change import Change, applied
 from consilience.federation.peers.outside import change_from, federation_from, member_from
 from consilience.federation.site import Site, read_site
 from consilience.options import to_table
@@ -47,7 +47,7 @@ def texts(scratch: Path) -> dict[str, Target]:
         found = change_from(data, "change.toml")
         found.check(agreed)
         assert found.message() == change.message(), "a change that nobody signed was accepted"
-        found.applied(agreed)
+        applied([found], agreed)
 
     def configured(path: Path) -> None:
         settings_of(path.parent)

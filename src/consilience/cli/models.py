@@ -126,6 +126,8 @@ def answer(
         prepared = prepare(site)
     name = prepared.site.agent
     try:
-        answer_peers(prepared, lambda text: console.print(f"{name}: {text}", soft_wrap=True, highlight=False))
+        answer_peers(
+            prepared, lambda text: console.print(f"{name}: {text}", soft_wrap=True, highlight=False, markup=False)
+        )
     except KeyboardInterrupt:
         console.print(f"{name}: stopped answering", highlight=False)

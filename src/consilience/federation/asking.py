@@ -42,7 +42,10 @@ def ask_peers(prepared: Prepared, path: Path, say: Say, patience: float = PATIEN
     model, federation, me = site_model(prepared), prepared.federation, prepared.site.agent
     x = prepared.samples(path)
     weights = weights_of(load_run(prepared.out), me)
-    barred = agents_with_evidence(prepared.out / "evidence")
+    prepared.changes.check_own_site(me)
+    if prepared.changes.problem:
+        say(prepared.changes.problem)
+    barred = agents_with_evidence(prepared.out / "evidence") | prepared.changes.revoked.keys()
     peers = [name for name in federation.names if name != me and name not in barred]
     log = AuditLog(prepared.out / LOG, keys.read_signing_key(prepared.path(prepared.site.signing_key)))
     try:
@@ -75,6 +78,7 @@ class _Asking:
         self._federation, self._me = prepared.federation, prepared.site.agent
         self._signing = keys.read_signing_key(prepared.path(prepared.site.signing_key))
         self._tls, self._log, self._say = prepared.tls, log, say
+        self._changes = prepared.changes
         self._questions = Questions(prepared.federation, prepared.agreed)
         form = self._questions.format
         self._parts = list(form.parts(x))
@@ -93,7 +97,7 @@ class _Asking:
 
     def collect(self, patience: float) -> dict[str, Array]:
         """Predictions of every peer that answered all questions."""
-        self._zenoh = open_session(self._federation, self._me, self._tls, "", 2 * LARGEST)
+        self._zenoh = open_session(self._federation, self._me, self._tls, "", 2 * LARGEST, self._changes.revoked)
         try:
             liveliness = self._zenoh.liveliness()
             declared = [
@@ -162,6 +166,9 @@ class _Asking:
 
     def _ask(self, name: str, number: int, patience: float) -> None:
         """Sends one question; what comes back goes into the queue."""
+        self._changes.look()
+        if name in self._changes.revoked:
+            return self._reject(name, self._peers[name], "was revoked by a quorum")
         zenoh = zenoh_module()
         me, place = self._federation.names.index(self._me), self._federation.names.index(name)
         question = self._questions.ask(self._signing, me, place, self._parts[number], time.time())

@@ -10,7 +10,7 @@ from typing import Any
 
 from consilience import toml
 from consilience.data.columns import TYPES, holds_texts, read_columns
-from consilience.data.files import read_features
+from consilience.data.files import read_features, split_names
 from consilience.data.options import check_types
 from consilience.errors import ConsilienceError
 from consilience.export.inputs import Prepare
@@ -21,6 +21,7 @@ from consilience.federation.peers.inbox import Say
 from consilience.federation.peers.link import Tls
 from consilience.federation.peers.mesh import Mesh
 from consilience.federation.peers.outside import read_federation
+from consilience.federation.peers.signed_changes import PROPOSED, SignedChanges
 from consilience.federation.preprocess import Fitted, preprocessing, scale_of, scaled
 from consilience.options import Options, from_table, option
 from consilience.privacy.options import Privacy
@@ -90,6 +91,8 @@ class Prepared:
     columns: list[str]
     """Names of the shared data's columns, if they have any."""
     tls: Tls
+    changes: SignedChanges
+    """What a quorum of the members has signed: revocations and new keys."""
     read: Callable[[Rows], Any] | None = None
     """Makes numbers of rows, where that is asked for or needed."""
     agreed: Rows = None
@@ -140,14 +143,18 @@ class Prepared:
         """The folder of the trained model."""
         return self.out / MODEL
 
+    @property
+    def listen(self) -> str:
+        """Where the site listens."""
+        return self.site.listen or self.federation.member(self.site.agent).address
+
     def audit(self, out: Path) -> AuditLog:
         """The site's log in a run folder."""
         return AuditLog(out / "audit.jsonl", keys.read_signing_key(self.path(self.site.signing_key)))
 
     def mesh(self, out: Path, audit: AuditLog, say: Say, listen: str | None = None, role: str = "agent") -> Mesh:
         """The site's place among its peers."""
-        place = self.site.listen or self.federation.member(self.site.agent).address
-        place = place if listen is None else listen
+        place = self.listen if listen is None else listen
         signing = keys.read_signing_key(self.path(self.site.signing_key))
         return Mesh(
             self.federation,
@@ -159,7 +166,7 @@ class Prepared:
             say,
             place,
             role,
-            self.folder / "change.toml",
+            self.changes,
         )
 
 
@@ -170,6 +177,8 @@ def prepare(path: Path) -> Prepared:
     federation = read_federation(folder / site.federation)
     member = federation.member(site.agent)
     signing = folder / site.signing_key
+    changes = SignedChanges(federation, signing.parent, [folder / PROPOSED])
+    changes.check_roster()
     tls = Tls(*((folder / name).resolve() for name in (site.tls_key, site.tls_certificate, site.ca)))
     for secret in (signing, tls.key):
         _check_private(secret)
@@ -188,7 +197,18 @@ def prepare(path: Path) -> Prepared:
     if problem:
         raise ConsilienceError(f"the certificate {tls.certificate} {problem}. Get a new one from your CA.")
     keys.read_certificate(tls.authority)
+    if not (folder / site.shared).exists():
+        raise ConsilienceError(
+            f"{path}: `shared` names {folder / site.shared}, which does not exist. Put the shared data there, or name "
+            "the file that holds them."
+        )
     shared, columns = read_features(folder / site.shared)
+    labels = [name for name in split_names(site.label) if name in columns]
+    if labels:
+        raise ConsilienceError(
+            f"{path}: `label` names the column {labels[0]!r}, which {folder / site.shared} holds, too: shared data "
+            "have no labels. Agree on shared data without that column, or correct `label`."
+        )
     if fingerprint(shared) != federation.shared:
         raise ConsilienceError(
             f"the shared data in {folder / site.shared} are not those of the federation file "
@@ -204,7 +224,7 @@ def prepare(path: Path) -> Prepared:
     asked = site.preprocess or ("table" if kinds else "")
     read = preprocessing(asked, folder, shared, built_in=bool(site.model), columns=kinds)
     agreed = shared if site.side else agreed
-    return Prepared(site, folder, federation, settings, shared, columns, tls, read, agreed)
+    return Prepared(site, folder, federation, settings, shared, columns, tls, changes, read, agreed)
 
 
 def read_site(path: Path) -> Site:
