@@ -105,7 +105,7 @@ def first_gap(rows: Rows) -> str:
     """Where the first value is missing or infinite, as the beginning of a sentence; empty if none is known to be."""
     if hasattr(rows, "iloc"):
         names = list(rows.columns) if rows.ndim == 2 else [rows.name]
-        columns = [rows[name] if rows.ndim == 2 else rows for name in names]
+        columns = [rows.iloc[:, place] if rows.ndim == 2 else rows for place in range(len(names))]
         gaps = [column.isna().to_numpy() for column in columns]
         infinite = [
             np.isinf(column.to_numpy(np.float64, na_value=np.nan))
@@ -132,7 +132,7 @@ def first_gap(rows: Rows) -> str:
     row, *position = np.argwhere(bad)[0].tolist()
     what = "an infinite value" if np.isinf(float(array[(row, *position)])) else "no value"
     column = f" in column {', '.join(map(str, position))}" if position else ""
-    return f"row {row} has {what}{column}{_more_rows(bad.reshape(len(bad), -1).any(axis=1))}"
+    return f"row {row} has {what}{column}{_more_rows(np.asarray(bad.reshape(len(bad), -1).any(axis=1)))}"
 
 
 def _more_rows(bad: Array) -> str:
@@ -172,7 +172,8 @@ def _words(model: str, rows: Rows, said: str) -> str:
 def _columns_of_words(rows: Rows) -> dict[Any, list[str]]:
     """By name, or by number where there are no names, the different words of the columns that hold some."""
     if hasattr(rows, "columns"):
-        columns = {name: rows[name].tolist() for name in rows.columns if rows[name].dtype.kind not in "biufcmM"}
+        parts = {name: rows.iloc[:, place] for place, name in enumerate(rows.columns)}
+        columns = {name: part.tolist() for name, part in parts.items() if part.dtype.kind not in "biufcmM"}
     elif isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.dtype.kind in "OU":
         columns = {number: rows[:, number].tolist() for number in range(rows.shape[1])}
     else:
