@@ -109,7 +109,7 @@ def stackable(agent: Agent) -> TorchAgent | None:
 def architecture(network: TorchAgent) -> tuple[Any, ...]:
     """What the agents of one batch have in common."""
     shapes = (tuple(layer.weight.shape) for layer in _layers(network.model))
-    return (network.task.name, network.batch, network.shared_batch, *shapes)
+    return (network.task.name, network.batch, network.shared_batch, *shapes, network.columns)
 
 
 def _layers(model: nn.Module) -> list[nn.Linear]:
@@ -264,7 +264,7 @@ def _planned(agents: list[TorchAgent], shared: Rows, labels: Mapping[str, Array]
                 target_rows[step, place, seen] = samples + place * length + pick
                 weights[step, place, seen] = lam / len(pick)
         before += agent.samples
-    star = flat_rows(shared) if length else None
+    star = flat_rows(agents[0].ordered(shared)) if length else None
     if length:
         targets += [torch.from_numpy(np.asarray(labels[agent.name], np.float32)) for agent in agents]
     large = private[0].shape[1] >= LARGE_ROW

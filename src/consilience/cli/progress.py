@@ -123,3 +123,35 @@ class Lines(Callback):
         columns = ("accuracy_own", "accuracy_target", "rmse_own", "rmse_target", "epsilon")
         known = [f"{key} {news.means[key]:.3f}" for key in columns if news.means.get(key, -1) >= 0]
         self._say(f"round {news.number} of {self._rounds} done{': ' if known else ''}{', '.join(known)}")
+
+
+class Steps:
+    """How many steps are done, and what is being done: on a terminal in a line that goes away, elsewhere in lines."""
+
+    def __init__(self, console: Console) -> None:
+        self._bar = progress.Progress(
+            progress.TextColumn("{task.description}"),
+            progress.BarColumn(bar_width=24),
+            progress.MofNCompleteColumn(),
+            progress.TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._line = self._bar.add_task("starting ...", total=None)
+        self._told = time.monotonic()
+
+    def __enter__(self) -> "Steps":
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def tell(self, what: str, done: int, of: int, doing: str) -> None:
+        """Shows where `what` is."""
+        self._bar.update(self._line, description=f"{what}: {doing}", completed=done, total=of)
+        now = time.monotonic()
+        if not self._bar.console.is_terminal and now - self._told > QUIET and done < of:
+            self._told = now
+            self._bar.console.print(f"{what}: step {done + 1} of {of}, {doing}", highlight=False, soft_wrap=True)

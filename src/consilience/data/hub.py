@@ -238,7 +238,8 @@ def rows_of(library: Any, source: Source, folder: Path | None, scratch: Path) ->
     except ConsilienceError:
         raise
     except Exception as error:  # the library raises some twenty kinds, its own and others'
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        reason = _why_offline() if not folder and library.config.HF_HUB_OFFLINE else ""
+        reason = reason or f"{type(error).__name__}: {error}".splitlines()[0]
         advice = (
             f"Copy {address} there again."
             if folder
@@ -303,9 +304,31 @@ def _column(rows: Any, name: str) -> Array:
     return np.asarray(rows.with_format("numpy")[name][:], dtype=np.int64)
 
 
+def reachable() -> bool:
+    """Whether the hub answers. One request tells; the library itself would try again for half a minute, and say so."""
+    from huggingface_hub import constants
+    from huggingface_hub.utils import get_session
+
+    try:
+        get_session().head(constants.ENDPOINT, timeout=10)
+    except Exception:  # of whichever library sends requests for it
+        return False
+    return True
+
+
+def _why_offline() -> str:
+    from huggingface_hub import constants
+
+    offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
+    return "the environment variable HF_HUB_OFFLINE is set" if offline else f"{constants.ENDPOINT} cannot be reached"
+
+
 @contextmanager
 def hugging_face(offline: bool) -> Iterator[Any]:
-    """The library `datasets`: it reports nothing, prints nothing, and reaches out only when it has to download."""
+    """The library `datasets`: it reports nothing, prints nothing, and reaches out only when it has to download.
+
+    Where the hub does not answer, what it downloaded before can still be read.
+    """
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("HF_UPDATE_DOWNLOAD_COUNTS", "0")
     try:
@@ -315,7 +338,7 @@ def hugging_face(offline: bool) -> Iterator[Any]:
     except ImportError as error:
         raise ConsilienceError("images need more packages: pip install 'consilience[vision]'.") from error
     before = datasets.config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE, datasets.are_progress_bars_disabled()
-    if offline:
+    if offline or (not before[0] and not reachable()):
         datasets.config.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE = True
     datasets.disable_progress_bars()
     try:

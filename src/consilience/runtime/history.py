@@ -8,6 +8,7 @@ import numpy as np
 
 from consilience.agents.protocol import Agent
 from consilience.agents.team import Team
+from consilience.agents.unreadable import refuse_gaps, rows_called
 from consilience.core import bootstrap, metrics
 from consilience.core.sparse import SparseTrust
 from consilience.core.streams import stream
@@ -61,9 +62,11 @@ class Evaluation:
             return {agent.name: self._scores(agent, {}) for agent in team}
         if self.target is None:
             return {agent.name: self.scores(agent, on_shared.get(agent.name)) for agent in team}
-        found = {
-            agent.name: self.scores(agent, on_shared.get(agent.name), f) for agent, f in team.predicted(self.target[0])
-        }
+        with rows_called("the target data"):
+            found = {
+                agent.name: self.scores(agent, on_shared.get(agent.name), f)
+                for agent, f in team.predicted(self.target[0])
+            }
         return {agent.name: found[agent.name] for agent in team}
 
     def scores(self, agent: Agent, on_shared: Array | None, on_target: Array | None = None) -> dict[str, float]:
@@ -129,10 +132,19 @@ class Evaluation:
         if self.shared_y is not None and on_shared is not None:
             pairs["shared"] = on_shared, self.shared_y
         if self.target is not None:
-            pairs["target"] = agent.predict(self.target[0]) if on_target is None else on_target, self.target[1]
+            pairs["target"] = _predicted(agent, self.target[0], "the target data", on_target), self.target[1]
         if agent.name in self.own and count(self.own[agent.name][0]):
-            pairs["own"] = agent.predict(self.own[agent.name][0]), self.own[agent.name][1]
+            x, y = self.own[agent.name]
+            pairs["own"] = _predicted(agent, x, f"the own data of {agent.name!r}"), y
         return pairs
+
+
+def _predicted(agent: Agent, rows: Rows, what: str, known: Array | None = None) -> Array:
+    """What an agent predicts for rows that it is measured on, which is asked for unless it is `known`."""
+    with rows_called(what):
+        f = agent.predict(rows) if known is None else known
+        refuse_gaps(agent, f, rows)
+    return f
 
 
 def _of_counts(score: Score, f: Array, y: Array) -> Callable[[Array], Array]:

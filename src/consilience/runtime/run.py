@@ -42,6 +42,14 @@ class Run:
     sparse: SparseTrust | None = None
     """Whom everyone heard and trusted, where agents heard some peers only."""
 
+    def __repr__(self) -> str:
+        shown = [*self.names[:6], *(["..."] if len(self.names) > 6 else [])]
+        beside = f"; beside it {', '.join(self.references)}" if self.references else ""
+        return (
+            f"Run({self.summary.method}, {self.metrics['round'].nunique()} rounds, {len(self.names)} agents: "
+            f"{', '.join(shown)}{beside})"
+        )
+
     @property
     def weighed(self) -> bool:
         """Whether agents weighed what peers predict, in some round."""
