@@ -172,3 +172,12 @@ def test_a_site_has_no_logger():
     options = {name for parameter in commands["agent"].params for name in parameter.opts}
     assert "--log" not in options
     assert any("--log" in parameter.opts for parameter in commands["run"].params)
+
+
+def test_every_test_that_the_docs_name_exists():
+    root = Path(__file__).parents[2]
+    named = set(re.findall(r"`(test_\w+)`", (root / "docs" / "privacy.md").read_text()))
+    defined = {
+        name for path in (root / "tests").rglob("test_*.py") for name in re.findall(r"def (test_\w+)", path.read_text())
+    }
+    assert len(named) >= 10 and named <= defined
