@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, final
 
-from consilience.chained_log import chained_line, line_hash
+from consilience.core.chained_log import chained_line, line_hash
 from consilience.errors import ConsilienceError
 from consilience.places import sync_folder
 from consilience.privacy.entry import Entry

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from consilience.chained_log import Sign, Verify, is_line_signed, line_hash
+from consilience.core.chained_log import Sign, Verify, is_line_signed, line_hash
 from consilience.errors import ConsilienceError
 from consilience.privacy.entry import Entry
 from consilience.privacy.row_fingerprints import Hashes, RowFingerprints

@@ -12,7 +12,7 @@ from typing import Any, final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from consilience.chained_log import chained_line, is_line_signed, line_hash
+from consilience.core.chained_log import chained_line, is_line_signed, line_hash
 from consilience.core.suspicion import SIGNS, Suspicion
 from consilience.errors import ConsilienceError
 from consilience.federation.peers.keys import is_signed
