@@ -70,6 +70,9 @@ def test_sites_in_containers_see_their_own_folder_alone():
     assert [name for name in services if name != "setup"] == SITES
     for name in SITES:
         assert services[name]["volumes"] == [f"./sites/{name}:/site"]
+        ledger = services[name]["environment"]["CONSILIENCE_LEDGER"]
+        assert ledger.startswith("/site/"), "what private rows have spent outlives the container"
+        assert not any(ledger.startswith(folder) for folder in services[name]["tmpfs"])
     assert services["setup"]["entrypoint"][1:] == ["/deploy/four-sites.sh", "/sites"]
     assert compose["networks"]["sites"]["internal"] is True
 

@@ -16,11 +16,12 @@ from consilience.data.canaries import canaries
 from consilience.data.scenario import Scenario
 from consilience.errors import ConsilienceError
 from consilience.runtime import checkpoint
+from consilience.runtime.identity import check_private_data
 from consilience.runtime.private import mechanism_of
 from consilience.runtime.run import load_run
 from consilience.settings.presets import settings_of
 from consilience.settings.settings import Settings, changed
-from consilience.settings.wiring import build_agents, build_scenario
+from consilience.settings.wiring import build_agents, build_scenario, data_fingerprint
 from consilience.tasks import task_named
 
 Array = NDArray[Any]
@@ -97,7 +98,7 @@ def audit_run(folder: Path, tell: Tell = lambda done, of, doing: None) -> Audit:
     steps = len(run.names) + 2
     tell(0, steps, "restoring the agents")
     whole = build_scenario(settings)
-    if run.summary.data and whole.fingerprint() != run.summary.data:
+    if run.summary.data and data_fingerprint(settings, whole) != run.summary.data:
         raise ConsilienceError(
             f"the data of {folder} are not those found now: they have another fingerprint. Set --data-dir to the same."
         )
@@ -132,6 +133,7 @@ def _restored(folder: Path, settings: Settings, scenario: Scenario) -> list[Agen
         raise ConsilienceError(f"{folder} has no checkpoint, from which the agents could come back. Run it again.")
     agents = build_agents(settings, scenario)
     for agent in agents:
+        check_private_data(agent, arrays.get("run"), folder)
         agent.restore(checkpoint.part(arrays, f"agent/{agent.name}/"), scenario.shared)
     return agents
 

@@ -17,10 +17,11 @@ from consilience.export.folder import export_agent
 from consilience.export.inputs import Scale
 from consilience.rows import values_of
 from consilience.runtime import checkpoint
+from consilience.runtime.identity import check_private_data
 from consilience.runtime.run import Run, load_run
 from consilience.runtime.witness import check_witness
 from consilience.settings.presets import settings_of
-from consilience.settings.wiring import build_agents, build_scenario
+from consilience.settings.wiring import build_agents, build_scenario, data_fingerprint
 
 _IMAGES = (
     "`consilience predict FOLDER` reads image files as the training images were: in colour, from -1 to 1, of this size."
@@ -53,9 +54,10 @@ def restore(folder: Path, names: Collection[str] | None = None) -> Restored:
         )
     settings = settings_of(folder)
     scenario = build_scenario(settings)
-    if scenario.fingerprint() != run.summary.data:
+    prints = data_fingerprint(settings, scenario)
+    if prints != run.summary.data:
         raise ConsilienceError(
-            f"the data are not those of the run in {folder} (fingerprint {scenario.fingerprint()[:12]} instead of "
+            f"the data are not those of the run in {folder} (fingerprint {prints[:12]} instead of "
             f"{run.summary.data[:12]}). Bring back the data that it was made with, or run it again."
         )
     done, arrays, _ = checkpoint.read(folder / "checkpoint")
@@ -63,6 +65,7 @@ def restore(folder: Path, names: Collection[str] | None = None) -> Restored:
         raise ConsilienceError(f"{folder} has no checkpoint, so its models are gone. Run it again.")
     agents = build_agents(settings, scenario, names)
     for agent in agents:
+        check_private_data(agent, arrays.get("run"), folder)
         agent.restore(checkpoint.part(arrays, f"agent/{agent.name}/"), scenario.shared)
         check_witness(agent, scenario.shared, arrays, str(folder))
     return Restored(run, agents, scenario)

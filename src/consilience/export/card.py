@@ -92,6 +92,8 @@ def _scores(manifest: Manifest) -> list[str]:
         for place in PLACES
     }
     places = [place for place in PLACES if found[place]]
+    if not places and "privacy" in manifest.training:
+        return ["Not on this page: scores on an organisation's own rows are exact, and would tell of these rows."]
     if not places:
         return ["Nothing: no labelled test data were given."]
     scores = [one for one in task_named(manifest.task).scores if any(one in found[place] for place in places)]

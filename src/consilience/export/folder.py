@@ -28,6 +28,7 @@ from consilience.export.inputs import (
 from consilience.export.manifest import FILE, Architecture, Manifest, Part, checked_bytes, read_manifest
 from consilience.rows import Rows, count, take
 from consilience.runtime.checkpoint import write_atomically
+from consilience.runtime.private import mechanism_of
 from consilience.runtime.summary import versions
 from consilience.tasks import TASKS, task_named
 from consilience.tasks.protocol import Array, checked_predictions
@@ -150,7 +151,7 @@ def export_agent(
         parts=(*(part for part, _ in before), *parts),
         architecture=architecture,
         inputs=inputs,
-        training={"samples": agent.samples, "class_counts": _counts(agent)} | _private(agent) | facts.training,
+        training=_own_data(agent) | facts.training,
         scores=facts.scores,
         versions=versions(),
         files=_checksums(files := files | {part.file: data for part, data in before}),
@@ -179,14 +180,13 @@ def _classes(agent: Agent) -> tuple[str, ...]:
     return named or (() if agent.task.noisy else tuple(str(number) for number in range(agent.outputs)))
 
 
-def _private(agent: Agent) -> dict[str, Any]:
-    """The fingerprint of the private data, where the agent tells it."""
-    return {"private_data": agent.fingerprint()} if hasattr(agent, "fingerprint") else {}
-
-
-def _counts(agent: Agent) -> list[int]:
-    """Private samples of each class, those that the agent has none of included."""
-    return agent.class_counts + [0] * (agent.outputs - len(agent.class_counts)) if agent.class_counts else []
+def _own_data(agent: Agent) -> dict[str, Any]:
+    """How many private samples, of which classes, and their fingerprint; nothing of an agent that promises privacy."""
+    if mechanism_of(agent) is not None:
+        return {}
+    counts = agent.class_counts + [0] * (agent.outputs - len(agent.class_counts)) if agent.class_counts else []
+    prints = {"private_data": agent.fingerprint()} if hasattr(agent, "fingerprint") else {}
+    return {"samples": agent.samples, "class_counts": counts} | prints
 
 
 def _model_files(agent: Agent, sample: Rows, onnx: bool) -> tuple[list[Part], dict[str, bytes], Architecture]:

@@ -63,6 +63,7 @@ class Site(Options):
     answer_to: tuple[str, ...] = option(("*",), "peers whom `consilience answer` answers; * is all of them, [] nobody")
     answer_rows: int = option(1000, "samples of which each peer may ask in a day", at_least=0)
     ledger: str = option("", "folder of the privacy ledgers, kept as long as the data; default: ~/.local/state/...")
+    other_ledgers: tuple[str, ...] = option((), "ledgers of this site that are of other rows than `data`, by name")
     privacy: Privacy = option(Privacy(), "what the site promises its private rows")
 
     def __post_init__(self) -> None:

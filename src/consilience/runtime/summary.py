@@ -126,7 +126,7 @@ def summary_from(text: str) -> Summary:
 def summarised(
     agents: Iterable[Agent], low_quality: Sequence[str] = (), attackers: Sequence[str] = ()
 ) -> list[AgentSummary]:
-    """What a summary says of each agent."""
+    """What a summary says of each agent; of one that promises privacy not how many samples each class has."""
     return [
         AgentSummary(
             agent.name,
@@ -134,11 +134,16 @@ def summarised(
             agent.samples,
             agent.name in low_quality,
             agent.parameters,
-            agent.class_counts + [0] * (agent.outputs - len(agent.class_counts)) if agent.class_counts else [],
+            [] if getattr(agent, "mechanism", None) is not None else _class_counts(agent),
             agent.name in attackers,
         )
         for agent in agents
     ]
+
+
+def _class_counts(agent: Agent) -> list[int]:
+    """Private samples of each class, those that the agent has none of included."""
+    return agent.class_counts + [0] * (agent.outputs - len(agent.class_counts)) if agent.class_counts else []
 
 
 def known_elsewhere(found: Sequence[AgentSummary], roster: Iterable[str], classes: int) -> list[AgentSummary]:

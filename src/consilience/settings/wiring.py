@@ -25,7 +25,7 @@ from consilience.methods.alone import Alone
 from consilience.methods.protocol import Exchange
 from consilience.methods.server import ServerMethod
 from consilience.places import data_folder
-from consilience.rows import Rows, count, take
+from consilience.rows import Rows, count, fingerprint, take
 from consilience.runtime.exchange import InMemory
 from consilience.runtime.history import Evaluation
 from consilience.runtime.lying import LyingExchange
@@ -159,11 +159,19 @@ def summarise(settings: Settings, scenario: Scenario, agents: list[Agent]) -> Su
         classes=list(scenario.classes),
         dataset=settings.data.dataset,
         seed=settings.run.seed,
-        data=scenario.fingerprint(),
+        data=data_fingerprint(settings, scenario),
         attack=attack_name(settings.data.attack) if settings.data.attackers else "",
         notes=list(scenario.notes),
         warnings=list(scenario.warnings),
     )
+
+
+def data_fingerprint(settings: Settings, scenario: Scenario) -> str:
+    """SHA-256 of all data of a run; where agents promise privacy, of the shared data alone.
+
+    Whoever knows all private rows but one could try each candidate for it against a hash of all.
+    """
+    return fingerprint(scenario.shared) if settings.agents.privacy.on else scenario.fingerprint()
 
 
 def attackers(settings: Settings, scenario: Scenario) -> tuple[str, ...]:
