@@ -69,9 +69,7 @@ def predict(
     seconds: Annotated[float, typer.Option(min=0.1, help="With --model: how long it may take.")] = 600.0,
     memory: Annotated[
         float,
-        typer.Option(
-            min=0, help="With --model: GiB of memory it may have. Default: half of the machine's, at least 8."
-        ),
+        typer.Option(min=0, help="With --model: GiB of memory it may have. Default: half the machine's, at least 8."),
     ] = 0.0,
 ) -> None:
     """Predict with an exported model, or with the model that this site's part in a federation has improved.
