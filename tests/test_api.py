@@ -180,3 +180,11 @@ def test_every_public_name_is_there_and_nothing_heavy_is_imported_early():
         cs.nothing  # noqa: B018
     code = "import sys, consilience; print('torch' in sys.modules, 'numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False False"
+
+
+@pytest.mark.parametrize("name", ["a/b", ".."])
+def test_a_name_that_cannot_be_part_of_a_path_is_refused(tmp_path, shared, name):
+    """Its checkpoint could not be read again."""
+    agents = [*three_agents()[:2], cs.SklearnAgent(LogisticRegression(), *blobs(40, 5), name)]
+    with pytest.raises(cs.ConsilienceError, match=r"hold no slash|cannot be part of a file's name"):
+        cs.collaborate(agents, shared, rounds=2, method=SHORT, out=tmp_path / "run")
