@@ -2,6 +2,7 @@
 
 import re
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -65,7 +66,7 @@ def _inputs(manifest: Manifest) -> str:
     inputs = manifest.inputs
     shapes = [inputs.shape, manifest.architecture.shape, *inputs.parts.values()]
     for shape in shapes:
-        sizes = list(shape) if isinstance(shape, list | tuple) else [None]
+        sizes: list[Any] = list(shape) if isinstance(shape, list | tuple) else [None]
         if not all(type(size) is int and size >= 0 for size in sizes) or prod(sizes) > _MOST_NUMBERS:
             return f"a sample cannot have the shape {shape!r:.60}"
     try:
