@@ -201,3 +201,11 @@ def test_collaborate_says_how_a_shared_table_was_read(tmp_path, capsys):
     assert "age: number, no gaps" in printed
     assert "Warning: kilos: code alone predicts the label" in printed
     assert "age: number, no gaps" in result.report(tmp_path / "report.html").read_text()
+
+
+@pytest.mark.parametrize("name", ["a/b", ".."])
+def test_a_name_that_cannot_be_part_of_a_path_is_refused(tmp_path, shared, name):
+    """Its checkpoint could not be read again."""
+    agents = [*three_agents()[:2], cs.SklearnAgent(LogisticRegression(), *blobs(40, 5), name)]
+    with pytest.raises(cs.ConsilienceError, match=r"hold no slash|cannot be part of a file's name"):
+        cs.collaborate(agents, shared, rounds=2, method=SHORT, out=tmp_path / "run")

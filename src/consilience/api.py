@@ -260,7 +260,7 @@ def _progress(rounds: int) -> "Progress":
 
     from consilience.cli.progress import Progress
 
-    return Progress(Console(stderr=True), rounds, 1)
+    return Progress(Console(stderr=True, markup=False), rounds, 1)
 
 
 def _check_labels(evaluation: Evaluation, agents: list[Agent], outputs: int) -> None:

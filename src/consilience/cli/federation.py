@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
 from consilience.cli.screen import RUNS, DataDir, console, set_data_dir
 from consilience.cli.sites import SiteFile
@@ -222,7 +221,7 @@ def trial(
     with console.status("Making keys and data ...") as status:
         runs = try_federation(
             out,
-            lambda who, text: console.print(f"[bold]{escape(who)}[/bold]: {escape(text)}", highlight=False),
+            lambda who, text: console.print(f"{who}: {text}", highlight=False),
             status.stop,
         )
     from consilience.report.tables import site_grid

@@ -26,11 +26,11 @@ class Progress(Callback):
     def __init__(self, console: Console, rounds: int, runs: int) -> None:
         self._rounds = rounds
         self._bar = progress.Progress(
-            progress.TextColumn("{task.description:22}"),
+            progress.TextColumn("{task.description:22}", markup=False),
             progress.BarColumn(bar_width=24),
             progress.MofNCompleteColumn(),
             progress.TimeRemainingColumn(),
-            progress.TextColumn("{task.fields[state]}"),
+            progress.TextColumn("{task.fields[state]}", markup=False),
             console=console,
             transient=True,
             disable=not console.is_terminal,

@@ -26,6 +26,7 @@ from consilience.cli.screen import (
     set_data_dir,
 )
 from consilience.errors import ConsilienceError
+from consilience.plugins import blame
 
 if TYPE_CHECKING:
     from consilience.runtime.run import Run
@@ -205,9 +206,18 @@ def report(
 
         load_plugins(parsed_changes(changes, None))
         finished = load_run(folder)
+    try:
         page = write_page(finished, folder / "report.html")
-    _print_run(finished)
-    for sentence in findings(finished):
+        _print_run(finished)
+        sentences = findings(finished)
+    except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
+        if blame(error):
+            raise
+        raise ConsilienceError(
+            f"the run in {folder} cannot be shown: its files do not fit together ({type(error).__name__}: {error}). "
+            "Run it again."
+        ) from error
+    for sentence in sentences:
         console.print(f"- {sentence}", highlight=False)
     console.print(f"Report: {page}", soft_wrap=True, highlight=False)
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
 from consilience.cli.screen import console
 from consilience.errors import ConsilienceError
@@ -190,11 +189,11 @@ def _print_findings(me: str, findings: "list[Finding]") -> None:
     for one in findings:
         until = f"valid until {one.certificate.ends:%Y-%m-%d %H:%M} UTC" if one.certificate else "-"
         table.add_row(
-            escape(one.agent),
-            escape(one.reachable or f"yes, {one.address}"),
-            escape(one.certificate_problem or until),
+            one.agent,
+            one.reachable or f"yes, {one.address}",
+            one.certificate_problem or until,
             "-" if one.clock is None else f"{one.clock:+.2f} s",
-            escape(one.federation or ("same" if one.answered else "no answer")),
+            one.federation or ("same" if one.answered else "no answer"),
         )
     console.print(table)
 

@@ -16,6 +16,7 @@ from consilience.data.preprocess import TablePreprocessing
 from consilience.errors import ConsilienceError
 from consilience.export import estimators, networks
 from consilience.export.card import card
+from consilience.export.consistency import check_manifest
 from consilience.export.inputs import (
     Prepare,
     as_samples,
@@ -107,7 +108,15 @@ class ExportedModel:
 def load_model(folder: str | Path) -> ExportedModel:
     """The model in a folder that `export` wrote. What was changed since, or is not known to be harmless, is refused."""
     path = Path(folder)
-    return ExportedModel(path, read_manifest(path))
+    manifest = read_manifest(path)
+    check_manifest(manifest, str(path / FILE))
+    try:
+        return ExportedModel(path, manifest)
+    except ConsilienceError:
+        raise
+    except Exception as error:  # models that fit no sentence fail in many ways
+        reason = f"{type(error).__name__}: {str(error).strip()[:300]}".splitlines()[0]
+        raise ConsilienceError(f"the model in {path} cannot be read ({reason}). Export it again.") from error
 
 
 def export_agent(
@@ -246,8 +255,7 @@ def _check_equal(agent: Agent, folder: Path, sample: Rows, wanted: Array) -> Non
 
 def copy_model(source: Path, to: Path) -> Path:
     """Copies an exported model, which is read and checked on the way. A built-in network gets its ONNX form."""
-    manifest = read_manifest(source)
-    ExportedModel(source, manifest)
+    manifest = load_model(source).manifest
     _check_free(to, overwrite=False)
     files = {name: checked_bytes(source, manifest, name) for name in manifest.files}
     if manifest.architecture.model and not any(part.form == "onnx" for part in manifest.parts):

@@ -113,7 +113,7 @@ def read_manifest(folder: Path) -> Manifest:
     if path.stat().st_size > LARGEST:
         raise ConsilienceError(f"{path} has more than {LARGEST} bytes and is not read.")
     try:
-        table = json.loads(path.read_text())
+        table = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise ConsilienceError(f"{path} cannot be read ({error}). {_AGAIN}") from None
     if not isinstance(table, dict) or table.get("checksum") != checksum(table):
@@ -127,6 +127,8 @@ def checked_bytes(folder: Path, manifest: Manifest, name: str) -> bytes:
     """The bytes of one of the folder's files, if they are those that were exported."""
     path = folder / name
     try:
+        if path.exists() and not path.is_file():
+            raise ConsilienceError(f"{path} is no file. {_AGAIN}")
         data = path.read_bytes()
     except OSError as error:
         raise ConsilienceError(f"{path} cannot be read: {error.strerror}. {_AGAIN}") from error

@@ -2,13 +2,16 @@
 
 import json
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
-from typing import Any
+from math import isfinite
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from consilience.agents.protocol import Agent
 from consilience.errors import ConsilienceError
+from consilience.privacy.mechanism import Spent
 from consilience.tasks import task_named
 from consilience.tasks.protocol import Score, Task
 
@@ -118,9 +121,42 @@ def summary_from(text: str) -> Summary:
         raise ConsilienceError(f"summary.json is not JSON ({error})") from None
     try:
         agents = [AgentSummary(**agent) for agent in values.pop("agents")]
-        return Summary(**values, agents=agents)
+        summary = Summary(**values, agents=agents)
     except (TypeError, KeyError, AttributeError) as error:
         raise ConsilienceError(f"summary.json does not have the fields of a summary ({error})") from None
+    for one in (summary, *agents):
+        for name, kind in get_type_hints(type(one)).items():
+            if not _fits(getattr(one, name), kind):
+                raise ConsilienceError(f"summary.json: {name} is {getattr(one, name)!r:.60}, which it cannot be")
+    if len(set(summary.names)) != len(agents):
+        raise ConsilienceError("summary.json: two agents have one name")
+    for agent in agents:
+        if agent.privacy and not _fits_hints(agent.privacy, get_type_hints(Spent)):
+            raise ConsilienceError(f"summary.json: privacy of agent {agent.name!r:.60} does not have its fields")
+    return summary
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a value out of a JSON file is of the type that a field has."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if kind is Any or isinstance(value, AgentSummary):
+        return True
+    if origin is UnionType:
+        return any(_fits(value, part) for part in inner)
+    if origin is list:
+        return isinstance(value, list) and all(_fits(part, inner[0]) for part in value)
+    if origin is dict:
+        return isinstance(value, dict) and all(_fits(part, inner[1]) for part in value.values())
+    if kind is float:
+        return type(value) in (int, float) and abs(value) < 2**63 and isfinite(value)
+    if kind is int:
+        return type(value) is int and abs(value) < 2**63
+    return type(value) is (type(None) if kind is None else kind)
+
+
+def _fits_hints(values: Mapping[str, Any], hints: Mapping[str, Any]) -> bool:
+    """Whether a table has every field, with a value of its type."""
+    return all(name in values and _fits(values[name], kind) for name, kind in hints.items())
 
 
 def summarised(

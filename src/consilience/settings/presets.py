@@ -129,7 +129,7 @@ def write_config(settings: Settings, folder: Path) -> None:
     """Writes config.toml, or checks that the one that is there says the same. More rounds make a run longer."""
     path, text = folder / "config.toml", settings.to_toml()
     if path.is_file():
-        if path.read_text() == text:
+        if path.read_bytes() == text.encode():
             return
         before = settings_of(folder)
         differing = differences(to_table(before), to_table(settings))
