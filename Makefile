@@ -41,13 +41,13 @@ chaos: $(VENV)/dev.stamp  ## seven sites, one hostile; kills, partitions, slow l
 fuzz: $(VENV)/dev.stamp  ## damaged inputs for every reader of files and of what peers send, for ten minutes; crashes are kept as tests
 	OMP_NUM_THREADS=1 $(VENV)/bin/python -m tests.fuzz --minutes 10
 
-lock: $(VENV)/peers.stamp  ## write requirements.lock: what a site needs, with hashes, for this platform
+lock: $(VENV)/site.stamp  ## write requirements.lock and deploy/build.lock: what a site needs and what builds the wheel, with hashes, for this platform
 	$(VENV)/bin/python deploy/lock.py
 
-sbom: $(VENV)/peers.stamp $(VENV)/security.stamp  ## write sbom.json: what is in requirements.lock, with licences, in the CycloneDX format
+sbom: $(VENV)/site.stamp $(VENV)/security.stamp  ## write sbom.json: what is in requirements.lock, with licences, in the CycloneDX format
 	$(VENV)/security/bin/python deploy/sbom.py $(VENV)/bin/python
 
-audit: $(VENV)/security.stamp  ## ask a public database for known vulnerabilities of what is in requirements.lock; needs the internet
+audit: $(VENV)/security.stamp  ## ask a public database for known vulnerabilities of what is in both lock files; needs the internet
 	$(VENV)/security/bin/python deploy/audit.py
 
 bench: $(VENV)/dev.stamp  ## measure how fast it is and write docs/benchmarks.md (about 25 minutes)
@@ -85,10 +85,15 @@ $(VENV)/peers.stamp: $(VENV)/bin/pip pyproject.toml constraints.txt
 	$(PIP) -e '.[peers]'
 	@touch $@ $(VENV)/run.stamp
 
+$(VENV)/site.stamp: $(VENV)/bin/pip pyproject.toml constraints.txt
+	@echo "Installing consilience, all that a site uses and what builds the wheel into $(VENV) (about two minutes) ..."
+	$(PIP) -e '.[export,peers,privacy]' build hatchling
+	@touch $@ $(VENV)/run.stamp $(VENV)/peers.stamp
+
 $(VENV)/dev.stamp: $(VENV)/bin/pip pyproject.toml constraints.txt
 	@echo "Installing consilience and its development tools into $(VENV) (about two minutes) ..."
 	$(PIP) -e '.[dev]'
-	@touch $@ $(VENV)/run.stamp $(VENV)/peers.stamp
+	@touch $@ $(VENV)/run.stamp $(VENV)/peers.stamp $(VENV)/site.stamp
 
 $(VENV)/all.stamp: $(VENV)/dev.stamp
 	@echo "Installing every extra into $(VENV) (about three minutes) ..."

@@ -1,4 +1,4 @@
-"""Asks a public database for known vulnerabilities of what is in requirements.lock: make audit.
+"""Asks a public database for known vulnerabilities of what is in requirements.lock and deploy/build.lock: make audit.
 
 Ends with 0 if there is none, with 1 if there are some, and with 2 if the database did not answer for every package.
 """
@@ -8,14 +8,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-LOCK = Path(__file__).parent.parent / "requirements.lock"
+ROOT = Path(__file__).parent.parent
+LOCKS = [ROOT / "requirements.lock", ROOT / "deploy" / "build.lock"]
 
 
 def main() -> int:
     """What the database says, in sentences."""
     pip_audit = Path(sys.executable).parent / "pip-audit"
-    options = ["--format", "json", "--progress-spinner", "off", "--disable-pip", "--require-hashes", "-r", str(LOCK)]
-    done = subprocess.run([pip_audit, *options], capture_output=True, text=True)
+    options = ["--format", "json", "--progress-spinner", "off", "--disable-pip", "--require-hashes"]
+    files = [word for lock in LOCKS for word in ("-r", str(lock))]
+    done = subprocess.run([pip_audit, *options, *files], capture_output=True, text=True)
     try:
         packages = json.loads(done.stdout)["dependencies"]
     except (ValueError, KeyError, TypeError):
@@ -25,15 +27,15 @@ def main() -> int:
     bad = [(one, found) for one in packages for found in one.get("vulns", [])]
     for one, found in bad:
         mended = ", ".join(found["fix_versions"]) or "no version yet"
-        print(f"{one['name']} {one['version']}: {found['id']}, mended in {mended}")
+        print(f"{one['name']} {one['version']}: {found['id']}, fixed in {mended}")
     unknown = [one["name"] for one in packages if "skip_reason" in one]
     if unknown:
         print(
-            f"The database has no answer for {len(unknown)} of {len(packages)} packages of {LOCK.name} (the first is "
-            f"{unknown[0]}). If it is all of them, it cannot be reached from here: run this where the internet is."
+            f"The database has no answer for {len(unknown)} of {len(packages)} packages of the lock files (the first "
+            f"is {unknown[0]}). If it is all of them, it cannot be reached from here: run this where the internet is."
         )
     elif not bad:
-        print(f"No vulnerability is known in the {len(packages)} packages of {LOCK.name}.")
+        print(f"No vulnerability is known in the {len(packages)} packages of the lock files.")
     return 1 if bad else 2 if unknown else 0
 
 

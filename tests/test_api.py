@@ -180,3 +180,32 @@ def test_every_public_name_is_there_and_nothing_heavy_is_imported_early():
         cs.nothing  # noqa: B018
     code = "import sys, consilience; print('torch' in sys.modules, 'numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False False"
+
+
+def test_collaborate_says_how_a_shared_table_was_read(tmp_path, capsys):
+    draw = np.random.default_rng(0)
+    table = pd.DataFrame({"age": draw.integers(20, 80, 120), "weight": draw.normal(70, 9, 120), "code": 0})
+    y = (table["age"] > 50).astype(int).to_numpy()
+    table["code"] = y * 3 + draw.integers(0, 2, 120)
+    first, second, shared = table[:40], table[40:80].assign(weight=table["weight"] * 1000), table[80:]
+    agents = [
+        cs.SklearnAgent(LogisticRegression(max_iter=5000), first, y[:40], "kilos"),
+        cs.SklearnAgent(RandomForestClassifier(5), second, y[40:80], "grams"),
+    ]
+    result = cs.collaborate(agents, shared, rounds=2, method=SHORT)
+    assert "age: number, no gaps" in result.run.summary.notes
+    warnings = result.run.summary.warnings
+    assert any(text.startswith("kilos: code alone predicts the label almost perfectly") for text in warnings)
+    assert any(text.startswith("weight: ") and "at kilos" in text and "elsewhere" in text for text in warnings)
+    printed = capsys.readouterr().err
+    assert "age: number, no gaps" in printed
+    assert "Warning: kilos: code alone predicts the label" in printed
+    assert "age: number, no gaps" in result.report(tmp_path / "report.html").read_text()
+
+
+@pytest.mark.parametrize("name", ["a/b", ".."])
+def test_a_name_that_cannot_be_part_of_a_path_is_refused(tmp_path, shared, name):
+    """Its checkpoint could not be read again."""
+    agents = [*three_agents()[:2], cs.SklearnAgent(LogisticRegression(), *blobs(40, 5), name)]
+    with pytest.raises(cs.ConsilienceError, match=r"hold no slash|cannot be part of a file's name"):
+        cs.collaborate(agents, shared, rounds=2, method=SHORT, out=tmp_path / "run")

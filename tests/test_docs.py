@@ -100,6 +100,12 @@ def test_every_source_file_that_is_named_exists(path):
         assert any((place / name).exists() for place in (ROOT, ROOT / "src" / "consilience")), name
 
 
+def test_the_readme_counts_the_steps_between_sites_as_they_are():
+    steps = re.findall(r"^\*\*(\d)\. ", (ROOT / "docs" / "deploy.md").read_text(), re.MULTILINE)
+    assert steps == ["1", "2", "3", "4", "5", "6", "7"]
+    assert "has the seven steps between real sites" in (ROOT / "README.md").read_text()
+
+
 def test_every_package_is_in_contributing():
     text = (ROOT / "CONTRIBUTING.md").read_text()
     for package in (ROOT / "src" / "consilience").glob("*/__init__.py"):

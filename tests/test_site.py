@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from pkgutil import resolve_name
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -69,8 +70,21 @@ def test_notebooks_run(path, tmp_path):
     nbclient = pytest.importorskip("nbclient")
     notebook = nbformat.read(path, as_version=4)
     nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    shown = [output["data"] for cell in notebook.cells for output in cell.get("outputs", []) if "data" in output]
     if path.stem == "between-sites":
-        assert notebook.cells[-2].outputs[-1]["data"]["text/plain"] == "[0, 0, 0]"
+        assert shown[-2]["text/plain"] == "[0, 0, 0]"
+    else:
+        [result] = [one for one in shown if one["text/plain"].startswith("Result(")]
+        assert "<table" in result["text/html"] and "<svg" in result["text/html"]
+        assert len(result["text/plain"]) < 300
+    if path.stem == "first-run":
+        [trust] = [one["text/plain"] for one in shown if one["text/plain"].startswith("array")]
+        received = np.array(re.findall(r"\d\.\d*", trust), float).reshape(4, 4).mean(axis=0)
+        assert received[3] < 0.1 < 0.15 < received[:3].min(), "nobody trusts the agent whose labels are mixed up"
+    if path.stem == "own-data":
+        assert "NaN" in shown[0]["text/plain"], "the table has gaps"
+        together = re.search(r"together +(\S+) +(\S+)", shown[-1]["text/plain"])
+        assert float(together[1]) > 0.5, "an old patient with severe pain is ill"
 
 
 def test_there_are_three_notebooks_without_outputs():

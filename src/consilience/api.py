@@ -1,12 +1,15 @@
 """The Python interface: bring your own agents."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
+from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
 
 from consilience.agents.classes import agree_on_classes, measured
 from consilience.agents.protocol import Agent, Widens, can, lacks
@@ -70,7 +73,7 @@ class Result:
         """One row per agent, score and place: alone, together, gain, and its 95 % interval from low to high.
 
         Alone is a copy of the agent that trained alone for as many rounds. The interval is a paired bootstrap over the
-        test samples. NaN without a baseline.
+        test samples, made wider where fewer than 40 are behind the score. NaN without a baseline.
         """
         from consilience.report.gains import gain_table
 
@@ -103,6 +106,17 @@ class Result:
             place = Path(folder) if agent else Path(folder) / one.name
             export_agent(one, place, self.shared, facts_of(self.run, one.name))
         return Path(folder)
+
+    def __repr__(self) -> str:
+        from consilience.report.notebook import run_line
+
+        return f"Result({run_line(self.run)})"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: what each agent gained, and the last trust matrix as a picture."""
+        from consilience.report.notebook import run_html
+
+        return run_html(self.run)
 
     def report(self, path: str | Path = "report.html") -> Path:
         """Writes the report, one page that opens offline."""
@@ -141,19 +155,26 @@ def collaborate(
     `cs.TensorBoard("logs")`, or your own `cs.Callback`; `progress` shows how far it is, on the standard error.
     """
     method = method_named(method) if isinstance(method, str) else method
-    agents, shared = list(agents), as_rows(shared)
+    agents, shared = _listed(agents), _shared_rows(shared)
+    if isinstance(rounds, bool) or not isinstance(rounds, Integral) or rounds < 1:
+        raise ConsilienceError(f"rounds is {rounds!r}; it must be a whole number, at least 1.")
+    rounds = int(rounds)
     names, outputs = _agree(agents, shared, class_names)
-    if rounds < 1:
-        raise ConsilienceError(f"rounds is {rounds}; use at least 1.")
     if shared_labels is not None and len(shared_labels) != count(shared):
         raise ConsilienceError(f"{len(shared_labels)} shared labels for {count(shared)} shared samples.")
     classes = list(names) or [str(c) for c in range(outputs)]
+    if own is not None and not isinstance(own, Mapping):
+        raise ConsilienceError("own must say whose data they are: own={'name of an agent': (x, y)}.")
     labels_of = partial(measured, agents[0].task, names)
     evaluation = Evaluation(
         None if shared_labels is None else labels_of(shared, shared_labels, "the shared data")[1],
-        None if target is None else labels_of(*target, "the target data"),
-        {name: labels_of(*pair, f"the own data of {name!r}") for name, pair in (own or {}).items()},
+        None if target is None else labels_of(*_pair(target, "target"), "the target data"),
+        {
+            name: labels_of(*_pair(pair, f"own[{name!r}]"), f"the own data of {name!r}")
+            for name, pair in (own or {}).items()
+        },
     )
+    notes, warnings = _table_notes(agents, shared)
     summary = Summary(
         method=method.label,
         title=method.title,
@@ -164,6 +185,8 @@ def collaborate(
         agents=summarised(agents),
         classes=[] if agents[0].task.noisy else classes,
         data=fingerprint(shared),
+        notes=notes,
+        warnings=warnings,
     )
     check_rounds(method, rounds)
     _check_labels(evaluation, agents, outputs)
@@ -188,12 +211,56 @@ def collaborate(
     return Result(agents, run, shared)
 
 
+def _table_notes(agents: list[Agent], shared: Rows) -> tuple[list[str], list[str]]:
+    """What is said of shared data that are a table with named columns, and of agents' rows with the same columns."""
+    if getattr(shared, "ndim", 0) != 2 or not hasattr(shared, "columns"):
+        return [], []
+    from consilience.data.table_notes import notes_on_rows
+
+    names = list(shared.columns)
+    held = [agent for agent in agents if list(getattr(getattr(agent, "rows", None), "columns", [])) == names]
+    tables = {agent.name: agent.rows for agent in held}  # type: ignore[attr-defined]
+    labels = {agent.name: np.asarray(agent.labels) for agent in held}  # type: ignore[attr-defined]
+    return notes_on_rows(shared, tables, labels, agents[0].task.name)
+
+
+def _listed(agents: Any) -> list[Agent]:
+    """The agents, if they are several."""
+    if isinstance(agents, Mapping) or not isinstance(agents, Iterable):
+        raise ConsilienceError(f"agents is a {type(agents).__name__}; it must be a list of agents: [first, second].")
+    return list(agents)
+
+
+def _shared_rows(shared: Any) -> Rows:
+    """The shared data as rows; not a pair (x, y), in which there would be labels."""
+    if isinstance(shared, tuple) and len(shared) == 2 and all(map(_is_array, shared)):
+        raise ConsilienceError(
+            "shared is a pair. Give the rows alone, without labels; labels to measure on are shared_labels=y."
+        )
+    return as_rows(shared)
+
+
+def _pair(pair: Any, what: str) -> tuple[Rows, Any]:
+    """Rows and labels, in this order."""
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise ConsilienceError(f"{what} is no pair. Give rows and their labels: {what}=(x, y).")
+    x, y = pair
+    x = np.asarray(x) if isinstance(x, list) and x and isinstance(x[0], Real) else x
+    if getattr(x, "ndim", 0) == 1 and np.asarray(x).dtype.kind in "biuf" and getattr(y, "ndim", 0) > 1:
+        raise ConsilienceError(f"{what} is a pair in the wrong order. Give the rows first: {what}=(x, y).")
+    return x, y
+
+
+def _is_array(thing: Any) -> bool:
+    return hasattr(thing, "shape") and hasattr(thing, "__len__")
+
+
 def _progress(rounds: int) -> "Progress":
     from rich.console import Console
 
     from consilience.cli.progress import Progress
 
-    return Progress(Console(stderr=True), rounds, 1)
+    return Progress(Console(stderr=True, markup=False), rounds, 1)
 
 
 def _check_labels(evaluation: Evaluation, agents: list[Agent], outputs: int) -> None:

@@ -1,6 +1,7 @@
-"""What glibc does with memory that training has freed. Without glibc nothing of this happens."""
+"""Memory: how much the machine has, and what glibc does with what training has freed (without glibc, nothing)."""
 
 import ctypes
+import os
 from contextlib import suppress
 
 _TRIM, _MMAP = -1, -3
@@ -22,3 +23,11 @@ def give_memory_back() -> None:
     """Gives what is free to the machine: what `keep_memory` keeps would grow from round to round, in pieces."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def machine_memory() -> int:
+    """Bytes of this machine's memory; 0 where it does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return 0

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from difflib import get_close_matches
 from inspect import signature
-from math import isfinite
 from numbers import Integral, Real
 from re import fullmatch, sub
+from sys import float_info
 from typing import Any, Self, TypeVar, get_args, get_origin, get_type_hints
 
 from consilience.errors import ConsilienceError
@@ -44,6 +44,8 @@ def option(
         "like": like,
     }
     facts |= {"one_of": one_of, "like": like, "local": local, "named": named}
+    if isinstance(default, dict):
+        return field(default_factory=lambda: dict(default), metadata=facts)
     if is_dataclass(default) and not isinstance(default, type):
         return field(default_factory=lambda: default, metadata=facts)
     return field(default=default, metadata=facts)
@@ -141,7 +143,7 @@ def _problem(kind: Any, facts: Any, value: Any) -> str:
         return "be one of these"
     if isinstance(value, bool) or not isinstance(value, int | float):
         return ""
-    if not isfinite(value):
+    if not abs(value) <= float_info.max:  # a whole number may be larger than any float
         return "be a finite number"
     if facts["at_least"] is not None and value < facts["at_least"]:
         return f"be at least {facts['at_least']:g}"

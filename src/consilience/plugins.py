@@ -23,6 +23,11 @@ def blame(error: BaseException) -> str:
     return f"{last.filename}, line {last.lineno}, in {last.name}: {last.line}\n{type(error).__name__}: {error}"
 
 
+def was_loaded(path: str | Path) -> bool:
+    """Whether the user gave this process that file as a plugin."""
+    return str(Path(path).resolve()) in _FILES
+
+
 def load_plugin(path: str | Path) -> ModuleType:
     """Runs a Python file, once in each process, and returns it as a module."""
     file = Path(path).resolve()

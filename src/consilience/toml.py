@@ -73,12 +73,14 @@ def _lines(table: dict[str, Any], meanings: dict[str, str], path: tuple[str, ...
     for key, value in table.items():
         here = (*path, key)
         if isinstance(value, dict):
-            later += ["", f"[{_dotted(here)}]", *_lines(value, meanings, here)]
+            meaning = "" if "name" in value else meanings.get(".".join(here), "")
+            head = f"[{_dotted(here)}]" + (f"  # {meaning}" if meaning else "")
+            later += ["", head, *_lines(value, meanings, here)]
         elif isinstance(value, list | tuple) and value and all(isinstance(row, dict) for row in value):
             later += [line for row in value for line in ["", f"[[{_dotted(here)}]]", *_lines(row, meanings, here)]]
         else:
             meaning = meanings.get(".".join(here), "")
-            lines.append(f"{_dotted((key,))} = {_text(value)}" + (f"  # {meaning}" if meaning else ""))
+            lines.append(f"{_dotted((key,))} = {value_text(value)}" + (f"  # {meaning}" if meaning else ""))
     return [*lines, *(later if lines or path else later[1:])]
 
 
@@ -87,12 +89,12 @@ def _dotted(path: tuple[str, ...]) -> str:
     return ".".join(tomli_w.dumps({part: 0}).rpartition(" = ")[0] for part in path)
 
 
-def _text(value: Any) -> str:
+def value_text(value: Any) -> str:
     """One value; lists and tables within them stay on their line."""
     if isinstance(value, list | tuple):
-        return f"[{', '.join(_text(item) for item in value)}]"
+        return f"[{', '.join(value_text(item) for item in value)}]"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{_dotted((key,))} = {_text(item)}' for key, item in value.items())}}}"
+        return f"{{{', '.join(f'{_dotted((key,))} = {value_text(item)}' for key, item in value.items())}}}"
     return tomli_w.dumps({"x": value}).removeprefix("x = ").rstrip("\n")
 
 

@@ -184,12 +184,16 @@ def test_networks_that_do_more_than_their_layers_train_one_by_one(shared):
     def twice(module, inputs, out):
         return out * 2
 
+    def frozen(weight):
+        weight.grad.zero_()
+
     changes = {
         "hook on the whole": lambda m: m.register_forward_hook(twice),
         "hook on a part": lambda m: m[1].register_forward_hook(twice),
         "hook before": lambda m: m[0].register_forward_pre_hook(lambda module, inputs: (inputs[0] * 2,)),
         "hook on the way back": lambda m: m[1].register_full_backward_hook(lambda module, a, b: None),
         "hook on a weight": lambda m: m[1].weight.register_hook(lambda gradient: gradient * 0),
+        "hook after a gradient": lambda m: m[1].weight.register_post_accumulate_grad_hook(frozen),
         "patched": patch,
         "patched part": lambda m: setattr(m[1], "forward", lambda inputs: inputs[:, :CLASSES] * 0 + m[1].bias),
     }
@@ -200,9 +204,12 @@ def test_networks_that_do_more_than_their_layers_train_one_by_one(shared):
         )
         alone[0].model.load_state_dict(together[0].model.state_dict())
         assert units(together) == [[name], ["plain"]], name
+        weight = together[0].model[-1].weight.detach().clone()
         for agents in (together, alone):
             train_all(agents, shared, {}, 0.0)
         np.testing.assert_array_equal(together[0].predict(shared), alone[0].predict(shared))
+        if name == "hook after a gradient":
+            torch.testing.assert_close(together[0].model[1].weight, weight, rtol=0, atol=0)
     try:
         nn.Linear.forward, kept = (lambda self, inputs: kept(self, inputs) * 2), nn.Linear.forward
         assert units([TorchAgent(network(0), x, y, "a"), TorchAgent(network(0), x, y, "b")]) == [["a"], ["b"]]

@@ -5,6 +5,7 @@ import pytest
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import (
     ExtraTreesClassifier,
     HistGradientBoostingClassifier,
@@ -42,7 +43,11 @@ def mode(estimator, **options) -> str:
         (DecisionTreeClassifier(), "repeated"),
         (ExtraTreesClassifier(5), "repeated"),
         (DecisionTreeClassifier(min_samples_leaf=20), "largest"),
+        (DecisionTreeClassifier(min_samples_leaf=100), "largest"),
+        (DecisionTreeClassifier(min_samples_split=400), "largest"),
         (HistGradientBoostingClassifier(max_iter=5), "largest"),
+        (HistGradientBoostingClassifier(max_iter=5, min_samples_leaf=100), "largest"),
+        (DummyClassifier(), "repeated"),
         (RandomForestClassifier(5), "largest"),
         (KNeighborsClassifier(3), "sharpened"),
         (CalibratedClassifierCV(KNeighborsClassifier(3)), "sharpened"),
@@ -160,6 +165,16 @@ def test_a_tree_with_large_leaves_does_not_learn_noise_by_heart():
 
     assert repeats("repeated") > 0.5
     assert repeats("auto") < 0.35
+
+
+def test_boosted_trees_with_large_leaves_do_not_learn_noise_by_heart():
+    """A leaf of 100 rows cannot be tried on 60 rows, of which no tree splits off any."""
+    draw = np.random.default_rng(0)
+    x, shared = draw.normal(0, 1, (100, 10)), draw.normal(0, 1, (400, 10))
+    y, noise = draw.integers(0, 10, 100), draw.dirichlet(np.full(10, 0.1), 400).astype(np.float32)
+    agent = SklearnAgent(HistGradientBoostingClassifier(max_iter=30, min_samples_leaf=100), x, y, "a")
+    agent.train(shared, noise, 1.0)
+    assert (agent.predict(shared).argmax(axis=1) == noise.argmax(axis=1)).mean() < 0.5
 
 
 def test_the_largest_term_of_the_disagreement_is_its_class_with_its_weight():

@@ -265,3 +265,47 @@ def test_a_gpu_gives_probabilities_too(shared):
     agent = TorchAgent(network(), x, y, "a", device="cuda")
     agent.train(shared, soft_labels(len(shared)), 0.5)
     np.testing.assert_allclose(agent.predict(shared).sum(axis=1), 1, atol=1e-5)
+
+
+class Half(nn.Module):
+    """A model in half precision that takes single precision, as language models do that take numbers of words."""
+
+    def __init__(self, precision: torch.dtype, outputs: int = CLASSES) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = nn.Sequential(nn.Linear(FEATURES, 32), nn.ReLU(), nn.Linear(32, outputs)).to(precision)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers(x.to(self.layers[0].weight.dtype))
+
+
+@pytest.mark.parametrize("precision", [torch.bfloat16, torch.float16])
+def test_models_in_half_precision_predict_and_learn_in_single_precision(shared, precision):
+    """Softmax in bfloat16 gives rows that sum to anything from 0.99 to 1.01, which nobody may publish."""
+    x, y = blobs(60, seed=1)
+    agents = [TorchAgent(Half(precision), x, y, "a", epochs=5, lr=0.01) for _ in range(2)]
+    whole, resumed = agents
+    first = whole.train(shared, soft_labels(len(shared)), 0.1)
+    for _ in range(2):
+        last = whole.train(shared, soft_labels(len(shared)), 0.1)
+    assert last.local < first.local
+    f = whole.predict(shared)
+    assert f.dtype == np.float32
+    np.testing.assert_allclose(f.sum(axis=1), 1, atol=1e-5)
+    assert not whole.task.problem(f)[0].any()
+    expected = whole.model(torch.from_numpy(shared)).float().softmax(dim=1).detach().numpy()
+    np.testing.assert_array_equal(f, expected)
+    assert (whole.predict(x).argmax(axis=1) == y).mean() > 0.8
+
+    resumed.restore(whole.state(), shared)
+    for agent in agents:
+        agent.train(shared, soft_labels(len(shared)), 0.1)
+    np.testing.assert_array_equal(resumed.predict(shared), whole.predict(shared))
+
+
+def test_labels_of_models_in_half_precision_are_told_in_single_precision(shared):
+    x, y = blobs(60, seed=1)
+    agent = TorchAgent(Half(torch.bfloat16), x, np.eye(CLASSES)[y], "a", task="multilabel", epochs=5, lr=0.01)
+    agent.train_alone()
+    expected = agent.model(torch.from_numpy(shared)).float().sigmoid().detach().numpy()
+    np.testing.assert_array_equal(agent.predict(shared), expected)

@@ -57,6 +57,20 @@ def test_the_class_balanced_loss_is_cross_entropy_with_offsets():
     assert agent.train(None, None, 0.0).local == pytest.approx(expected.item(), rel=1e-6)
 
 
+def test_the_class_balanced_loss_follows_classes_that_are_renumbered():
+    """Words are numbered in each agent's own order first, and then in that of all agents together."""
+    x, y = blobs(30, seed=1)
+    y = np.where(np.arange(30) < 22, 1, y % 2)
+    words = np.array(["mild", "severe"])[y]
+    agent = TorchAgent(nn.Linear(x.shape[1], 3), x, words, batch=30, epochs=1, class_balanced=True, batched=False)
+    agent.rename(("severe", "none", "mild"))
+    counts = [(words == name).sum() for name in ("severe", "none", "mild")]
+    with torch.no_grad():
+        out = agent.model(torch.from_numpy(x)) + torch.from_numpy(class_offsets(counts, 3)).float()
+        expected = functional.cross_entropy(out, torch.from_numpy(np.where(y == 1, 0, 2)))
+    assert agent.train(None, None, 0.0).local == pytest.approx(expected.item(), rel=1e-6)
+
+
 def test_pseudo_labels_are_not_corrected_for_the_agents_own_classes():
     x, y = blobs(30, seed=1)
     labels = np.full((30, 3), 1 / 3, dtype=np.float32)

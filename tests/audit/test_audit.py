@@ -102,3 +102,15 @@ def test_noise_that_is_switched_off_behind_the_ledgers_back_fails_the_audit(tmp_
 def test_a_folder_without_a_run_is_refused(tmp_path):
     with pytest.raises(ConsilienceError, match="no run"):
         audit_run(tmp_path)
+
+
+def test_while_it_works_the_command_says_what_it_does(tmp_path, monkeypatch):
+    work(read_settings("digits-mlp", FEW | {"rounds": 2, "warmup": 1, "epochs": 1, "canaries": 0}), tmp_path)
+    monkeypatch.setattr("consilience.cli.progress.QUIET", 0.0)
+    said = CliRunner().invoke(app, ["audit", str(tmp_path)], catch_exceptions=False).output
+    steps = [line.removeprefix(f"{tmp_path}: ") for line in said.splitlines() if ": step " in line]
+    assert steps[0] == "step 1 of 7, restoring the agents"
+    assert [line.rpartition(" ")[0] for line in steps[1:-1]] == [
+        f"step {n} of 7, training a student of" for n in range(2, 7)
+    ]
+    assert steps[-1] == "step 7 of 7, attacking the private rows"

@@ -29,6 +29,13 @@ def test_median_and_trimmed_mean_with_plain_loops(agents):
     np.testing.assert_allclose(robust.trimmed_mean(f, 0.0), f.mean(axis=0))
 
 
+@pytest.mark.parametrize(("share", "cut"), [(0.29, 29), (0.07, 7), (0.299, 29)])
+def test_a_share_of_a_hundred_agents_is_not_rounded_down_by_one(share, cut):
+    f = words(100, 2, 3)
+    expected = [[sum(sorted(f[:, s, k])[cut : 100 - cut]) / (100 - 2 * cut) for k in range(3)] for s in range(2)]
+    np.testing.assert_allclose(robust.trimmed_mean(f, share, normalise=False), expected)
+
+
 def test_where_a_median_is_nothing_at_all_it_is_the_mean():
     f = np.eye(3)[:, None]
     np.testing.assert_allclose(robust.coordinate_median(f), np.full((1, 3), 1 / 3))

@@ -49,6 +49,22 @@ def test_centred_trust_with_plain_loops():
     np.testing.assert_allclose(centred_trust(f), expected, rtol=1e-4)
 
 
+def test_correlations_within_groups_with_plain_loops():
+    f, groups = predictions(3, 30, 3), np.arange(30) % 4
+    own = {
+        (i, g, c): np.mean([f[i, x, c] for x in range(30) if groups[x] == g])
+        for i in range(3)
+        for g in range(4)
+        for c in range(3)
+    }
+    u = [[f[i, x, c] - own[i, groups[x], c] for x in range(30) for c in range(3)] for i in range(3)]
+    expected = np.array(
+        [[np.dot(u[i], u[j]) / np.sqrt(np.dot(u[i], u[i]) * np.dot(u[j], u[j])) for j in range(3)] for i in range(3)]
+    )
+    np.testing.assert_allclose(correlations(f, groups), expected, rtol=1e-4)
+    np.testing.assert_array_equal(correlations(f, np.zeros(30, int)), correlations(f))
+
+
 def test_somebody_who_always_says_the_same_is_correlated_with_nobody():
     f = 0.5 * predictions(4, 50, 3) + 0.5 * np.eye(3, dtype=np.float32)[np.arange(50) % 3]
     f[1] = [0.8, 0.1, 0.1]
@@ -72,7 +88,9 @@ def test_capped_with_plain_loops():
 @given(st.integers(1, 9), st.integers(1, 20), st.integers(0, 10**6))
 def test_the_middle_mean_with_plain_loops(agents, values, seed):
     draw = np.random.default_rng(seed)
-    f = draw.integers(0, 4, (agents, values)).astype(np.float32) / 4  # with ties
+    f = draw.integers(-4, 4, (agents, values)).astype(np.float32) / 4  # with ties, and with zeros of both signs
+    f = np.where((f == 0) & (draw.random(f.shape) < 0.5), np.float32(-0.0), f)
+    f = np.abs(f) if seed % 2 else f
     w = draw.uniform(0.1, 1, agents)
     found = middle_mean(w, f)
     for column in range(values):
@@ -95,6 +113,13 @@ def test_less_than_a_third_of_the_weight_cannot_move_the_middle_mean_beyond_the_
     found = middle_mean(w, f)
     assert (found >= f[honest].min(axis=0) - 1e-6).all()
     assert (found <= f[honest].max(axis=0) + 1e-6).all()
+
+
+def test_a_far_outlier_does_not_round_the_middle_mean_of_the_others():
+    f = np.array([[0.1, 1.5], [0.2, 1.25], [0.3, 1.75], [-1e9, 1e9]], np.float32)
+    expected = middle_mean(np.ones(3), f[:3])
+    np.testing.assert_array_equal(middle_mean(np.array([1.0, 1.0, 1.0, 0.0]), f), expected)
+    np.testing.assert_allclose(middle_mean(np.array([1.0, 1.0, 1.0, 0.2]), f), [0.2, 1.5], atol=0.1)
 
 
 def test_chunks_do_not_change_the_middle_mean(monkeypatch):

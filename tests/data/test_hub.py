@@ -2,8 +2,10 @@
 
 import importlib.util
 import io
+import os
 import shutil
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
@@ -106,6 +108,7 @@ def test_the_library_is_offline_for_a_local_folder_and_what_it_unpacks_is_gone_a
         return real(str(few / "cifar10"), cache_dir=cache_dir)
 
     monkeypatch.setattr(datasets, "load_dataset", watched)
+    monkeypatch.setattr(hub, "reachable", lambda: True)
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
     load("cifar10", few if local else None)
     ((offline, scratch),) = seen
@@ -251,9 +254,26 @@ def test_missing_data_say_where_to_get_them_and_where_they_were_looked_for(tmp_p
 
 
 @needs_datasets
+def test_without_a_network_there_is_one_sentence_and_no_retry(tmp_path):
+    """The program itself, with a hub whose port on this machine is closed."""
+    words = [sys.executable, "-m", "consilience", "run", "cifar10"]
+    surroundings = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "CONSILIENCE_"))}
+    surroundings |= {"HF_ENDPOINT": "http://127.0.0.1:9", "CONSILIENCE_CACHE": str(tmp_path / "cache")}
+    surroundings |= {"HF_HOME": str(tmp_path / "hub"), "NO_PROXY": "127.0.0.1"}
+    done = subprocess.run(words, cwd=tmp_path, env=surroundings, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stdout + done.stderr == (
+        "error: cannot read uoft-cs/cifar10 (http://127.0.0.1:9 cannot be reached). Without a network, copy "
+        "https://huggingface.co/datasets/uoft-cs/cifar10 into a folder cifar10 and name the folder around it in the "
+        "environment variable CONSILIENCE_DATA.\n"
+    )
+
+
+@needs_datasets
 def test_without_a_folder_the_hub_is_asked_and_its_refusal_explained(monkeypatch):
     import datasets
 
+    monkeypatch.setattr(hub, "reachable", lambda: True)
     asked: list[str] = []
 
     def refuse(name: str, cache_dir: str) -> None:
@@ -274,6 +294,7 @@ def test_what_comes_from_the_hub_is_kept_too(few, monkeypatch):
     import datasets
 
     real = datasets.load_dataset
+    monkeypatch.setattr(hub, "reachable", lambda: True)
     monkeypatch.setattr(
         datasets, "load_dataset", lambda name, cache_dir: real(str(few / "cifar10"), cache_dir=cache_dir)
     )

@@ -1,14 +1,13 @@
 """Tables with words, texts, gaps and dates as numbers."""
 
 import json
-from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from consilience.data.columns import MOST_CATEGORIES, Column, read_columns
-from consilience.data.preprocess import TablePreprocessing, table_preprocessing
+from consilience.data.columns import MOST_CATEGORIES, plain_values, read_columns
+from consilience.data.preprocess import stored_preprocessing, table_preprocessing
 from consilience.errors import ConsilienceError
 
 SHARED = pd.DataFrame(
@@ -80,7 +79,7 @@ def test_texts_become_tf_idf_by_the_words_of_the_shared_rows():
     shared = pd.DataFrame({"note": texts, "age": range(40, 80)})
     read = table_preprocessing(shared, read_columns(shared, {"age": "number"}))
     coughs, other, nothing = read(pd.DataFrame({"age": 50, "note": ["he coughs", "quite unheard words", None]}))
-    words = list(read.pipeline.named_transformers_["text 0"].get_feature_names_out())
+    words = list(read.texts[0].words)
     assert coughs[1 + words.index("coughs")] == pytest.approx(1)
     assert not other[1:].any()
     assert not nothing[1:].any()
@@ -95,14 +94,72 @@ def test_an_array_is_read_as_a_table_with_the_same_columns():
     np.testing.assert_array_equal(by_array(table[["age"]]), by_table(table))
 
 
-def test_preprocessing_is_stored_without_code_of_its_own():
-    skops = pytest.importorskip("skops.io")
-    texts = [f"some longer text of number {number}" for number in range(4)]
-    shared = SHARED.assign(note=texts)
-    columns = read_columns(shared, {"note": "text"})
-    read = table_preprocessing(shared, columns)
-    data = skops.dumps(read.pipeline)
-    assert skops.get_untrusted_types(data=data) == ["numpy.dtype"]
-    stored = json.loads(json.dumps([asdict(column) for column in read.columns]))
-    again = TablePreprocessing(tuple(Column(**column) for column in stored), skops.loads(data, trusted=["numpy.dtype"]))
-    np.testing.assert_array_equal(again(shared), read(shared))
+def rows(number: int) -> pd.DataFrame:
+    """A table with everything in it: gaps, flags, dates in two forms, many categories, long texts."""
+    draw = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "age": np.where(draw.random(number) < 0.2, np.nan, draw.normal(60, 9, number)),
+            "flag": draw.random(number) < 0.5,
+            "pain": draw.choice(["none", "typical", None], number),
+            "town": [f"t{int(k)}" for k in draw.exponential(12, number)],
+            "when": pd.to_datetime("2020-01-01") + pd.to_timedelta(draw.integers(0, 900, number), unit="D"),
+            "day": [f"{k % 28 + 1:02d}.{k % 12 + 1:02d}.2021" for k in range(number)],
+            "note": [" ".join(draw.choice([f"word{k}" for k in range(3000)], 8)) for _ in range(number)],
+        }
+    )
+    table.loc[::9, "when"] = pd.NaT
+    return table
+
+
+def test_features_are_those_of_scikit_learn_to_the_bit():
+    from sklearn.compose import ColumnTransformer
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    table = rows(400)
+    shared, columns = table[:200], read_columns(table[:200])
+    plain = pd.DataFrame({column.name: plain_values(table[column.name], column) for column in columns})
+    fill = SimpleImputer(strategy="median", add_indicator=True)
+    encode = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=MOST_CATEGORIES, sparse_output=False)
+    steps = [
+        ("numbers", make_pipeline(fill, StandardScaler()), ["age", "flag", "when", "day"]),
+        ("words", encode, ["pain", "town"]),
+        ("text", TfidfVectorizer(max_features=2000, sublinear_tf=True), "note"),
+    ]
+    wanted = ColumnTransformer(steps, sparse_threshold=0).fit(plain[:200]).transform(plain).astype(np.float32)
+    np.testing.assert_array_equal(table_preprocessing(shared)(table), wanted)
+
+
+def test_preprocessing_is_stored_as_numbers_and_words_to_the_bit():
+    table = rows(200)
+    read = table_preprocessing(table[:100])
+    again = stored_preprocessing(read.to_json(), "prepare.json")
+    np.testing.assert_array_equal(again(table[list(reversed(table.columns))].assign(more=1)), read(table))
+    assert again.needed == read.needed and again.meanings == read.meanings and again.to_json() == read.to_json()
+    assert again.words == ("pain", "town", "day", "note")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda table: table["numbers"][0].update(deviation=0.0), "deviation is 0.0; it must be above 0"),
+        (lambda table: table["numbers"][0].update(median=float("nan")), "median is nan; it must be a finite number"),
+        (lambda table: table["texts"][0]["idf"].pop(), "do not have one weight each"),
+        (lambda table: table["texts"][0]["words"].append(1), "words"),
+        (lambda table: table["columns"].pop(), "columns and their features do not fit"),
+        (lambda table: table["columns"][0].update(kind="category"), "columns and their features do not fit"),
+        (lambda table: table["columns"][0].update(date_format="%s"), "date_format"),
+        (lambda table: table.update(code="import os"), "unknown setting 'code'"),
+    ],
+)
+def test_what_is_stored_is_read_strictly(change, message):
+    table = json.loads(table_preprocessing(rows(100)).to_json())
+    change(table)
+    with pytest.raises(ConsilienceError, match=message):
+        stored_preprocessing(json.dumps(table).encode(), "prepare.json")
+    for data in (b"", b"[" * 100_000, b"7", b"\xff"):
+        with pytest.raises(ConsilienceError, match=r"prepare\.json"):
+            stored_preprocessing(data, "prepare.json")

@@ -53,14 +53,19 @@ def test_the_program_exports_and_predicts(folder: Path, tmp_path: Path) -> None:
         return result.output
 
     found = restore(folder, ["0"])
-    np.savez(tmp_path / "new.npz", x=found.scenario.target_x)
+    pixels = np.round((found.scenario.target_x.reshape(-1, 64) + 1) * 8)
+    np.savez(tmp_path / "new.npz", x=pixels)
     call("export", str(folder), "--agent", "0", "--to", str(tmp_path / "model"))
     call("predict", str(tmp_path / "new.npz"), "--model", str(tmp_path / "model"), "--out", str(tmp_path / "p.csv"))
     table = np.loadtxt(tmp_path / "p.csv", delimiter=",", skiprows=1)
     np.testing.assert_allclose(table, found.agents[0].predict(found.scenario.target_x), atol=1e-6)
     card = (tmp_path / "model" / "README.md").read_text()
     assert "| target domain" in card and "| data | digits |" in card and found.run.summary.data in card
-    assert load_model(tmp_path / "model").classes == tuple("0123456789")
+    assert "with raw pixels, whole numbers from 0 to 16" in card
+    model = load_model(tmp_path / "model")
+    assert model.classes == tuple("0123456789")
+    with pytest.raises(ConsilienceError, match=r"takes raw pixels, whole numbers from 0 to 16, and the samples hold -"):
+        model.predict(found.scenario.target_x)
     with pytest.raises(ConsilienceError, match=r"say whose model: --agent 0 \| 1 \| 2"):
         call("export", str(folder), "--to", str(tmp_path / "other"))
 

@@ -22,14 +22,19 @@ from pathlib import Path
 
 import pytest
 
+from consilience.export.manifest import FILE
+from consilience.federation.peers.change import Change
 from tests.conftest import namespaces, root, slowness
-from tests.federation.conftest import Launcher, Trial, lay_out
+from tests.federation.conftest import Launcher, Trial, give, lay_out, signed
 from tests.federation.history import problems
 
 HERE = Path(__file__).parent
 SITES, ROUNDS, DEADLINE, LONGEST, STORM = 7, 12, 4.0, 150.0, 20.0
 PAUSE = "0.3"
 """Seconds that a site trains longer than its small model needs, so that faults hit every phase."""
+ATTACKS = ["frames", "processor", "revocation", "answering"]
+"""What the hostile member does besides: nothing, federation texts that take long to read; it comes back after it was
+revoked; it puts questions that no model can take. One of them for each seed, in turn."""
 HOSTILE = ["good", "equivocation", "silent", "random", "stale", "fuzz", "ahead", "garbled", "nan", "huge", "replayed"]
 
 
@@ -42,15 +47,19 @@ class Chaos:
         self.done: Counter[str] = Counter()
         self.heal: list[tuple[float, Callable[[], None]]] = []
         """What ends a fault, and when."""
+        self.change: Change | None = None
+        """A revocation of the hostile member, and who does not have it yet."""
+        self.without_change: list[str] = []
 
     def running(self) -> list[str]:
         """Honest sites that have not ended."""
         return [name for name in self.honest if self.trial.pids[name] not in self.trial.launcher.codes]
 
     def unfinished(self) -> list[str]:
-        """Honest sites that have no summary yet."""
+        """Honest sites that have no summary, or no model to answer with, yet."""
         runs = {name: self.trial.sites[name].parent / "run" for name in self.honest}
-        return [name for name, run in runs.items() if not (run / "summary.json").is_file()]
+        last = ("summary.json", f"model/{FILE}")
+        return [name for name, run in runs.items() if not all((run / path).is_file() for path in last)]
 
     def strike(self) -> None:
         """One fault, drawn at random."""
@@ -73,6 +82,14 @@ class Chaos:
             offset = self.draw.choice((-240, -60, 60, 3600))
             (self.trial.sites[victim].parent / "clock.rc").write_text(f"{offset}\n")
         self.done[kind] += 1
+
+    def revoke(self) -> None:
+        """A quorum revokes the hostile member; the sites get the signed change one after another."""
+        if self.change is None:
+            self.change = signed(self.trial, self.rogue, self.honest)
+            self.without_change = self.draw.sample(self.honest, len(self.honest))
+        elif self.without_change:
+            give(self.trial, self.change, [self.without_change.pop()])
 
     def _later(self, seconds: float, command: str) -> None:
         self.heal.append((time.monotonic() + seconds, lambda: root(command)))
@@ -102,21 +119,54 @@ def run(launcher: Launcher, folder: Path, seed: int, clocks: bool) -> str:
         for name in chaos.honest:
             trial.hold(name, "train", PAUSE)
         modes = [chaos.draw.choice(HOSTILE) for _ in range(ROUNDS)]
-        trial.start_script(chaos.rogue, HERE / "rogue.py", str(trial.sites[chaos.rogue]), *modes)
+        attack = ATTACKS[seed % len(ATTACKS)]
+        if attack == "processor":
+            modes = ["text=" + chaos.draw.choice(["dots998", "dots998new", "fieldsnew"])]
+        comes_back = ["return:2"] * (attack in ("processor", "revocation"))
+        trial.start_script(chaos.rogue, HERE / "rogue.py", str(trial.sites[chaos.rogue]), *modes, *comes_back)
         trial.start(*chaos.honest, more=("--serve",))
-        _storm(chaos, slow)
+        _storm(chaos, slow, attack)
+        if attack in ("revocation", "answering"):
+            _ask_and_answer(chaos, attack)
         found = problems({name: path.parent / "run" for name, path in trial.sites.items()}, chaos.honest)
         assert not found, "; ".join(found)
         ended = [float(trial.metrics(name)["accuracy_target"].iloc[-1]) for name in chaos.honest]
         whole = sum(len(trial.events(name, "round")) for name in chaos.honest)
         faults = ", ".join(f"{count} {kind}" for kind, count in sorted(chaos.done.items()))
         caught = "caught" if any(trial.events(name, "excluded") for name in chaos.honest) else "not caught"
-        return (
-            f"{faults}; liar {caught}; {whole} rounds closed, accuracy {sum(ended) / len(ended):.3f}, load x{slow:.1f}"
-        )
+        accuracy = sum(ended) / len(ended)
+        return f"{attack}; {faults}; liar {caught}; {whole} rounds closed, accuracy {accuracy:.3f}, load x{slow:.1f}"
 
 
-def _storm(chaos: Chaos, slow: float) -> None:
+def _ask_and_answer(chaos: Chaos, attack: str) -> None:
+    """All but one of the honest sites answer questions, and the hostile member puts its own; then the one asks."""
+    trial, (asking, *answering) = chaos.trial, chaos.honest
+    with suppress(ProcessLookupError):
+        trial.kill(chaos.rogue)
+    processes = [trial.start_beside(name, "answer") for name in answering]
+    for process in processes:
+        trial.until_said(process, "answering with the model of round")
+    trial.log(chaos.rogue).unlink()
+    trial.start_script(chaos.rogue, HERE / "rogue.py", str(trial.sites[chaos.rogue]), "good", "answers", "ask")
+    trial.until(lambda: "\nasked\n" in trial.output(chaos.rogue), "the questions of the hostile member")
+    prepared = trial.sites[asking].parent
+    more = ["--collective", "--out", str(prepared / "predictions.csv")]
+    asked = trial.start_beside(asking, "predict", str(trial.folder / "shared.npz"), *more)
+    assert trial.code(asked) == 0, trial.output(asked)
+    heard = {
+        name for name in trial.names if f"part_{name}" in (prepared / "predictions.csv").read_text().split("\n")[0]
+    }
+    assert heard == set(chaos.honest), f"{sorted(heard)} predicted together:\n{trial.output(asked)}"
+    ended = [process for process in processes if trial.pids[process] in trial.launcher.codes]
+    assert not ended, f"{ended} ended:\n" + "\n".join(map(trial.output, ended))
+    said = trial.output(chaos.rogue)
+    if attack == "revocation":
+        assert "answered by" not in said and "was asked" not in said, f"it was revoked, and\n{said}"
+    else:
+        assert all(f"answered by {name}" in said for name in answering), said
+
+
+def _storm(chaos: Chaos, slow: float, attack: str) -> None:
     """Faults, until the honest sites have finished; after the storm there are none.
 
     All serve whoever comes late; when the last has finished they are told to end.
@@ -133,11 +183,16 @@ def _storm(chaos: Chaos, slow: float) -> None:
             raise AssertionError(f"{'failed: ' + ', '.join(failed) if failed else 'not finished'}\n{words}")
         calm = now > began + STORM * pace
         chaos.mend(all_of_it=calm)
+        if attack == "revocation" and (chaos.change or any(trial.events(name, "round") for name in chaos.honest)):
+            chaos.revoke()
         if now > following and not calm:
             chaos.strike()
             following = now + chaos.draw.uniform(1, 3) * pace
         time.sleep(0.05)
     chaos.mend(all_of_it=True)
+    if attack == "revocation":
+        for name in chaos.honest:
+            trial.until_event(name, "revoked", agent=chaos.rogue)
     for name in chaos.running():
         with suppress(ProcessLookupError):  # it has just ended
             trial.kill(name, signal.SIGTERM)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
@@ -105,7 +105,7 @@ class Trial:
         """Starts another command of a site, such as doctor; the name under which its process is known."""
         other = f"{name}-{command}-{len(self.pids)}"
         argv = ["consilience", command, "--site", str(self.sites[name]), *more]
-        self.pids[other] = self.launcher.start(self.log(other), argv)
+        self.pids[other] = self.launcher.start(self.log(other), argv, network=self.network.get(name, ""))
         return other
 
     def start_script(self, name: str, script: Path, *argv: str) -> None:
@@ -255,6 +255,27 @@ def lay_out(
         shutil.copy(HERE / "agent.py", path.parent / "agent.py")
         write_site(path, replace(read_site(path), python="agent.py", model="", data="", test="", baseline=False))
     return sites
+
+
+def signed(trial: Trial, revoked: str, signers: Iterable[str]) -> Any:
+    """A change of the federation file that revokes a member, signed by others."""
+    from consilience.federation.peers.change import Change
+    from consilience.federation.peers.keys import read_signing_key
+    from consilience.federation.peers.outside import read_federation
+
+    agreed = read_federation(trial.folder / "federation.toml")
+    change = Change(agreed.identity().hex(), (revoked,), (), {})
+    for name in signers:
+        change = change.signed(agreed, name, read_signing_key(trial.sites[name].parent / "keys" / "signing.key"))
+    return change
+
+
+def give(trial: Trial, change: Any, sites: Iterable[str]) -> None:
+    """Puts a change beside the site.toml of sites."""
+    from consilience.runtime.checkpoint import write_atomically
+
+    for name in sites:
+        write_atomically(trial.sites[name].parent / "change.toml", change.to_toml().encode())
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -39,6 +39,7 @@ def history_problems(events: Events, federation: Federation) -> list[str]:
         *_below_quorum(events, federation.quorum),
         *_backwards(events),
         *_led_away(events),
+        *_heard_the_revoked(events),
     ]
 
 
@@ -105,3 +106,15 @@ def _led_away(events: Events) -> Iterator[str]:
     for number in sorted(sent)[1:]:
         if number - 1 not in closed:
             yield f"round {number} was begun, and nobody honest closed round {number - 1}"
+
+
+def _heard_the_revoked(events: Events) -> Iterator[str]:
+    """Who was revoked is not heard again, whatever is killed and started again."""
+    for name, log in events.items():
+        revoked = set[str]()
+        for one in log:
+            if one["event"] == "revoked":
+                revoked.add(one["agent"])
+            elif one["event"] == "round":
+                for peer in sorted(revoked & one["heard"].keys()):
+                    yield f"{name} heard {peer} in round {one['round']}, after it was revoked"

@@ -14,7 +14,7 @@ import numpy as np
 
 from consilience.federation.answering import TOPIC
 from consilience.federation.peers import link
-from consilience.federation.peers.federation import Federation
+from consilience.federation.peers.federation import FIELD, FIELDS, MOST_FIELDS, Federation
 from consilience.federation.peers.frame import NONCE, Format, Receipt
 from consilience.federation.peers.keys import read_signing_key
 from consilience.federation.peers.link import ANSWERS, Tls, key_of, open_session, token_of
@@ -37,6 +37,8 @@ class Rogue:
         self.session = open_session(
             self.federation, self.name, prepared.tls, self.federation.member(self.name).address, 10**8
         )
+        self.turn = 0
+        """How many federation files it has claimed to have."""
         self.kept: list[Any] = []
         """Questions that are never answered."""
         self.old: dict[int, Receipt] = {}
@@ -83,7 +85,8 @@ class Rogue:
         nonce = bytes.fromhex(query.parameters["nonce"])
         format = self.format
         if self.modes[0].startswith("text="):
-            format = Format(replace(self.federation, deadline=1234.0))
+            self.turn += "new" in self.modes[0]
+            format = Format(replace(self.federation, deadline=1234.0 + self.turn))
         if self.modes[0] == "last":
             number = self.federation.agreed.run.rounds
         return format.pack_status(self.key, self.place, number, time.time(), nonce)
@@ -94,7 +97,9 @@ class Rogue:
         if kind.startswith("dots"):  # a parser of TOML takes a minute and a half for 998 kB
             many = ".".join("a" * 500)
             lines = (f"{many}.k{number} = 1" for number in range(990))
-            return "\n".join([text, f"[{many}]", *lines])[: 1000 * int(kind[4:])].encode()
+            return "\n".join([text, f"[{many}]", *lines])[: 1000 * int(kind[4:].removesuffix("new"))].encode()
+        if kind == "fieldsnew":  # as many fields as are read, and all of them another's
+            return FIELDS + secrets.token_bytes(MOST_FIELDS * FIELD.size)
         return self.spoilt(kind, text).encode()
 
     def spoilt(self, kind: str, text: str) -> str:
@@ -276,6 +281,17 @@ def ask_badly(rogue: Rogue, shared: Any) -> None:
     print("asked", flush=True)
 
 
+def answer_questions(rogue: Rogue) -> None:
+    """Shows itself as one who answers questions about samples, and says who asks."""
+
+    def asked(query: Any) -> None:
+        print(f"was asked by {str(query.key_expr).split('/')[2]}", flush=True)
+        query.drop()
+
+    rogue.declared.append(rogue.session.declare_queryable(key_of(rogue.name, "*", TOPIC), asked))
+    rogue.declared.append(rogue.session.liveliness().declare_token(token_of(rogue.name, ANSWERS)))
+
+
 def flap_answers(rogue: Rogue) -> None:
     """Shows itself as one who answers, over and over, and never does."""
     rogue.declared.append(rogue.session.declare_queryable(key_of(rogue.name, "*", TOPIC), lambda query: None))
@@ -319,6 +335,8 @@ if __name__ == "__main__":
         told_when = "flood" in arguments or extra.keys() & {"flap", "stuff"}
         while told_when and not (Path(sys.argv[1]).parent / "go").exists():
             time.sleep(0.05)
+        if "answers" in arguments:
+            answer_questions(member)
         if "ask" in arguments:
             ask_badly(member, prepare(Path(sys.argv[1])).shared)
         if "flap-answers" in arguments:

@@ -1,9 +1,13 @@
 """`consilience doctor`, between real processes."""
 
+import shutil
+import socket
+import time
 from pathlib import Path
 
 import pytest
 
+from consilience.federation.peers.keys import issue_certificate, new_authority
 from consilience.federation.trial import lay_out
 from consilience.settings.presets import read_settings
 from consilience.settings.wiring import build_scenario
@@ -13,9 +17,65 @@ from tests.federation.conftest import Launcher, Trial
 pytestmark = pytest.mark.faults
 
 
+def some_sites(folder: Path, count: int, launcher: Launcher) -> Trial:
+    settings = read_settings("digits", {"agents.count": count, "limit": 40, "low_quality": [], "shared_per_agent": 10})
+    return Trial(launcher, folder, lay_out(settings, build_scenario(settings), folder, deadline=20.0), slowness())
+
+
+@pytest.mark.parametrize("late", [0, 12])
+def test_doctors_that_wait_are_all_green_and_then_end(launcher: Launcher, tmp_path: Path, late: int) -> None:
+    """In the same second, or the last of them after the others would have given up without --wait."""
+    trial = some_sites(tmp_path, 3, launcher)
+    *first, last = trial.names
+    doctors = {name: trial.start_beside(name, "doctor", "--wait", "10m") for name in first}
+    time.sleep(late)
+    doctors[last] = trial.start_beside(last, "doctor", "--wait", "10m")
+    began = time.monotonic()
+    for name, doctor in doctors.items():
+        assert trial.code(doctor) == 0, trial.output(doctor)
+        assert f"{name}: own port: 127.0.0.1:" in trial.output(doctor) and "is free" in trial.output(doctor)
+        assert f"{name}: own certificate: accepted with the CA" in trial.output(doctor)
+    assert time.monotonic() - began < 25 * trial.slow, "nobody waits longer than needed"
+
+
+def test_the_doctor_looks_at_its_own_port_and_certificate(launcher: Launcher, tmp_path: Path) -> None:
+    trial = some_sites(tmp_path, 2, launcher)
+    one, other = trial.names
+    address = trial.sites[one].parent / "member.toml"
+    port = int(address.read_text().split('address = "127.0.0.1:')[1].split('"')[0])
+    with socket.create_server(("127.0.0.1", port)):
+        doctor = trial.start_beside(one, "doctor", "--seconds", "1")
+        assert trial.code(doctor) == 1
+    assert f"own port: nobody can listen at 127.0.0.1:{port}" in trial.output(doctor)
+    keys = trial.sites[other].parent / "keys"
+    new_authority(tmp_path / "foreign")
+    (keys / "tls.key").unlink()
+    issue_certificate(tmp_path / "foreign", keys, other, "127.0.0.1")
+    shutil.copy(tmp_path / "trial-ca" / "ca.crt", keys / "ca.crt")
+    doctor = trial.start_beside(other, "doctor", "--seconds", "1")
+    assert trial.code(doctor) == 1
+    assert "own certificate: is not accepted with the CA" in trial.output(doctor)
+    (keys / "tls.key").unlink()
+    issue_certificate(tmp_path / "trial-ca", keys, other, "192.0.2.1")
+    doctor = trial.start_beside(other, "doctor", "--seconds", "1")
+    assert trial.code(doctor) == 1
+    assert "IP address mismatch" in trial.output(doctor)
+
+
+def test_the_doctor_of_a_site_whose_agent_runs_says_so(launcher: Launcher, tmp_path: Path) -> None:
+    trial = some_sites(tmp_path, 2, launcher)
+    one, _ = trial.names
+    trial.start(one)
+    trial.until(lambda: trial.events(one, "start"), "its start")
+    trial.sleep(3)
+    doctor = trial.start_beside(one, "doctor", "--seconds", "2")
+    assert trial.code(doctor) == 1, "its peer is missing"
+    assert "own port: 127.0.0.1:" in trial.output(doctor)
+    assert "is in use by another process of this site" in trial.output(doctor)
+
+
 def test_the_doctor_sees_who_is_there_who_is_not_and_who_differs(launcher: Launcher, tmp_path: Path) -> None:
-    settings = read_settings("digits", {"agents.count": 4, "limit": 40, "low_quality": [], "shared_per_agent": 10})
-    trial = Trial(launcher, tmp_path, lay_out(settings, build_scenario(settings), tmp_path, deadline=20.0), slowness())
+    trial = some_sites(tmp_path, 4, launcher)
     different = (tmp_path / "federation.toml").read_text().replace("lam = 0.5", "lam = 0.4")
     (tmp_path / "2" / "federation.toml").write_text(different)
     trial.sites["2"].write_text(trial.sites["2"].read_text().replace("../federation.toml", "federation.toml"))

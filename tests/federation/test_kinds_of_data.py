@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
+from consilience.cli.main import app
 from consilience.federation.membership import make_keys, new_federation, write_site
 from consilience.federation.peers.ports import free_addresses
 from consilience.federation.site import Site
@@ -105,6 +107,32 @@ def test_a_table_with_words_and_gaps(make: Make, tmp_path: Path) -> None:
     for name, said in finished(trial, "new.csv").items():
         assert len(said) == len(truth) and said[["healthy", "ill"]].sum(axis=1).between(0.999, 1.001).all()
         assert (np.where(said["ill"] > 0.5, "ill", "healthy") == truth).mean() > 0.6, name
+        notes = load_run(tmp_path / name / "run").summary.notes
+        assert any(line.startswith("cp: category, ") and "gaps in shared.csv" in line for line in notes)
+        assert all(f"{name}: {line}" in trial.output(name) for line in notes), "one line a column on the terminal"
+    own = {name: pd.read_csv(tmp_path / f"{name}.csv").to_numpy() for name in "abc"}
+    new = pd.read_csv(tmp_path / "new.csv")
+    new[[*reversed(new.columns)]].assign(diagnosis="?", room=7).to_csv(tmp_path / "turned.csv", index=False)
+    call("export", str(trial.sites["b"]), "--to", str(tmp_path / "model"))
+    assert "| cp | category: 0 or 1 for each of" in (tmp_path / "model" / "README.md").read_text()
+    call("predict", str(tmp_path / "turned.csv"), "--model", str(tmp_path / "model"), "--out", str(tmp_path / "p"))
+    np.testing.assert_allclose(pd.read_csv(tmp_path / "p").to_numpy(), own["b"], rtol=0, atol=1e-6)
+    answering = [trial.start_beside(name, "answer") for name in "bc"]
+    for process in answering:
+        trial.until_said(process, f"answering with the model of round {ROUNDS}")
+    asked = ("--site", str(trial.sites["a"]), "--collective", "--out", str(tmp_path / "together"))
+    call("predict", str(tmp_path / "turned.csv"), *asked)
+    together = pd.read_csv(tmp_path / "together")
+    parts = together[["part_a", "part_b", "part_c"]].to_numpy()
+    assert (parts > 0).all(), "all were heard"
+    mixed = sum(parts[:, [place]] * own[name] for place, name in enumerate("abc"))
+    np.testing.assert_allclose(together[["healthy", "ill"]].to_numpy(), mixed, rtol=0, atol=1e-5)
+
+
+def call(*words: str) -> None:
+    """Runs a command of the program here."""
+    result = CliRunner().invoke(app, list(words), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
 
 
 def test_folders_of_images(make: Make, tmp_path: Path) -> None:

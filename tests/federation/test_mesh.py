@@ -251,6 +251,23 @@ def test_a_federation_file_is_compared_once_for_each_identity_by_hashes(tmp_path
     assert reasons == [f"{start} 5.0)", f"{start} 6.0)"]
 
 
+def test_a_peer_that_shows_ever_new_federation_files_costs_a_few_comparisons_and_lines(tmp_path: Path) -> None:
+    events = []
+    for number in range(60):  # each of them twice, the second time after another one
+        for deadline in (5.0 + number, 4.5 + number):
+            of = replace(federation(), deadline=deadline)
+            data = Format(of).pack_status(SIGNING[1], 1, 1, 0.0, bytes(NONCE))
+            events.append(Event("reply", "b", 0, ("status", bytes(NONCE), data)))
+            events.append(Event("reply", "b", 0, ("federation", bytes(NONCE), of.packed_fields)))
+            events.append(Event("here", "b", content=frozenset({"agent"})))
+    session = Scripted(*events)
+    inbox = Inbox(federation(), session, AuditLog(tmp_path / "audit.jsonl", SIGNING[0]), lambda text: None)
+    for _ in events:
+        inbox.next_event(0.2)
+    assert len(session.asked) == 8
+    assert sum(one["event"] == "refused" for one in read_audit(tmp_path / "audit.jsonl")) <= 12
+
+
 def test_another_version_of_the_protocol_is_named_and_no_fault_of_the_file(tmp_path: Path) -> None:
     data = bytearray(FORMAT.pack_status(SIGNING[1], 1, 1, 0.0, bytes(NONCE)))
     data[4:6] = (7).to_bytes(2, "little")

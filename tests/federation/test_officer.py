@@ -1,6 +1,7 @@
 """What a security officer types: members are revoked and get new keys, and audit logs are verified."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,8 @@ from consilience.federation.membership import make_keys
 from consilience.federation.peers.audit import AuditLog
 from consilience.federation.peers.frame import Format
 from consilience.federation.peers.keys import read_signing_key
-from consilience.federation.peers.outside import frame_from, read_federation, read_member
+from consilience.federation.peers.outside import frame_from, read_federation, read_member, stored_receipts
+from consilience.federation.site import prepare
 from tests.federation.conftest import lay_out
 
 
@@ -92,6 +94,83 @@ def test_the_next_epoch_of_the_same_federation_is_another_run(folder: Path) -> N
     assert read_federation(file).identity() != before.identity()
 
 
+def revoke(folder: Path, name: str, signers: str, out: str = "change.toml") -> Path:
+    """A change that the signers have signed, each at its own site."""
+    file, change = folder / "federation.toml", folder / out
+    first, *others = signers
+    say("federation", "change", file, "--remove", name, "--site", folder / first / "site.toml", "--out", change)
+    for other in others:
+        say("federation", "sign", file, change, "--site", folder / other / "site.toml")
+    return change
+
+
+def test_the_next_epoch_is_refused_while_a_signed_change_is_not_applied(folder: Path) -> None:
+    file, site = folder / "federation.toml", folder / "2" / "site.toml"
+    change = revoke(folder, "3", "012")
+    change.unlink()  # the last signature made a quorum: the site that gave it keeps the change
+    with pytest.raises(ConsilienceError, match=r"has signed a change .* \(revokes 3\).*consilience federation apply"):
+        say("federation", "again", file, "--site", site)
+    assert read_federation(file).epoch == 1
+    assert "0, 1, 2; quorum 2, epoch 2" in say("federation", "apply", file, "--site", site)
+    assert "epoch 3" in say("federation", "again", file, "--site", site)
+    assert read_federation(file).names == ("0", "1", "2"), "it starts from the changed roster"
+    assert not prepare(site).changes.revoked
+
+
+def test_a_file_of_a_later_epoch_that_still_has_who_was_revoked_is_refused_by_every_command(folder: Path) -> None:
+    file, site = folder / "federation.toml", folder / "0" / "site.toml"
+    shutil.copy(revoke(folder, "3", "012"), site.parent)
+    assert prepare(site).changes.revoked == {"3": ["0", "1", "2"]}
+    (site.parent / "change.toml").unlink()
+    assert prepare(site).changes.revoked == {"3": ["0", "1", "2"]}, "without the file of the operator, too"
+    agreed = read_federation(file)
+    file.write_text(replace(agreed, deadline=9.0).to_toml())
+    assert list(prepare(site).changes.revoked) == ["3"], "an edited file readmits nobody"
+    file.write_text(replace(agreed, epoch=2).to_toml())
+    (site.parent / "patients.npz").touch()
+    for command in (("agent",), ("doctor",), ("answer",), ("predict", site.parent / "patients.npz", "--collective")):
+        with pytest.raises(ConsilienceError, match="epoch 2 has the key of 3 that a quorum withdrew in epoch 1"):
+            say(*command, "--site", site)
+    (kept,) = (site.parent / "keys" / "changes").iterdir()
+    with pytest.raises(ConsilienceError, match="Copy it first"):
+        say("federation", "apply", kept / "federation.toml", "--site", site)
+    shutil.copy(kept / "federation.toml", file)
+    say("federation", "apply", file, "--site", site)
+    assert not prepare(site).changes.revoked
+    (kept / "change.toml").write_text((kept / "change.toml").read_text().replace('["3"]', '["2"]'))
+    with pytest.raises(ConsilienceError, match=r"keeps a change that a quorum signed, is damaged.*Restore it"):
+        prepare(site)
+
+
+def test_a_second_change_and_a_new_start_readmit_nobody(folder: Path) -> None:
+    """Of six members: a quorum is four, and both changes are for the same federation file."""
+    lay_out(folder / "six", 6)
+    folder = folder / "six"
+    file, site = folder / "federation.toml", folder / "0" / "site.toml"
+    for name in "54":
+        change = revoke(folder, name, "0123", f"change-{name}.toml")
+        shutil.copy(change, site.parent / "change.toml")
+        prepare(site)
+    assert sorted(prepare(site).changes.revoked) == ["4", "5"]
+    assert "0, 1, 2, 3; quorum 3, epoch 2" in say("federation", "apply", file, change, "--site", site)
+    assert sorted(read_federation(file).names) == list("0123"), "both, though only one of them was named"
+
+
+def test_who_was_revoked_comes_back_with_a_new_key_and_with_no_other(folder: Path) -> None:
+    file, site = folder / "federation.toml", folder / "0" / "site.toml"
+    old = folder / "3" / "member.toml"
+    say("federation", "apply", file, revoke(folder, "3", "012"), "--site", site)
+    make_keys(folder / "new", "3", read_member(old).address, folder / "trial-ca")
+    change = folder / "back.toml"
+    with pytest.raises(ConsilienceError, match="Who comes back needs a new key"):
+        say("federation", "change", file, "--member", old, "--site", site, "--out", change)
+    member = folder / "new" / "member.toml"
+    say("federation", "change", file, "--member", member, "--site", site, "--out", change)
+    say("federation", "sign", file, change, "--site", folder / "1" / "site.toml")
+    say("federation", "apply", file, change, "--site", site)
+    assert read_federation(file).member("3").key == read_member(member).key
+
+
 def test_an_audit_log_is_said_to_be_whole_cut_or_rewritten(folder: Path) -> None:
     run = folder / "0" / "run"
     federation = read_federation(folder / "federation.toml")
@@ -107,7 +186,7 @@ def test_an_audit_log_is_said_to_be_whole_cut_or_rewritten(folder: Path) -> None
     log.close()
     received = folder / "1" / "run" / "published" / "receipts"
     received.parent.mkdir(parents=True)
-    received.write_bytes((2).to_bytes(4, "little") + format.pack_receipts({0: receipt}))
+    received.write_bytes(stored_receipts(2, format.pack_receipts({0: receipt})))
     assert say("audit-log", "verify", run, received).startswith("whole: ")
     lines = (run / "audit.jsonl").read_bytes().splitlines(keepends=True)
     (run / "audit.jsonl").write_bytes(lines[0])

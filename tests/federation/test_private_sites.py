@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("opacus", reason="privacy needs the extra packages: pip install 'consilience[privacy]'")
 pytest.importorskip("dp_accounting", reason="privacy needs the extra packages: pip install 'consilience[privacy]'")
 
+from consilience.export.manifest import read_manifest
 from consilience.federation import trial
 from consilience.federation.membership import write_site
 from consilience.federation.peers.outside import read_federation
@@ -104,6 +105,13 @@ def test_a_private_site_says_what_it_spends_in_log_ledger_and_report(make: Make,
     assert f"epsilon {epsilons[-1]:.3f}" in one.output("0")
     assert run.summary.agents[0].privacy["epsilon"] == pytest.approx(epsilons[-1])
     assert run.summary.agents[0].privacy["generator"] == "secret"
+    assert run.summary.agents[0].class_counts == [] and "data" not in one.events("0", "ledger")[0]
+    training, scores = (getattr(read_manifest(site / "run" / "model"), name) for name in ("training", "scores"))
+    assert "epsilon" in training["privacy"] and scores == {}
+    assert {"class_counts", "samples", "private_data", "data"}.isdisjoint(training)
+    for name in one.names[1:]:
+        files = [path for path in (one.sites[name].parent / "run").rglob("*") if path.suffix in (".json", ".jsonl")]
+        assert files and not any(b'"epsilon":' in path.read_bytes() for path in files), "peers are not told"
     page = (site / "run" / "report.html").read_text()
     assert "one private row (added or removed)" in page and "from a secret of the site" in page
     assert one.events("1", "privacy") == [], "the others promise nothing"
@@ -150,7 +158,8 @@ def test_killed_deleted_installed_anew_a_site_has_spent_what_it_has_spent(make: 
     anew.finish()
     assert f"epsilon {last:.3f} of 8 is spent" in anew.output("0")
     assert anew.events("0", "privacy")[0]["epsilon"] > last and spent(home) > last
-    assert len(list((home / "consilience" / "ledger").glob("*.jsonl"))) == 1
+    ledgers = [path.stem.split("-") for path in sorted((home / "consilience" / "ledger").glob("*.jsonl"))]
+    assert len(ledgers) == 2 and ledgers[0][1] == ledgers[1][1], "one for each key, of the same rows"
 
 
 def test_a_site_whose_budget_ends_trains_no_more_and_goes_on_to_answer(make: Make, home: Path) -> None:
@@ -184,6 +193,26 @@ def test_a_new_run_without_budget_is_refused_before_anything_leaves(make: Make, 
     assert second.code("0") == 2
     assert "leaves nothing for 6 rounds on these private rows" in " ".join(second.output("0").split())
     assert frames(second.sites["0"]) == {} and spent(home) <= 1
+
+
+def test_a_site_whose_ledger_is_gone_is_refused_until_it_says_that_its_rows_are_others(make: Make, home: Path) -> None:
+    one = make(Privacy(epsilon=8, delta=DELTA))
+    one.start()
+    one.finish()
+    [ledger] = (home / "consilience" / "ledger").glob("*.jsonl")
+    for path in (home / "consilience", *(path.parent / "run" for path in one.sites.values())):
+        shutil.rmtree(path)
+    again = replace(read_federation(one.folder / "federation.toml"), epoch=2)
+    write_atomically(one.folder / "federation.toml", again.to_toml().encode())
+    one.start("0")
+    assert one.code("0") == 2
+    said = " ".join(one.output("0").split())
+    assert f"has begun the privacy ledger {ledger.stem}, and it is not in" in said
+    assert f'other_ledgers = ["{ledger.stem}"]' in said
+    write_site(one.sites["0"], replace(read_site(one.sites["0"]), other_ledgers=(ledger.stem,)))
+    one.start()
+    one.finish()
+    assert len(entries(home)) == ROUNDS
 
 
 AGENT = '''

@@ -45,7 +45,7 @@ def site(tmp_path: Path) -> Path:
     agreed = new_federation("t", folder / "shared.csv", ["healthy", "ill"], members, {"rounds": 4}, 5.0)
     (folder / "federation.toml").write_text(agreed.to_toml())
     path = folder / "site.toml"
-    path.write_text(path.read_text().replace("shared.npz", "shared.csv"))
+    assert 'shared = "shared.csv"' in path.read_text(), "the name that the documents use"
     return path
 
 
@@ -138,6 +138,8 @@ def _other_shared(site: Path) -> None:
         (_other_certificate, "is the certificate of 'b'"),
         (_expired, "expired on"),
         (_other_shared, "are not those of the federation file"),
+        (lambda site: (site.parent / "shared.csv").unlink(), r"site.toml: `shared` names .*shared.csv, which does not"),
+        (lambda site: change(site, 'label = "label"', 'label = "age"'), "shared data have no labels"),
         (lambda site: change(site, 'agent = "a"', 'agent = "d"'), "'d' is not in federation 't'"),
         (lambda site: change(site, 'agent = "a"', ""), "'agent' is missing"),
         (lambda site: change(site, "label =", "labels ="), "unknown setting 'labels'"),
@@ -220,6 +222,29 @@ def test_the_settings_of_a_federation_file_are_complete_and_read_as_they_were_ag
     assert again == federation and list(again.settings) == ["method", "training", "run"]
     assert again.agreed == changed(Settings(), changes)
     assert set(again.settings["run"]) == {"rounds", "seed"}
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "task", "said"),
+    [
+        ("label", [0, 1, 2, 3], "classification", "'label' is the label of a member"),
+        ("diagnosis", [0, 1, 2, 3], "classification", "'diagnosis' is the label of a member"),
+        ("state", ["ill", "healthy", None, "ill"], "classification", "'state' holds the class names healthy, ill"),
+        ("ill", [0.0, 1.0, 0.5, 0.0], "regression", "'ill' is called like one of `--classes`"),
+        ("sex", ["f", "m", "f", None], "classification", ""),
+        ("smoker", [0, 1, 0, 1], "classification", ""),
+    ],
+)
+def test_shared_data_with_a_column_of_labels_are_refused(site: Path, column, values, task, said) -> None:
+    shared, members = site.parent / "other.csv", [site.parent.parent / name / "member.toml" for name in "abc"]
+    change(site.parent.parent / "b" / "site.toml", 'label = "label"', 'label = "diagnosis"')
+    pd.DataFrame({"age": [50.0, 61.0, 40.0, 33.0], column: values}).to_csv(shared, index=False)
+    arguments = ("t", shared, ["healthy", "ill"], members, {}, 5.0)
+    if said:
+        with pytest.raises(ConsilienceError, match=f"column {said}.*Shared data have no labels"):
+            new_federation(*arguments, task=task)
+    else:
+        assert new_federation(*arguments, task=task).shared_samples == 4
 
 
 @pytest.mark.parametrize("address", ['host"x:1', "host", "host:port", "tls/host:7447", "host:7447#a=b:1", "::1:7447"])

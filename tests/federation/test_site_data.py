@@ -9,10 +9,12 @@ import pandas as pd
 import pytest
 
 from consilience import ConsilienceError
+from consilience.export.folder import export_agent, load_model
 from consilience.federation.membership import make_keys, new_federation, write_site
 from consilience.federation.peers.frame import Format
 from consilience.federation.site import Site, prepare
 from consilience.federation.site_agent import build_site_agent
+from consilience.federation.site_notes import site_notes
 from consilience.rows import count
 
 Make = Callable[..., Path]
@@ -86,6 +88,31 @@ def test_a_table_with_words_and_gaps(make: Make, table: pd.DataFrame, model: str
     assert ((f[:, 1] > 0.5) == truth).mean() > 0.9
 
 
+def test_how_a_site_reads_its_table_is_said(make: Make, table: pd.DataFrame, tmp_path: Path) -> None:
+    columns = table[["age", "pain"]].assign(row_id=np.arange(60) + 500, weight=np.arange(60) % 9 + 70.0)
+    columns[:20].to_csv(tmp_path / "shared.csv", index=False)
+    own = columns[20:].assign(diagnosis=table["diagnosis"][20:], ward="b", weight=columns["weight"] * 2.2)
+    own.to_csv(tmp_path / "patients.csv", index=False, sep=";")
+    entries = {"shared": "shared.csv", "data": "patients.csv", "label": "diagnosis", "model": "logistic"}
+    notes, warnings = site_notes(prepare(make("classification", ["healthy", "ill"], **entries)))
+    assert "patients.csv: columns are separated by semicolons." in notes
+    assert "patients.csv has columns that the shared data lack, which are not used: ward." in notes
+    assert any(
+        line.startswith("age: number, 4 gaps in shared.csv, 8 in patients.csv: scaled; gaps become") for line in notes
+    )
+    assert any(line.startswith("row_id: identifier") and "not used" in line for line in notes)
+    assert any(text.startswith("weight: 154 to 171.6 at this site, 70 to 78 elsewhere") for text in warnings)
+    assert any(text.startswith("pain alone predicts the label almost perfectly") for text in warnings)
+    assert any('drop=["pain"]' in text for text in warnings)
+    asked = entries | {"drop": ("pain",), "types": {"row_id": "number"}}
+    prepared = prepare(make("classification", ["healthy", "ill"], **asked))
+    assert prepared.features(prepared.shared).shape[1] == 4, "age, its gaps, row_id and weight"
+    notes, warnings = site_notes(prepared)
+    assert any(line.startswith("pain: category") and line.endswith("left out by data.drop") for line in notes)
+    assert any(text.startswith("row_id has a different value in every row") for text in warnings)
+    assert not any(text.startswith("pain") for text in warnings)
+
+
 def test_gaps_in_the_private_table_alone(make: Make, table: pd.DataFrame, tmp_path: Path) -> None:
     table.assign(age=table["age"].fillna(50.0))[["age", "old"]][:20].to_csv(tmp_path / "shared.csv", index=False)
     table[["age", "old", "ill"]][20:].to_csv(tmp_path / "patients.csv", index=False)
@@ -142,6 +169,15 @@ def test_preprocessing_of_ones_own(make: Make, table: pd.DataFrame, text: str, c
     prepared = prepare(path)
     assert prepared.features(prepared.shared).shape == (20, columns)
     trained(path)
+    agent, _ = build_site_agent(prepared)
+    agent.train(prepared.features(prepared.shared), None, 0.0)
+    if text == FUNCTION:
+        with pytest.raises(ConsilienceError, match=r"`transform` of prepare\.py is a Python function, which cannot be"):
+            export_agent(agent, tmp_path / "model", prepared.shared, prepare=prepared.prepare_steps())
+    else:
+        export_agent(agent, tmp_path / "model", prepared.shared, prepare=prepared.prepare_steps())
+        f = agent.predict(prepared.features(table))
+        np.testing.assert_allclose(load_model(tmp_path / "model").predict(table), f, rtol=0, atol=1e-6)
     (tmp_path / "nothing.py").write_text("x = 1")
     with pytest.raises(ConsilienceError, match="neither a function transform"):
         prepare(make("classification", ["healthy", "ill"], **entries, preprocess="nothing.py"))

@@ -1,13 +1,17 @@
 """Feeds damaged inputs to every reader of files and of what peers send: `make fuzz`.
 
-A crash is kept in tests/fuzz/crashes, where a test reads it again ever after.
+Checksums are made right again after the damage where somebody could do that. An input that takes more than a second of
+processor time counts as a crash. A crash is kept in tests/fuzz/crashes, where a test reads it again ever after.
 """
 
 import argparse
+import faulthandler
 import hashlib
 import json
+import os
 import random
 import sys
+import tempfile
 import time
 import traceback
 import warnings
@@ -38,6 +42,10 @@ def fuzz(targets: dict[str, Target], seed: int, seconds: float, most: int, only:
     targets = {name: target for name, target in targets.items() if only in name}
     draw, began, done = random.Random(seed), time.monotonic(), Counter[str]()
     found = Counter[tuple[str, str]]()
+    slowest: dict[str, float] = {}
+    faulthandler.enable()
+    last = Path(tempfile.gettempdir()) / f"fuzz-{os.getpid()}.input"
+    print(f"the last input is in {last}, should the process crash", flush=True)
     names = [name for name, target in targets.items() for _ in range(target.weight)]
     print(f"seed {seed}, {len(targets)} targets", flush=True)
     for target in targets.values():
@@ -49,10 +57,13 @@ def fuzz(targets: dict[str, Target], seed: int, seconds: float, most: int, only:
         target = targets[name]
         data = target.remake(mutated(draw.choice(target.good), draw, target.good), draw)
         done[name] += 1
-        error = crash_of(target, data)
+        last.write_bytes(data)
+        error, seconds_taken = crash_of(target, data)
+        slowest[name] = max(slowest.get(name, 0.0), seconds_taken)
         if error is not None:
-            where = traceback.extract_tb(error.__traceback__)[-1]
-            kind = name, f"{type(error).__name__} in {Path(where.filename).name}:{where.lineno}"
+            frames = traceback.extract_tb(error.__traceback__)
+            where = f" in {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+            kind = name, type(error).__name__ + where
             found[kind] += 1
             if found[kind] == 1:
                 keep(name, data, error)
@@ -62,9 +73,11 @@ def fuzz(targets: dict[str, Target], seed: int, seconds: float, most: int, only:
             print(f"{sum(done.values())} inputs, {len(found)} kinds of crashes", flush=True)
     took = time.monotonic() - began
     for name, count in sorted(done.items()):
-        print(f"  {name}: {count}")
+        print(f"  {name}: {count}, the slowest {slowest[name]:.3f} s")
+    last.unlink(missing_ok=True)
     total = sum(done.values())
     print(f"{total} inputs in {took:.0f} s ({total / took * 3600:,.0f} an hour), {sum(found.values())} uncaught")
+    print(f"the slowest took {max(slowest.values(), default=0.0):.3f} s of processor time")
     return len(found)
 
 

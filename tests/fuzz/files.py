@@ -19,12 +19,13 @@ from consilience.federation.peers.audit import (
     read_audit,
     suspicious_peers,
 )
-from consilience.federation.peers.change import Change
+from consilience.federation.peers.change import Change, applied
 from consilience.federation.peers.outside import change_from, federation_from, member_from
 from consilience.federation.site import Site, read_site
 from consilience.options import to_table
 from consilience.privacy.entry import Entry, used
 from consilience.privacy.ledger import LedgerFile
+from consilience.privacy.ledger_files import LedgerOwner
 from consilience.runtime.summary import AgentSummary, Summary, summary_from
 from consilience.settings.presets import settings_of, write_config
 from consilience.settings.settings import Settings
@@ -47,7 +48,7 @@ def texts(scratch: Path) -> dict[str, Target]:
         found = change_from(data, "change.toml")
         found.check(agreed)
         assert found.message() == change.message(), "a change that nobody signed was accepted"
-        found.applied(agreed)
+        applied([found], agreed)
 
     def configured(path: Path) -> None:
         settings_of(path.parent)
@@ -92,14 +93,15 @@ def logs(scratch: Path) -> dict[str, Target]:
         if broken_at(path, keys.public_key(SIGNING[0])) is None and data.endswith(b"\n"):  # otherwise it is cut
             assert good.startswith(data), "a rewritten log was taken for a whole one"
 
-    rows = ["00", "11"]
-    ledger = LedgerFile(scratch / "ledger", rows)
+    rows = np.arange(80.0).reshape(20, 4) ** 2
+    owner = LedgerOwner(keys.public_key(SIGNING[0]), SIGNING[0].sign, keys.is_signed)
+    ledger = LedgerFile(scratch / "ledger", rows, owner)
     for number in (1, 2):
         ledger.add("run", Entry(number, 0.5, 2.0, 10))
     ledger.close()
 
     def spent(path: Path) -> None:
-        opened = LedgerFile(path.parent, rows)
+        opened = LedgerFile(path.parent, rows, owner)
         try:
             used(opened.entries)
             opened.attempts("run", 1)

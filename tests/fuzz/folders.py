@@ -1,23 +1,36 @@
 """Readers of folders, of which one file is damaged: it must be refused, unless it says the same."""
 
 import json
+import random
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 import pandas as pd
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.svm import SVC
 
 from consilience.agents.sklearn_agent import SklearnAgent
 from consilience.export.folder import export_agent, load_model
+from consilience.export.manifest import checksum
 from consilience.federation.claim import claim
 from consilience.federation.peers.outbox import Outbox
 from consilience.report.page import audit_of
 from consilience.runtime import checkpoint
 from consilience.runtime.run import Run, load_run
+from consilience.runtime.sums import write_sums
 from tests.fuzz.files import summary
 from tests.fuzz.peers import SHARED, SIGNING, F, federation
-from tests.fuzz.target import Target, damaged, with_file
+from tests.fuzz.target import Target, damaged, resealed, with_file
 
 
 def run_folders(scratch: Path) -> dict[str, Target]:
@@ -33,6 +46,7 @@ def run_folders(scratch: Path) -> dict[str, Target]:
     for name in ("metrics.parquet", "trust.npz", "summary.json"):
         found[f"{name} of a run"] = damaged(folder / name, lambda: load_run(folder))
         found[f"{name} of a run without checksums"] = damaged(old / name, lambda: load_run(old), _any)
+        found[f"{name} of a run, sealed again"] = resealed(folder / name, lambda: _shown(folder), lambda: _seal(folder))
     found["SHA256SUMS of a run"] = damaged(folder / "SHA256SUMS", lambda: load_run(folder), _any)
     audit = {"attacks": [], "bound": 0.5, "claimed": None, "canaries": {}}
     found["audit.json of a run"] = Target(
@@ -79,7 +93,93 @@ def exported_folders(scratch: Path) -> dict[str, Target]:
         if path.name != "README.md":
             same = _same_json if path.suffix == ".json" else bytes.__eq__
             found[f"{path.name} of a model"] = damaged(path, lambda: load_model(folder), same)
-    return {name: replace(target, weight=1) for name, target in found.items()}
+    return {name: replace(target, weight=1) for name, target in found.items()} | _sealed_models(scratch)
+
+
+def _sealed_models(scratch: Path) -> dict[str, Target]:
+    """Model folders that somebody made to do harm, loaded and asked to predict."""
+    labels = np.array([0, 1, 0, 1, 0, 1])
+    estimators: dict[str, Any] = {
+        "logistic": LogisticRegression(),
+        "forest": RandomForestClassifier(2, random_state=0),
+        "histogram": HistGradientBoostingClassifier(max_iter=2, min_samples_leaf=1),
+        "boosted": GradientBoostingClassifier(n_estimators=2),
+        "vectors": CalibratedClassifierCV(SVC(), cv=2),
+        "neighbours": KNeighborsClassifier(2),
+    }
+    with suppress(ImportError):
+        import lightgbm
+        import xgboost
+
+        estimators["xgboost"] = xgboost.XGBClassifier(n_estimators=2, max_depth=2, n_jobs=1)
+        estimators["lightgbm"] = lightgbm.LGBMClassifier(n_estimators=2, verbose=-1, min_child_samples=1, n_jobs=1)
+    found = {}
+    for kind, estimator in estimators.items():
+        agent = SklearnAgent(estimator, np.tile(SHARED, (3, 1)), np.tile(labels, 3), "a", classes=2)
+        agent.train(SHARED, F, 0.5)
+        folder = scratch / kind
+        export_agent(agent, folder, SHARED, onnx=False)
+        for path in sorted(folder.iterdir()):
+            if path.name == "README.md":
+                continue
+            read, seal = partial(_predicted, folder), partial(_seal_model, folder)
+            good = _unpacked(path) if path.suffix == ".skops" else path.read_bytes()
+            target = resealed(path, read, seal, good)
+            target = replace(target, weight=2, remake=_packed) if path.suffix == ".skops" else replace(target, weight=2)
+            found[f"{path.name} of a model ({kind}), sealed again"] = target
+    return found
+
+
+def _unpacked(path: Path) -> bytes:
+    """A zip file without compression, so that damage reaches what is in it."""
+    out = BytesIO()
+    with ZipFile(path) as old, ZipFile(out, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+    return out.getvalue()
+
+
+def _packed(data: bytes, draw: random.Random) -> bytes:
+    """The same zip file with right checksums of what is in it; as it is where it is none any more."""
+    out = BytesIO()
+    try:
+        with ZipFile(BytesIO(data)) as old, ZipFile(out, "w") as new:
+            for info in old.infolist():
+                start = info.header_offset
+                skip = 30 + int.from_bytes(data[start + 26 : start + 28], "little")
+                skip += int.from_bytes(data[start + 28 : start + 30], "little")
+                if info.file_size > len(data) or info.filename in new.namelist():
+                    return data
+                new.writestr(info.filename, data[start + skip : start + skip + info.file_size])
+    except (BadZipFile, ValueError, NotImplementedError, OSError, UnicodeError):
+        return data
+    return out.getvalue()
+
+
+def _predicted(folder: Path) -> None:
+    load_model(folder).predict(SHARED)
+
+
+def _seal_model(folder: Path) -> None:
+    """Makes the checksums of a model folder right, if its manifest can be read."""
+    path = folder / "model.json"
+    try:
+        table = json.loads(path.read_text())
+        for name in table["files"]:
+            table["files"][name] = sha256((folder / name).read_bytes()).hexdigest()
+        path.write_text(json.dumps(table | {"checksum": checksum(table)}))
+    except (ValueError, TypeError, KeyError, OSError, RecursionError):
+        return
+
+
+def _seal(folder: Path) -> None:
+    """Makes the checksums of a run folder right."""
+    names = [line.split()[1] for line in (folder / "SHA256SUMS").read_text().splitlines()]
+    write_sums(folder, {name: (folder / name).read_bytes() for name in names})
+
+
+def _shown(folder: Path) -> None:
+    load_run(folder)
 
 
 def _any(data: bytes, good: bytes) -> bool:

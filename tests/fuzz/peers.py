@@ -138,7 +138,7 @@ def _words(agreed: Federation) -> dict[str, Target]:
         "question": Target(asked, question, 24),
         "text to show": Target([b"5: \x1b[31m", b"x" * 500], plain, 4),
         "federation of a peer": Target(
-            [agreed.to_toml().encode(), replace(agreed, deadline=5.0).to_toml().encode()],
+            [agreed.packed_fields, replace(agreed, deadline=5.0).packed_fields],
             lambda data: differences_from(agreed, data),
             2,
         ),

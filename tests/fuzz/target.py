@@ -1,6 +1,7 @@
 """What a target of the fuzzer is, and what counts as a crash."""
 
 import random
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,15 +25,38 @@ class Target:
     """What a hostile member does with a damaged input, such as to sign it."""
 
 
-def crash_of(target: Target, data: bytes) -> Exception | None:
-    """What a reader does that it must not do with this input; None if all is well."""
+LONGEST = 1.0
+"""Seconds of this process that an input may take."""
+
+
+class TooSlowError(Exception):
+    """An input that took too long. It is no harmless error of a reader's."""
+
+
+def crash_of(target: Target, data: bytes) -> tuple[Exception | None, float]:
+    """What a reader does that it must not do with this input, None if all is well; and the seconds that it took.
+
+    One that takes too long is read again, so that no pause of the machine counts as its own.
+    """
+    error, seconds = _tried(target, data)
+    if error is None and seconds > LONGEST:
+        error, again = _tried(target, data)
+        seconds = min(seconds, again)
+        if error is None and seconds > LONGEST:
+            error = TooSlowError(f"an input of {len(data)} bytes took {seconds:.1f} seconds")
+    return error, seconds
+
+
+def _tried(target: Target, data: bytes) -> tuple[Exception | None, float]:
+    began = time.process_time()
+    error: Exception | None = None
     try:
         target.read(data)
     except ConsilienceError:
-        return None
-    except Exception as error:
-        return error
-    return None
+        pass
+    except Exception as problem:
+        error = problem
+    return error, time.process_time() - began
 
 
 def with_file(path: Path, read: Callable[[Path], object]) -> Callable[[bytes], object]:
@@ -43,6 +67,22 @@ def with_file(path: Path, read: Callable[[Path], object]) -> Callable[[bytes], o
         return read(path)
 
     return reading
+
+
+def resealed(path: Path, read: Callable[[], object], seal: Callable[[], None], good: bytes | None = None) -> Target:
+    """A file among others of which the checksums are made right after the damage: somebody meant it."""
+    whole = {other: other.read_bytes() for other in path.parent.iterdir() if other.is_file()}
+
+    def reading(data: bytes) -> None:
+        path.write_bytes(data)
+        try:
+            seal()
+            read()
+        finally:
+            for other, content in whole.items():
+                other.write_bytes(content)
+
+    return Target([whole[path] if good is None else good], reading, 4)
 
 
 def damaged(path: Path, read: Callable[[], object], same: Callable[[bytes, bytes], bool] = bytes.__eq__) -> Target:

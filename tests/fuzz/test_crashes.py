@@ -23,5 +23,5 @@ def test_no_damaged_input_crashes_a_reader_or_is_taken_for_a_good_one(tmp_path: 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name, data in inputs:
-            error = crash_of(known[name], data)
+            error, _ = crash_of(known[name], data)
             assert error is None, f"{name}: {type(error).__name__}: {error}, for {data[:2000]!r}"

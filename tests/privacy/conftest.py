@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from consilience.privacy.ledger import LedgerFile, row_hashes
+from consilience.privacy.ledger import LedgerFile
 
 pytest.importorskip("opacus", reason="privacy needs the extra packages: pip install 'consilience[privacy]'")
 pytest.importorskip("dp_accounting", reason="privacy needs the extra packages: pip install 'consilience[privacy]'")
@@ -25,8 +25,8 @@ def ledger(rows, tmp_path):
     """Opens the ledger of the rows."""
     opened = []
 
-    def open_it(x=rows[0], y=rows[1]):
-        opened.append(LedgerFile(tmp_path / "ledger", row_hashes(x, y)))
+    def open_it(x=rows[0], owner=None):
+        opened.append(LedgerFile(tmp_path / "ledger", x, owner))
         return opened[-1]
 
     yield open_it

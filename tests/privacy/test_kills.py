@@ -12,7 +12,7 @@ import pytest
 
 from consilience.privacy.accountants import epsilon_of_record
 from consilience.privacy.entry import used
-from consilience.privacy.ledger import LedgerFile, row_hashes
+from consilience.privacy.ledger import LedgerFile
 
 pytestmark = pytest.mark.faults
 
@@ -20,7 +20,7 @@ SPENDER = """
 import os, sys
 import numpy as np
 from pathlib import Path
-from consilience.privacy.ledger import LedgerFile, row_hashes
+from consilience.privacy.ledger import LedgerFile
 from consilience.privacy.mechanism import Mechanism
 from consilience.privacy.options import Privacy
 from consilience.runtime import checkpoint
@@ -28,7 +28,7 @@ from consilience.runtime import checkpoint
 home = Path(sys.argv[1])
 x = np.arange(40, dtype=np.float32).reshape(20, 2)
 mechanism = Mechanism(Privacy(epsilon=50, delta=1e-3, noise=20.0), "a", 0, 20, 0.5, 4)
-file = LedgerFile(home / "ledger", row_hashes(x, np.zeros(20, int)))
+file = LedgerFile(home / "ledger", x)
 mechanism.keep(file)
 done, arrays, _ = checkpoint.read(home / "run")
 if done:
@@ -58,7 +58,7 @@ def test_epsilon_never_falls_below_what_was_released(tmp_path: Path) -> None:
             time.sleep(0.001)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-        file = LedgerFile(tmp_path / "ledger", row_hashes(x, np.zeros(20, int)))
+        file = LedgerFile(tmp_path / "ledger", x)
         released = len(frames.read_bytes().splitlines())
         assert len(file.entries) >= released
         spent = epsilon_of_record(used(file.entries), 1e-3)

@@ -2,10 +2,14 @@
 
 import hashlib
 import json
+import shutil
 
+import numpy as np
 import pytest
 
 from consilience import ConsilienceError
+from consilience.privacy.entry import Entry
+from consilience.privacy.ledger_files import LedgerOwner
 from tests.privacy.test_mechanism import agent
 
 
@@ -93,21 +97,11 @@ def test_a_kill_at_any_byte_of_a_line_or_before_its_head_costs_nothing_that_was_
         ledger()
 
 
-def test_a_ledger_of_an_earlier_version_is_read_and_gets_a_head(spent, ledger):
-    path, lines, _ = spent
-    old, before = [], ""
-    for line in lines:
-        content = json.loads(line) | {"before": before}
-        content.pop("head", None)
-        old.append(json.dumps(content).encode() + b"\n")
-        before = hashlib.sha256(old[-1][:-1]).hexdigest()[:32]
-    path.write_bytes(b"".join(old))
-    path.with_suffix(".head").unlink()
-    file = ledger()
-    assert len(file.entries) == 2
-    file.close()
-    path.write_bytes(b"".join(old[:2]))
-    with pytest.raises(ConsilienceError, match="it had 3 lines and has 2"):
+def test_a_ledger_of_an_earlier_version_is_refused_with_what_to_do(tmp_path, ledger):
+    old = b'{"time": "", "data": "00", "head": true, "rows": ["00"], "before": ""}\n'
+    (tmp_path / "ledger").mkdir()
+    (tmp_path / "ledger" / "00.jsonl").write_bytes(old)
+    with pytest.raises(ConsilienceError, match=r"of an earlier version .* Move it out of the folder, and promise less"):
         ledger()
 
 
@@ -122,3 +116,140 @@ def test_a_run_whose_ledger_was_put_back_to_an_earlier_state_is_refused(rows, sp
     one.mechanism.keep(ledger())
     with pytest.raises(ConsilienceError, match="lacks 1 rounds that the run has spent"):
         one.restore(state, shared)
+
+
+@pytest.mark.parametrize("owned", [True, False])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *[("noise", value) for value in ("NaN", "-2.0", "Infinity", "1e999", "0")],
+        *[("rate", value) for value in ("NaN", "-0.5", "1.5")],
+        *[("steps", "-3"), ("steps", "NaN"), ("round", "-1")],
+    ],
+)
+def test_forged_values_that_no_training_can_have_are_refused(tmp_path, rows, ledger, site, key, value, owned):
+    """Also where whoever forged them has made the chain and the head fit."""
+    file = ledger(owner=site() if owned else None)
+    file.add("run", Entry(1, 0.5, 2.0, 10))
+    file.close()
+    first, last = file.path.read_bytes().splitlines()
+    text = str(json.loads(last)[key]).encode()
+    forged = last.replace(b'"%s": %s' % (key.encode(), text), b'"%s": %s' % (key.encode(), value.encode()))
+    assert forged != last
+    rewrite(file.path, [first, forged])
+    with pytest.raises(ConsilienceError, match=r"line 2 of the privacy ledger .* was changed or damaged"):
+        ledger(owner=site() if owned else None)
+
+
+def test_a_chain_that_was_rewritten_is_refused_where_the_site_signs(ledger, site):
+    """The attack: epsilon 16.6 becomes 0.0005, with every hash and the head made to fit."""
+    file = ledger(owner=site())
+    for number in (1, 2):
+        file.add("run", Entry(number, 0.5, 1.0, 100))
+    file.close()
+    lines = file.path.read_bytes().splitlines()
+    head = file.path.with_suffix(".head").read_bytes()
+    rewrite(file.path, [lines[0], *(line.replace(b'"noise": 1.0', b'"noise": 900.0') for line in lines[1:])])
+    with pytest.raises(ConsilienceError, match=r"line 2 .*it is not signed with the key of its site"):
+        ledger(owner=site())
+    rewrite(file.path, lines[:2])
+    with pytest.raises(ConsilienceError, match=r"the end of the privacy ledger .* its head says otherwise"):
+        ledger(owner=site())
+    file.path.write_bytes(b"".join(line + b"\n" for line in lines))
+    file.path.with_suffix(".head").write_bytes(head)
+    assert len(ledger(owner=site()).entries) == 2
+
+
+def test_a_chain_that_was_signed_with_another_key_is_refused(tmp_path, ledger, site):
+    file = ledger(owner=site())
+    file.add("run", Entry(1, 0.5, 1.0, 100))
+    file.close()
+    name = file.path
+    shutil.move(tmp_path / "ledger", tmp_path / "kept")
+    other = ledger(owner=site("another"))
+    other.close()
+    shutil.copy(tmp_path / "kept" / ".secret", tmp_path / "ledger" / ".secret")
+    other.path.rename(name)
+    other.path.with_suffix(".head").rename(name.with_suffix(".head"))
+    with pytest.raises(ConsilienceError, match=r"line 1 .*it is of another site than the name of the file says"):
+        ledger(owner=site())
+
+
+def test_a_new_ledger_beside_an_old_one_of_the_same_site_is_asked_about(ledger, site):
+    draw = np.random.default_rng(5)
+    old, new = draw.normal(size=(30, 5)), draw.exponential(size=(28, 5))
+    file = ledger(old, site())
+    file.add("run", Entry(1, 0.5, 1.0, 100))
+    file.close()
+    with pytest.raises(ConsilienceError, match="these private rows have no ledger, and this site has spent") as asked:
+        ledger(new, site())
+    assert f'other_ledgers = ["{file.name}"]' in str(asked.value)
+    another = ledger(new**3, site("another"))
+    assert not another.entries, "ledgers of other sites, on other rows, raise no question"
+    another.close()
+    confirmed = ledger(new, site(other_ledgers=(file.name,)))
+    assert not confirmed.entries
+    confirmed.close()
+    assert not ledger(new, site()).entries, "it is asked about once"
+    with pytest.raises(ConsilienceError, match="another run is spending"):
+        ledger(new[:3], site(other_ledgers=(file.name, confirmed.name)))
+
+
+def test_rows_that_are_equal_count_whatever_the_site_says_of_the_ledger(rows, ledger, site):
+    file = ledger(owner=site())
+    file.add("run", Entry(1, 0.5, 1.0, 100))
+    file.close()
+    assert len(ledger(rows[0][:3], site(other_ledgers=(file.name,))).entries) == 1
+
+
+def test_without_its_secret_a_folder_of_ledgers_is_refused(tmp_path, spent, ledger):
+    path = tmp_path / "ledger" / ".secret"
+    secret = path.read_bytes()
+    assert path.stat().st_mode & 0o077 == 0
+    path.write_bytes(secret[:20])
+    with pytest.raises(ConsilienceError, match="do not know their rows again, is missing or damaged"):
+        ledger()
+    path.unlink()
+    with pytest.raises(ConsilienceError, match="do not know their rows again, is missing or damaged"):
+        ledger()
+    path.write_bytes(secret[::-1].strip() + b"\n")
+    with pytest.raises(ConsilienceError, match="was written with another secret"):
+        ledger(rows_of(3))
+
+
+def test_a_checkpoint_with_forged_entries_is_refused(rows, spent):
+    _, _, one = spent
+    for key, value in (("noise", float("nan")), ("noise", -1.0), ("entries", np.array([[1, np.nan, 2.0, 3]]))):
+        state = one.state() | {f"privacy.{key}": np.asarray(value)}
+        with pytest.raises(ConsilienceError, match="what its checkpoint says of its privacy budget is damaged"):
+            one.restore(state, rows[2])
+
+
+def rows_of(seed):
+    return np.random.default_rng(seed).normal(size=(20, 4)) ** 3
+
+
+@pytest.fixture
+def site():
+    """Makes the owner of ledgers by a name; the same name has the same key."""
+    ed25519 = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ed25519", reason="needs [peers]")
+    from consilience.federation.peers import keys
+
+    def make(name="site", other_ledgers=()):
+        signing = ed25519.Ed25519PrivateKey.from_private_bytes(hashlib.sha256(name.encode()).digest())
+        return LedgerOwner(keys.public_key(signing), signing.sign, keys.is_signed, other_ledgers)
+
+    return make
+
+
+def rewrite(path, lines):
+    """What somebody can do who has the files and no key: a whole chain of other lines, and the head for it."""
+    before, written = "", []
+    for line in lines:
+        old = json.loads(line)["before"] if b"NaN" not in line else None
+        found = line.replace(b'"before": "%s"' % old.encode(), b'"before": "%s"' % before.encode()) if old else line
+        before = hashlib.sha256(found).hexdigest()[:32]
+        written.append(found)
+    path.write_bytes(b"".join(line + b"\n" for line in written))
+    signature = path.with_suffix(".head").read_text().strip().split(" ")[2:]
+    path.with_suffix(".head").write_text(" ".join([f"{len(lines):012d}", before, *signature]) + "\n")

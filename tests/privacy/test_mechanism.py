@@ -197,7 +197,7 @@ def test_a_new_run_on_the_same_rows_goes_on_in_the_ledger(rows, ledger):
     x, y, _, _ = rows
     order = np.random.default_rng(1).permutation(len(y))
     again = agent(rows)
-    again.mechanism.keep(ledger(x[order], y[order]))
+    again.mechanism.keep(ledger(x[order]))
     assert again.mechanism.record() == pytest.approx(first.mechanism.record())
     again.mechanism.plan(2)
     again.train(shared, None, 0.0)
@@ -214,14 +214,14 @@ def test_a_run_on_some_of_the_rows_counts_what_was_spent_on_them(rows, ledger):
     first.mechanism.plan(1)
     first.train(shared, None, 0.0)
     with pytest.raises(ConsilienceError, match="another run is spending on some of the same private rows"):
-        ledger(x[:5], y[:5])
+        ledger(x[:5])
     file.close()
     part = agent((x[:20], y[:20], shared, None))
-    part.mechanism.keep(ledger(x[:20], y[:20]))
+    part.mechanism.keep(ledger(x[:20]))
     with pytest.raises(ConsilienceError, match=r"leaves nothing for 2 rounds.* 4 is spent already"):
         part.mechanism.plan(2)
     other = agent(rows)
-    other.mechanism.keep(ledger(x + 1, y))
+    other.mechanism.keep(ledger(x**2))
     assert other.mechanism.record() == 0
 
 

@@ -4,10 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
+import consilience as cs
+from consilience.core.bootstrap import interval
 from consilience.report.gains import gain_table, gains, mean_gain, measures, verdicts
 from consilience.report.page import page_data
 from consilience.report.tables import run_grid, scores_grid, site_grid
+from consilience.runtime.history import BEHIND
 from consilience.runtime.run import Run
 from tests.report.test_page import make_run, one_site
 
@@ -43,6 +47,38 @@ def test_the_interval_is_that_of_paired_differences(run):
     mean = mean_gain(run, TARGET)
     assert mean.gain == pytest.approx((0.2 + 0.0011 - 0.1) / 3), "agent b has shifted labels"
     assert mean.low < mean.gain < mean.high
+
+
+def counted(run: Run, name: str, behind: float) -> Run:
+    """The run, with so many test samples behind one agent's score."""
+    column = np.full((4, 1), np.nan, np.float32)
+    column[list("abcd").index(name)] = behind
+    alone = replace(run.references["alone"], draws=run.references["alone"].draws | {f"{BEHIND}accuracy_target": column})
+    return replace(run, draws=run.draws | {f"{BEHIND}accuracy_target": column}, references={"alone": alone})
+
+
+def test_an_interval_of_few_samples_is_wider_and_those_of_others_stay_to_the_bit(run):
+    before, few = gains(run, TARGET), gains(counted(run, "c", 12), TARGET)
+    assert {name: few[name] for name in "abd"} == {name: before[name] for name in "abd"}
+    assert few["c"].gain == before["c"].gain
+    assert few["c"].low < -0.15 < 0.15 < few["c"].high
+    plain = run.draws["accuracy_target"][0].astype(float) - run.references["alone"].draws["accuracy_target"][0]
+    assert (before["a"].low, before["a"].high) == interval(plain)
+    assert mean_gain(counted(run, "c", 12), TARGET).low < mean_gain(run, TARGET).low
+
+
+def test_agents_that_are_right_on_the_same_few_samples_are_not_known_to_be_equal():
+    """Twelve test samples, all told by both: the interval used to be 0 to 0."""
+    y = np.arange(60) % 3
+    x = np.eye(3, dtype=np.float32)[y] + np.random.default_rng(0).normal(0, 0.1, (60, 3)).astype(np.float32)
+    agents = [cs.SklearnAgent(LogisticRegression(), x[k::2], y[k::2], f"{k}") for k in range(2)]
+    result = cs.collaborate(agents, x, method=cs.Consensus(warmup=1), rounds=2, target=(x[:12], y[:12]))
+    table = result.gains.set_index(["agent", "score"])
+    assert (table.loc[("0", "accuracy"), ["gain"]] == 0).all()
+    assert table.loc[("0", "accuracy"), "low"] == pytest.approx(-0.2, abs=0.08)
+    assert table.loc[("0", "accuracy"), "high"] == pytest.approx(0.2, abs=0.08)
+    many = cs.collaborate(agents, x, method=cs.Consensus(warmup=1), rounds=2, target=(x, y)).gains
+    assert (many[many["score"] == "accuracy"][["low", "high"]] == 0).all(axis=None)
 
 
 def test_the_first_lines_name_those_whom_it_did_not_help(run):

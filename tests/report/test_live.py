@@ -2,12 +2,14 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
 import time
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,10 @@ def get(address: str) -> tuple[int, str]:
         return error.code, ""
 
 
+def open_files() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
 def stopped_after(number: int, folder: Path) -> None:
     def stop(run, event):
         if isinstance(event, Finished) and event.number == number:
@@ -85,6 +91,50 @@ def test_only_who_has_the_address_gets_an_answer_and_nothing_outside_the_folder(
             assert get(page.address + path)[0] == 404
     with pytest.raises(urllib.error.URLError):
         get(page.address)
+
+
+def test_pages_have_the_headers_that_keep_other_pages_away(tmp_path):
+    stopped_after(2, tmp_path)
+    with Watch(tmp_path) as page, urllib.request.urlopen(page.address, timeout=20) as answer:
+        headers = answer.headers
+    assert headers["X-Content-Type-Options"] == "nosniff" and headers["X-Frame-Options"] == "DENY"
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+    assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+
+
+def test_half_requests_of_strangers_take_no_files_and_end_no_run(tmp_path, monkeypatch):
+    """A thousand of them would take every file that a process may have open."""
+    monkeypatch.setattr("consilience.report.live.TIMEOUT", 1.0)
+    stopped_after(2, tmp_path)
+    with Watch(tmp_path) as page:
+        host, port = page.address.split("/")[2].split(":")
+        before = open_files()
+        halves = []
+        for _ in range(300):
+            half = socket.create_connection((host, int(port)), timeout=20)
+            half.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n")
+            halves.append(half)
+        time.sleep(0.5)
+        taken = open_files() - before - len(halves)
+        assert taken <= 40, f"{taken} files are open for strangers"
+        end = time.monotonic() + 3
+        while time.monotonic() < end:  # one that sends a letter now and then is ended as well
+            with suppress(OSError):
+                halves[0].sendall(b"x")
+            time.sleep(0.2)
+        assert get(page.address)[0] == 200, "whoever has the address is answered again"
+        assert open_files() - before - len(halves) <= 8
+        for half in halves:
+            half.close()
+    run_experiment(SETTINGS, tmp_path, 1)
+
+
+def test_a_damaged_folder_is_a_page_that_cannot_be_made(tmp_path, capfd):
+    stopped_after(2, tmp_path)
+    (tmp_path / "started.json").write_bytes(b"\xff")
+    with Watch(tmp_path) as page:
+        assert get(page.address)[0] == 503
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_a_folder_of_several_runs_has_a_list(tmp_path):

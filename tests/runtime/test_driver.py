@@ -274,3 +274,12 @@ def test_numerical_libraries_use_so_many_threads_and_are_left_as_they_were(threa
     with pytest.raises(ConsilienceError):
         run_rounds([Known("a")], SHARED, InMemory(NAMES), FedAvg(), summary_of("classification", 1), threads=7)
     assert torch.get_num_threads() == before
+
+
+def test_an_agent_whose_name_has_a_slash_is_refused_before_it_trains(tmp_path):
+    """Settings can name agents after what a column of somebody's table says."""
+    agents = [SklearnAgent(LogisticRegression(), *blobs(30, seed), name) for seed, name in enumerate(("a/b", "c"))]
+    exchange, summary = InMemory(("a/b", "c")), Summary("consensus", "consensus", "classification", 2, 1, 20)
+    with pytest.raises(ConsilienceError, match=r"called 'a/b', which cannot be part of a file's name"):
+        run_rounds(agents, blobs(20, 9)[0], exchange, Consensus(), summary, folder=tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -101,3 +101,32 @@ def test_without_the_plugin_the_rule_is_not_known(folder):
         read_settings("digits", SETTINGS | {"method.trust": "stubborn"})
     with pytest.raises(ConsilienceError, match=r"other.py is no Python file"):
         read_settings("digits", SETTINGS | {"plugins": ["other.py"]})
+
+
+def test_a_folder_that_is_resumed_brings_no_plugins_of_its_own(folder):
+    """What config.toml names is run by no worker, unless the user names it, too."""
+    import subprocess
+    import sys
+
+    changes = ["rounds=3", "method.warmup=1", "agents.count=4", 'models=["mlp"]', "epochs=1", "low_quality=[]"]
+    changes += ["references=[]"]
+    given = [part for change in changes for part in ("--set", change)]
+
+    def consilience(*arguments):
+        command = [sys.executable, "-m", "consilience", "run", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+    assert consilience("digits", *given, "--out", "run", "--workers", "1").returncode == 0
+    (folder / "evil.py").write_text("from pathlib import Path\nPath(__file__).with_name('was-run').touch()\n")
+    config = folder / "run" / "config.toml"
+    text = config.read_text()
+    assert "plugins = []" in text
+    config.write_text(
+        text.replace("plugins = []", f'plugins = ["{folder}/evil.py"]').replace("rounds = 3", "rounds = 4")
+    )
+    for name in ("summary.json", "SHA256SUMS"):
+        (folder / "run" / name).unlink()
+    done = consilience("--resume", "--out", "run", "--workers", "2")
+    assert done.returncode == 0, done.stderr
+    assert load_run(folder / "run").summary.rounds == 4
+    assert not (folder / "was-run").exists()

@@ -12,6 +12,8 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
+from consilience.agents.tensors import single_precision
+
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 
 
@@ -44,7 +46,10 @@ class Moments:
 
 @final
 class Adam:
-    """The optimizer of one model, with the methods of torch's optimizers that agents use."""
+    """The optimizer of one model, with the methods of torch's optimizers that agents use.
+
+    Moments of weights in half precision are in single precision: in half, the squares of most gradients are 0.
+    """
 
     def __init__(self, parameters: Iterable[nn.Parameter], lr: float) -> None:
         self.param_groups: list[dict[str, Any]] = [{"params": list(parameters), "lr": lr}]
@@ -68,11 +73,13 @@ class Adam:
         for number, parameter in enumerate(self.parameters):
             if parameter.grad is not None:
                 if number not in self.moments:
-                    self.moments[number] = Moments(0, torch.zeros_like(parameter), torch.zeros_like(parameter))
+                    zero = single_precision(torch.zeros_like(parameter))
+                    self.moments[number] = Moments(0, zero, zero.clone())
                 moments = self.moments[number]
                 moments.steps += 1
                 size, root = step_sizes(moments.steps, self.param_groups[0]["lr"])
-                adam_step(parameter, parameter.grad, moments.first, moments.second, size, root)
+                gradient = single_precision(parameter.grad)
+                adam_step(parameter, gradient, moments.first, moments.second, size, root)
 
     def state_dict(self) -> dict[str, Any]:
         """The moments under the names that torch uses."""
@@ -87,7 +94,9 @@ class Adam:
         beside = self.parameters
         self.moments = {
             number: Moments(
-                int(slots["step"]), slots["exp_avg"].to(beside[number]), slots["exp_avg_sq"].to(beside[number])
+                int(slots["step"]),
+                slots["exp_avg"].to(beside[number].device),
+                slots["exp_avg_sq"].to(beside[number].device),
             )
             for number, slots in saved["state"].items()
         }

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from consilience.agents.protocol import Losses
+from consilience.agents.protocol import Losses, agent_repr
 from consilience.tasks import task_named
 from consilience.tasks.protocol import Array, Task, labelled
 
@@ -36,6 +36,9 @@ class BaseAgent:
         self.targets = self.task.targets(self.y, self.outputs)
         """The private labels as predictions that are certain (samples, outputs)."""
         self.begin()
+
+    def __repr__(self) -> str:
+        return agent_repr(self)
 
     def begin(self) -> None:
         """Called once, when the data are there."""

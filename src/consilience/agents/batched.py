@@ -109,7 +109,7 @@ def stackable(agent: Agent) -> TorchAgent | None:
 def architecture(network: TorchAgent) -> tuple[Any, ...]:
     """What the agents of one batch have in common."""
     shapes = (tuple(layer.weight.shape) for layer in _layers(network.model))
-    return (network.task.name, network.batch, network.shared_batch, *shapes)
+    return (network.task.name, network.batch, network.shared_batch, *shapes, network.columns)
 
 
 def _layers(model: nn.Module) -> list[nn.Linear]:
@@ -129,7 +129,8 @@ _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_
 def _changed(part: nn.Module) -> bool:
     """Whether calling this layer does more, or other, than the layer: hooks, or a forward of somebody else's."""
     everywhere = any(getattr(nn.modules.module, f"_global{hooks}", None) for hooks in _HOOKS)
-    here = any(getattr(part, hooks, None) for hooks in _HOOKS) or any(w._backward_hooks for w in part.parameters())
+    here = any(getattr(part, hooks, None) for hooks in _HOOKS)
+    here = here or any(w._backward_hooks or w._post_accumulate_grad_hooks for w in part.parameters())
     forward = type(part).forward
     patched = "forward" in vars(part) or forward.__module__ != type(part).__module__
     return bool(everywhere or here or patched)
@@ -263,7 +264,7 @@ def _planned(agents: list[TorchAgent], shared: Rows, labels: Mapping[str, Array]
                 target_rows[step, place, seen] = samples + place * length + pick
                 weights[step, place, seen] = lam / len(pick)
         before += agent.samples
-    star = flat_rows(shared) if length else None
+    star = flat_rows(agents[0].ordered(shared)) if length else None
     if length:
         targets += [torch.from_numpy(np.asarray(labels[agent.name], np.float32)) for agent in agents]
     large = private[0].shape[1] >= LARGE_ROW

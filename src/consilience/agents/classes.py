@@ -62,6 +62,8 @@ def measured(task: Task, class_names: Sequence[str], x: Rows, y: Any, what: str)
     rows, labels = labelled_rows(x, y, what)
     try:
         numbers, _ = numbered(task, labels, class_names)
+        if task.sums_to_one and numbers.dtype.kind == "f" and len(numbers):
+            numbers = task.labels(numbers)
     except ConsilienceError as error:
         raise ConsilienceError(f"{what}: {error}") from None
     if len(numbers) != count(rows):

@@ -13,6 +13,7 @@ from consilience.agents.batched import architecture, flat_rows, stackable
 from consilience.agents.protocol import Agent
 from consilience.agents.tensors import rows_at_once
 from consilience.agents.torch_agent import TorchAgent
+from consilience.agents.unreadable import explained
 from consilience.rows import Rows
 from consilience.tasks.protocol import Array
 
@@ -49,12 +50,15 @@ def _plain(agent: Agent) -> TorchAgent | None:
 @torch.inference_mode()
 def _predicted(networks: list[TorchAgent], rows: Rows, wide: bool) -> list[Array]:
     """`TorchAgent.predict` of each."""
-    x = flat_rows(rows)
+    first = networks[0]
+    x = flat_rows(first.ordered(rows))
     stacked = [torch.stack(same) for same in zip(*(list(n.predictor.parameters()) for n in networks), strict=True)]
     if wide and len(networks) < TOGETHER:
         stacked = [torch.cat([w, w.new_zeros(TOGETHER - len(w), *w.shape[1:])]) for w in stacked]
     step = rows_at_once(x)
-    parts = [_outputs(stacked, x[start : start + step], wide) for start in range(0, max(1, len(x)), step)]
+    assert isinstance(first.x, Tensor)
+    with explained(first.who, first.kind, x, first.x.flatten(1)):
+        parts = [_outputs(stacked, x[start : start + step], wide) for start in range(0, max(1, len(x)), step)]
     out = torch.cat(parts, dim=1)
     together = getattr(networks[0].task, "stacked_predictions", None) if wide else None
     if together is not None:

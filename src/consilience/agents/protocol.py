@@ -156,6 +156,15 @@ def can(thing: object, capability: type) -> bool:
     return not lacks(thing, capability)
 
 
+def agent_repr(agent: Agent) -> str:
+    """An agent in a line, for `__repr__`: its kind, name, model, samples and outputs."""
+    task = agent.task
+    return (
+        f"<{type(agent).__name__} {agent.name!r}: {agent.kind}, {agent.samples} samples, "
+        f"{agent.outputs} {task.outputs_are}>"
+    )
+
+
 def published(agent: Agent, shared: Rows) -> Array:
     """What an agent says of the shared data: by default what it predicts."""
     return cast(Publishes, agent).publish(shared) if can(agent, Publishes) else agent.predict(shared)

@@ -10,7 +10,7 @@ from sklearn.base import is_regressor
 
 from consilience.agents.classes import renumbered
 from consilience.agents.noise import folds, noise_of
-from consilience.agents.protocol import Losses
+from consilience.agents.protocol import Losses, agent_repr
 from consilience.agents.reading import Reader, Transform, for_estimator
 from consilience.agents.soft_labels import (
     MODES,
@@ -21,6 +21,7 @@ from consilience.agents.soft_labels import (
     mode_of,
     seeded,
 )
+from consilience.agents.unreadable import explained, in_order
 from consilience.core.streams import stream
 from consilience.errors import ConsilienceError
 from consilience.options import stable_text
@@ -90,7 +91,9 @@ class SklearnAgent:
         self._estimator = estimator
         self._values = is_regressor(estimator)
         self.task = task_named(task or _task_of(estimator, y))
-        who = f"agent {name!r}" if name else "an agent"
+        self.name, self.seed, self.transform = name, seed, transform
+        self._label = y if isinstance(y, str) else str(getattr(y, "name", None) or "")
+        who = self._who
         if not self._values and not gives_probabilities(estimator):
             raise ConsilienceError(
                 f"{who}: {type(estimator).__name__} has no predict_proba, and consensus needs probabilities. "
@@ -98,8 +101,7 @@ class SklearnAgent:
             )
         if soft_labels not in ("auto", *MODES):
             raise ConsilienceError(f"{who}: soft_labels is {soft_labels!r}; it must be auto, {', '.join(MODES)}.")
-        self.name, self.seed, self.transform = name, seed, transform
-        self.kind = kind or type(last_step(estimator)).__name__
+        self.kind = kind or self._model
         named = () if isinstance(classes, int) else tuple(classes)
         data = labelled(name, self.task, x, y, named)
         self.class_names, self.rows = data.class_names, data.x
@@ -116,6 +118,17 @@ class SklearnAgent:
         self._last: tuple[Rows, Array, float] | None = None
         self._on_own = False
         """Whether the last pseudo-labels were for its own rows."""
+
+    def __repr__(self) -> str:
+        return agent_repr(self)
+
+    @property
+    def _who(self) -> str:
+        return f"agent {self.name!r}" if self.name else "an agent"
+
+    @property
+    def _model(self) -> str:
+        return type(last_step(self._estimator)).__name__
 
     @property
     def labels(self) -> Array:
@@ -190,7 +203,9 @@ class SklearnAgent:
         """Class probabilities (samples, classes) or values (samples, outputs)."""
         if not self._answers:
             self._fit()
-        return self._predict(self._read(x))
+        rows = in_order(self._read(x), self._x)
+        with explained(self._who, self._model, rows, self._x, self._label):
+            return self._predict(rows)
 
     def _predict(self, x: Any) -> Array:
         if self._values:
@@ -203,7 +218,8 @@ class SklearnAgent:
         self._round += 1
         collaborating, fitted = labels is not None and lam > 0, 0
         if collaborating or self._last is not None or not self._answers:
-            self._last = (self._read(shared), np.array(labels), lam) if collaborating else None
+            rows = in_order(self._read(shared), self._x) if collaborating else None
+            self._last = (rows, np.array(labels), lam) if collaborating else None
             self._on_own = collaborating and shared is self.rows
             self._fit()
             fitted = self.samples + (count(shared) if collaborating else 0)
@@ -257,7 +273,8 @@ class SklearnAgent:
             known, target = np.unique(y, return_inverse=True)
             if len(known) == 1:
                 return _Answer(known)
-        return _Answer(known, fit_rows(self._fresh(), x, hard, rows, target, weight))
+        with explained(self._who, self._model, self._x, self._x):
+            return _Answer(known, fit_rows(self._fresh(), x, hard, rows, target, weight))
 
     def _fresh(self) -> Any:
         return seeded(self._estimator, int(stream(self.seed, "estimator", self.name).integers(2**31)))

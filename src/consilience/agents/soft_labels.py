@@ -23,7 +23,8 @@ MODES = ("repeated", "largest", "sharpened", "drawn")
 most probable class, weighted by its probability. drawn, without weights: as many shared rows as their weight says, with
 drawn classes. sharpened: the same with squared probabilities, which draws fewer wrong classes."""
 
-_ROWS, _CLASSES, _LITTLE = 60, 3, 1e-6
+_ROWS, _CLASSES, _LITTLE = (60, 240, 960, 3840), 3, 1e-6
+"""Rows of the trials: the second is made where the estimator says the same of all rows of the first, and so on."""
 _SAME = 0.003
 """Mean difference of probabilities up to which they are the same: solvers stop early."""
 _KNOWN: dict[tuple[object, ...], Any] = {}
@@ -33,15 +34,14 @@ _KNOWN: dict[tuple[object, ...], Any] = {}
 def mode_of(estimator: Any, values: bool, x: Any, y: Array) -> str:
     """The best of MODES for an estimator, or for the last step of a pipeline.
 
-    It is tried on a few samples that are always the same; if it cannot be fitted to those, such as one that wants
-    certain columns, on private rows `x` with labels `y`.
+    It is tried on a few samples that are always the same, on more where it learns nothing from few; if it cannot be
+    fitted to those, such as one that wants certain columns, on private rows `x` with labels `y`.
     """
     estimator = last_step(estimator)
     if not has_fit_parameter(estimator, "sample_weight"):
         return "sharpened"
-    sample_x, sample_y = _sample(values)
-    found = _remembered("mode", estimator, values, lambda: _try(estimator, values, sample_x, sample_y))
-    return found or _try(estimator, values, x, y) or "sharpened"
+    found = _remembered("mode", estimator, values, lambda: _trials(estimator, values, partial(_sample, values)))
+    return found or _trials(estimator, values, lambda rows: (x, y)) or "sharpened"
 
 
 def labelled_rows(
@@ -77,7 +77,7 @@ def gives_probabilities(estimator: Any) -> bool:
         return True
     if not hasattr(type(estimator), "predict_proba"):
         return False
-    x, y = _sample(values=False)
+    x, y = _sample(False, _ROWS[0])
 
     def fitted_has() -> bool:
         try:
@@ -117,9 +117,22 @@ def seeded(estimator: Any, seed: int) -> Any:
     return copy
 
 
-def _try(estimator: Any, values: bool, x: Any, y: Array) -> str:
-    """One of MODES; empty where the estimator cannot be fitted to these samples at all."""
-    rows = np.resize(np.arange(count(x)), _ROWS)
+def _trials(estimator: Any, values: bool, samples: Callable[[int], tuple[Any, Array]]) -> str:
+    """The mode that `_try` finds on as many rows as the estimator needs to tell any apart: large leaves need many."""
+    mode = ""
+    for rows in _ROWS:
+        mode, constant = _try(estimator, values, *samples(rows), rows)
+        if not constant:
+            break
+    return mode
+
+
+def _try(estimator: Any, values: bool, x: Any, y: Array, length: int) -> tuple[str, bool]:
+    """One of MODES, and whether the fits that it was found by say the same of all rows.
+
+    The mode is empty where the estimator cannot be fitted to these samples at all.
+    """
+    rows = np.resize(np.arange(count(x)), length)
     right = y[rows]
     if not values and len(np.unique(right)) < 2:
         right = np.arange(len(rows)) % 2
@@ -130,17 +143,18 @@ def _try(estimator: Any, values: bool, x: Any, y: Array) -> str:
         without = fit(twice, np.concatenate([right, right]), None)
         mixed = fit(twice, both, None)
     except Exception:
-        return ""
+        return "", False
     try:
         weighted = fit(twice, both, np.repeat([1.0, _LITTLE], len(rows)))
         thrice = fit(np.repeat(rows, 3), np.repeat(right, 3, axis=0), np.full(3 * len(rows), 1 / 3))
         plain = fit(rows, right, np.ones(len(rows)))
     except Exception:
-        return "sharpened"
+        return "sharpened", False
+    constant = not np.ptp(thrice, axis=0).any() and not np.ptp(plain, axis=0).any()
     if np.abs(weighted - without).sum() >= np.abs(weighted - mixed).sum():
-        return "sharpened"
+        return "sharpened", constant
     counts_rows = np.abs(thrice - plain).mean() > _SAME
-    return "largest" if counts_rows and not values else "repeated"
+    return "largest" if counts_rows and not values else "repeated", constant
 
 
 def _predicted(
@@ -163,12 +177,12 @@ def _next_class(y: Array) -> Array:
     return np.asarray(known[(place + 1) % len(known)])
 
 
-def _sample(values: bool) -> tuple[Array, Array]:
-    """A few samples of three classes, a fifth of which are wrong; or of noisy values."""
+def _sample(values: bool, rows: int) -> tuple[Array, Array]:
+    """Samples of three classes, a fifth of which are wrong; or of noisy values."""
     draw = stream(0, "soft labels")
-    y = np.arange(_ROWS) % _CLASSES
-    x = draw.normal(0, 1, (_ROWS, 4)) + 1.5 * np.eye(_CLASSES, 4)[y]
-    wrong = draw.random(_ROWS) < 0.2
+    y = np.arange(rows) % _CLASSES
+    x = draw.normal(0, 1, (rows, 4)) + 1.5 * np.eye(_CLASSES, 4)[y]
+    wrong = draw.random(rows) < 0.2
     return x, (x[:, 0] + x[:, 1] + wrong if values else np.where(wrong, (y + 1) % _CLASSES, y))
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import final
 
 from consilience.agents.protocol import Agent, Losses, Publishes, can, published
+from consilience.agents.unreadable import refuse_gaps, rows_called
 from consilience.errors import ConsilienceError
 from consilience.memory import give_memory_back
 from consilience.rows import Rows, count
@@ -65,9 +66,12 @@ class Team:
         """What everyone says of the shared data, checked."""
         samples = count(shared)
         own = [agent for agent in self._agents if can(agent, Publishes)]
-        said = {agent.name: published(agent, shared) for agent in own}
-        others = [agent for agent in self._agents if agent.name not in said]
-        said |= {agent.name: f for agent, f in self.predicted(shared, others)}
+        with rows_called("the shared data"):
+            said = {agent.name: published(agent, shared) for agent in own}
+            others = [agent for agent in self._agents if agent.name not in said]
+            said |= {agent.name: f for agent, f in self.predicted(shared, others)}
+            for agent in self._agents:
+                refuse_gaps(agent, said[agent.name], shared)
         return {
             agent.name: checked_predictions(agent.name, said[agent.name], samples, agent.outputs, agent.task)
             for agent in self._agents

@@ -93,6 +93,35 @@ def called(model: Callable[..., Any], inputs: Inputs) -> Any:
     return getattr(out, "logits", out)
 
 
+def single_precision(out: Tensor) -> Tensor:
+    """`out` in single precision where it is in half, so that probabilities sum to one and losses are not rounded."""
+    return out.float() if out.dtype in (torch.float16, torch.bfloat16) else out
+
+
+def placed(who: str, model: nn.Module, device: str) -> tuple[nn.Module, torch.device]:
+    """The model on the device that is called so; a sentence where there is no such device, or the model has no weights.
+
+    >>> placed("agent 'a'", nn.Linear(2, 2), "cpu")[1]
+    device(type='cpu')
+    """
+    if any(tensor.is_meta for tensor in (*model.parameters(), *model.buffers())):
+        raise ConsilienceError(
+            f"{who}: its model is on the meta device, which holds no weights. Make it on the CPU, or fill it first: "
+            "model.to_empty(device='cpu'), then model.load_state_dict(...)."
+        )
+    try:
+        place = torch.device(device)
+    except RuntimeError:
+        raise ConsilienceError(f"{who}: device is {device!r}; use cpu, cuda, cuda:1 (the second GPU) or mps.") from None
+    try:
+        if place.type != "meta":
+            return model.to(place), place
+        reason = "it holds no weights"
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).strip().splitlines()[0].rstrip(".")
+    raise ConsilienceError(f"{who}: the device {device!r} cannot be used here ({reason}). Use device='cpu'.")
+
+
 def fixed_part(model: nn.Module) -> nn.Module | None:
     """The model's first layer, if it says of itself that it is `fixed`: nothing in it is learned or drawn.
 

@@ -19,7 +19,7 @@ from consilience.agents.classes import renumbered
 from consilience.agents.exact import Exact, exact_solver
 from consilience.agents.noise import folds, noise_of
 from consilience.agents.optimizers import MakeOptimizer, as_numpy, optimizer_arrays, optimizer_text, restore_optimizer
-from consilience.agents.protocol import Correction, Losses, Weights
+from consilience.agents.protocol import Correction, Losses, Weights, agent_repr
 from consilience.agents.reading import Reader, Transform
 from consilience.agents.tensors import (
     Inputs,
@@ -30,11 +30,14 @@ from consilience.agents.tensors import (
     lone_sample,
     on,
     picked,
+    placed,
     rows_at_once,
+    single_precision,
     size,
     through,
 )
 from consilience.agents.training import DEFAULT
+from consilience.agents.unreadable import FILL, UnreadableRows, different_columns, explained, first_gap, in_order
 from consilience.core.balance import class_offsets
 from consilience.core.streams import stream
 from consilience.errors import ConsilienceError
@@ -108,17 +111,19 @@ class TorchAgent:
         self.samples = len(data.y)
         self.class_counts = data.counts
         self.epochs, self.batch, self.shared_batch = epochs, batch, shared_batch
-        self.device = torch.device(device)
-        self.model = model.to(self.device)
+        self.model, self.device = placed(self.who, model, device)
         self.architecture: tuple[str, tuple[int, ...], int] | None = None
         """The built-in network that `model` is, with the shape of a sample and the outputs; None for any other."""
         self._noise: float | None = None if self.task.noisy else 1.0
         self._first_model = deepcopy(self.model) if self.task.noisy else None
-        self._floats = False
+        self._floats, self._may_return_probabilities = False, self.task.sums_to_one
+        self._like = data.x[:0] if hasattr(data.x, "columns") and transform is None else None
+        """Its own table, without rows: which columns there are, in which order."""
+        self._label = y if isinstance(y, str) else str(getattr(y, "name", None) or "")
         self._fixed = fixed_part(model) if self.augment is None else None
         """A first layer that is the same in every step: rows go through it once."""
-        self._raw = Reader(self._who, transform, self._on_host, self._way)
-        self._read = self._raw if self._fixed is None else Reader(self._who, transform, self._features, self._way_on)
+        self._raw = Reader(self.who, transform, self._on_host, self._way)
+        self._read = self._raw if self._fixed is None else Reader(self.who, transform, self._features, self._way_on)
         self._shared: tuple[Rows, Inputs] | None = None
         self._round = 0
         self.x, self.outputs = self._probe(on(self._read(data.x), self.device))
@@ -130,13 +135,13 @@ class TorchAgent:
             )
         if class_balanced and privacy is not None and privacy.on:
             raise ConsilienceError(
-                f"{self._who}: class_balanced is on, which would tell how many private rows each class has, and the "
+                f"{self.who}: class_balanced is on, which would tell how many private rows each class has, and the "
                 "agent is private. Leave one of them out."
             )
         self._offsets = self._class_offsets() if class_balanced else None
         self.solver, self.decay = solver, decay
         self._exact = exact_solver(
-            self._who, solver, decay, self.model, self.x, self.task, self.augment is not None, privacy
+            self.who, solver, decay, self.model, self.x, self.task, self.augment is not None, privacy
         )
         self._averaged = AveragedWeights(self.model, ema) if ema else None
         self._make_optimizer = optimizer or (lambda parameters: Adam(parameters, lr))
@@ -144,9 +149,15 @@ class TorchAgent:
         self.mechanism = self._private(privacy) if privacy is not None and privacy.on else None
         """How private rows are protected, and what it has cost; None for an agent that promises nothing."""
         self.parameters: int | None = sum(tensor.numel() for tensor in self._stored().values())
+        if self._may_return_probabilities:
+            self.predict(data.x)  # one sample alone does not tell
+
+    def __repr__(self) -> str:
+        return agent_repr(self)
 
     @property
-    def _who(self) -> str:
+    def who(self) -> str:
+        """The agent, as sentences begin with it."""
         return f"agent {self.name!r}" if self.name else "an agent"
 
     @property
@@ -189,18 +200,19 @@ class TorchAgent:
         """From now on predicts these classes in this order; the model has an output for each."""
         if len(class_names) != self.outputs:
             raise ConsilienceError(
-                f"{self._who}: its model has {self.outputs} outputs, but there are {len(class_names)} classes: "
+                f"{self.who}: its model has {self.outputs} outputs, but there are {len(class_names)} classes: "
                 f"{', '.join(class_names)}. Give the model one output for each."
             )
         y = renumbered(self.name, self.y.cpu().numpy(), self.class_names, class_names, self._round > 0)
         self.y, self.class_counts, self.class_names = self._target(y), self.task.counts(y), class_names
+        self._offsets = self._class_offsets() if self.class_balanced else None
 
     @property
     def rows(self) -> Rows:
         """The private rows; not for a method where what leaves the agent is to be private."""
         if self.mechanism is not None:
             raise ConsilienceError(
-                f"{self._who} is private, and what the method makes of its private rows would not be. Use consensus."
+                f"{self.who} is private, and what the method makes of its private rows would not be. Use consensus."
             )
         return self._rows
 
@@ -216,10 +228,32 @@ class TorchAgent:
         inputs = self._read(x)
         step = rows_at_once(inputs)
         parts = (picked(inputs, slice(start, start + step)) for start in range(0, max(1, size(inputs)), step))
-        with torch.inference_mode():
+        with torch.inference_mode(), explained(self.who, self.kind, inputs, self.x):
             out = torch.cat([called(model, on(part, self.device)) for part in parts])
-            out = self.task.predictions(out)
+            self._refuse_probabilities(out)
+            out = self.task.predictions(single_precision(out))
         return out.float().cpu().numpy()
+
+    def _refuse_probabilities(self, out: Tensor) -> None:
+        """Refuses a model that ends in softmax: with a second one on top it hardly learns.
+
+        What it returns are probabilities if every row is at least 0 and sums to one, unless all rows are the same, or
+        the task takes them as they are.
+        """
+        if not self._may_return_probabilities or not len(out):
+            return
+        rows = out.float()
+        self._may_return_probabilities = (
+            rows.shape[1] > 1 and bool((rows >= 0).all()) and bool(((rows.sum(dim=1) - 1).abs() <= 1e-4).all())
+        )
+        if self._may_return_probabilities and bool((rows != rows[0]).any()):
+            if torch.allclose(self.task.predictions(out).float(), rows, atol=1e-4):
+                return
+            raise ConsilienceError(
+                f"{self.who}: its model returns probabilities (every row is at least 0 and sums to one), and it must "
+                "return logits: softmax would be taken twice, and it would hardly learn. Leave out the softmax at its "
+                "end."
+            )
 
     @property
     def predictor(self) -> nn.Module:
@@ -262,7 +296,7 @@ class TorchAgent:
         """So many passes over the shared data with `labels`, and no private row."""
         if self._exact is not None:
             raise ConsilienceError(
-                f"{self._who}: the solver 'exact' learns private and shared data together. Use solver='steps', or a "
+                f"{self.who}: the solver 'exact' learns private and shared data together. Use solver='steps', or a "
                 "method that learns both at once, such as consensus with learning=joint."
             )
         draw = stream(self.seed, "digest", self.name, self._round)
@@ -328,7 +362,7 @@ class TorchAgent:
             batch = self.augment(batch)
         with lone_sample(self.model, len(rows)):
             out: Tensor = called(self.model, batch)
-        return out
+        return single_precision(out)
 
     def _own_pass(self, mine: Tensor, draws: Draws | None) -> Tensor:
         """Puts the gradient of the loss on these private rows into the parameters; returns the loss."""
@@ -369,7 +403,7 @@ class TorchAgent:
     def _class_offsets(self) -> Tensor:
         """What the private loss adds to the logits, so that frequent classes do not gain by being frequent."""
         if not self.task.sums_to_one:
-            raise ConsilienceError(f"{self._who}: class_balanced is for classes, and {self.task.name} has none.")
+            raise ConsilienceError(f"{self.who}: class_balanced is for classes, and {self.task.name} has none.")
         return self._target(class_offsets(self.class_counts, self.outputs).astype(np.float32))
 
     def _private(self, privacy: Privacy) -> Mechanism:
@@ -401,9 +435,10 @@ class TorchAgent:
         if self.mechanism is not None:
             self.mechanism.end(self._round)
         if not isfinite(local):
+            gap = first_gap(self.x)
             raise ConsilienceError(
                 f"agent {self.name!r}: training diverged in round {self._round} (the loss is not finite). "
-                "Use a smaller learning rate, and scale the inputs."
+                + (f"Of its own rows, {gap}. {FILL}" if gap else "Use a smaller learning rate, and scale the inputs.")
             )
         return Losses(local / self.steps, disagreement / self.steps, trained, forward)
 
@@ -521,35 +556,50 @@ class TorchAgent:
                 self._floats = True
                 return self._probe(x.float())
             raise ConsilienceError(
-                f"{self._who}: the model cannot read a sample ({described(x)}): {error}. Give the agent a transform "
+                f"{self.who}: the model cannot read a sample ({described(x)}): {error}. Give the agent a transform "
                 "that makes what the model takes."
             ) from error
         if not isinstance(out, Tensor) or out.ndim != 2:
             raise ConsilienceError(
-                f"{self._who}: the model must return one row per sample, (samples, outputs); got "
+                f"{self.who}: the model must return one row per sample, (samples, outputs); got "
                 f"{tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__}."
             )
+        self._refuse_probabilities(out)
         return x, int(out.shape[1])
 
+    def ordered(self, rows: Rows) -> Rows:
+        """A table with its columns in the order of the agent's own; one with other columns is refused."""
+        if self._like is None or not hasattr(rows, "columns"):
+            return rows
+        why = different_columns(rows, self._like, self._label)
+        if why:
+            raise UnreadableRows(f"{self.who}: {why}")
+        return in_order(rows, self._like)
+
     def _on_host(self, rows: Rows) -> Inputs:
-        return for_network(self._who, rows, self._floats)
+        return for_network(self.who, self.ordered(rows), self._floats)
 
     def _read_way(self) -> tuple[Any, ...]:
         return self._way() if self._fixed is None else self._way_on()
 
-    def _way(self) -> tuple[str, bool]:
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Of its own table; none where rows are something else, or a transform reads them."""
+        return () if self._like is None else tuple(map(str, self._like.columns))
+
+    def _way(self) -> tuple[str, bool, tuple[str, ...]]:
         """What, beside the transform, decides how rows are read."""
-        return "network", self._floats
+        return "network", self._floats, self.columns
 
     def _features(self, rows: Rows) -> Inputs:
         assert self._fixed is not None
         return on(through(self._fixed, on(self._on_host(rows), self.device)), torch.device("cpu"))
 
-    def _way_on(self) -> tuple[str, bool, str]:
+    def _way_on(self) -> tuple[Any, ...]:
         return *self._way(), type(self._fixed).__qualname__
 
     def _target(self, labels: Array) -> Tensor:
-        tensor = for_network(self._who, labels)
+        tensor = for_network(self.who, labels)
         assert isinstance(tensor, Tensor)
         return tensor.to(self.device)
 

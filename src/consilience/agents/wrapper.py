@@ -16,6 +16,9 @@ class Wrapper:
     def __init__(self, agent: Agent) -> None:
         object.__setattr__(self, "agent", agent)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.agent!r})"
+
     def __getattr__(self, name: str) -> Any:
         if name == "agent":
             raise AttributeError(name)  # a copy that is not filled yet

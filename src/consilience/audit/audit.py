@@ -1,6 +1,7 @@
 """The audit of a run: membership, class distributions and canaries, from its folder."""
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,14 +16,19 @@ from consilience.data.canaries import canaries
 from consilience.data.scenario import Scenario
 from consilience.errors import ConsilienceError
 from consilience.runtime import checkpoint
+from consilience.runtime.identity import check_private_data
 from consilience.runtime.private import mechanism_of
 from consilience.runtime.run import load_run
 from consilience.settings.presets import settings_of
 from consilience.settings.settings import Settings, changed
-from consilience.settings.wiring import build_agents, build_scenario
+from consilience.settings.wiring import build_agents, build_scenario, data_fingerprint
 from consilience.tasks import task_named
 
 Array = NDArray[Any]
+
+
+Tell = Callable[[int, int, str], None]
+"""Is told how many steps are done, of how many, and what is being done now."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +80,13 @@ class Audit:
         return json.dumps(asdict(self) | {"broken": self.broken}, indent=2, allow_nan=False)
 
 
-def audit_run(folder: Path) -> Audit:
-    """Attacks what the agents of a finished run would release next, and writes audit.json into its folder."""
+def audit_run(folder: Path, tell: Tell = lambda done, of, doing: None) -> Audit:
+    """Attacks what the agents of a finished run would release next, and writes audit.json into its folder.
+
+    Args:
+        folder: Of the run.
+        tell: Is told how many steps are done, how many there are, and what is being done now.
+    """
     settings, run = settings_of(folder), load_run(folder)
     if run.summary.federation:
         raise ConsilienceError(
@@ -84,8 +95,10 @@ def audit_run(folder: Path) -> Audit:
         )
     if not task_named(run.summary.task).sums_to_one:
         raise ConsilienceError(f"the audit is for classification; the run in {folder} is {run.summary.task}.")
+    steps = len(run.names) + 2
+    tell(0, steps, "restoring the agents")
     whole = build_scenario(settings)
-    if run.summary.data and whole.fingerprint() != run.summary.data:
+    if run.summary.data and data_fingerprint(settings, whole) != run.summary.data:
         raise ConsilienceError(
             f"the data of {folder} are not those found now: they have another fingerprint. Set --data-dir to the same."
         )
@@ -96,8 +109,13 @@ def audit_run(folder: Path) -> Audit:
     claimed = max(one.record() for one in claims if one) if all(claims) else None
     delta = max(one.privacy.delta for one in claims if one) if all(claims) else None
     count = settings.data.canaries
+    students = {}
+    for number, (name, f) in enumerate(released.items()):
+        tell(number + 1, steps, f"training a student of {name}")
+        students[name] = student(plain.shared, f, settings.run.seed, name)
+    tell(steps - 1, steps, "attacking the private rows")
     found = Audit(
-        attacks=_membership(agents, plain, released, settings.run.seed),
+        attacks=_membership(agents, plain, students),
         classes=_classes(plain, released),
         canaries=count * len(agents),
         bound=_bound(agents, plain, count, settings.run.seed, delta or 0.0) if count else None,
@@ -105,6 +123,7 @@ def audit_run(folder: Path) -> Audit:
         delta=delta,
     )
     checkpoint.write_atomically(folder / "audit.json", found.to_json().encode())
+    tell(steps, steps, "done")
     return found
 
 
@@ -114,17 +133,17 @@ def _restored(folder: Path, settings: Settings, scenario: Scenario) -> list[Agen
         raise ConsilienceError(f"{folder} has no checkpoint, from which the agents could come back. Run it again.")
     agents = build_agents(settings, scenario)
     for agent in agents:
+        check_private_data(agent, arrays.get("run"), folder)
         agent.restore(checkpoint.part(arrays, f"agent/{agent.name}/"), scenario.shared)
     return agents
 
 
-def _membership(agents: list[Agent], scenario: Scenario, released: dict[str, Array], seed: int) -> list[Attack]:
+def _membership(agents: list[Agent], scenario: Scenario, students: dict[str, Any]) -> list[Attack]:
     """Private training rows against each agent's own test rows, pooled over agents.
 
     Which rows an agent trains on and which it holds out is drawn from all of its rows: to whoever knows nothing of the
     training, one is as likely as the other. Where an agent's training labels are wrong that is not so: it is left out.
     """
-    students = {name: student(scenario.shared, f, seed, name) for name, f in released.items()}
     found: dict[str, tuple[list[Array], list[Array]]] = {name: ([], []) for name in _KNOWS}
     for agent in agents:
         share = scenario.shares[agent.name]

@@ -1,6 +1,5 @@
 """How many liars trust rules bear."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -61,7 +60,7 @@ def breakdown(
         from consilience.experiments.compare import parse_seeds
         from consilience.report.breakdown import class_grid, score_grid, write_breakdown
         from consilience.runtime.folders import claim_folder, last_folder, next_folder
-        from consilience.settings.presets import DEFAULT, write_config
+        from consilience.settings.presets import run_name, write_config
 
     if known:
         print_list({name: (ATTACKS.find(name).__doc__ or "").splitlines()[0] for name in _every(ATTACKS.names())})
@@ -71,7 +70,8 @@ def breakdown(
     chosen = [one for name in split_names(attacks) for one in (_every(ATTACKS.names()) if name == "all" else [name])]
     asked = (chosen, split_names(rules), parse_seeds(attackers, "attackers"), parse_seeds(seeds))
     jobs = len(plan(settings, *asked))
-    name = f"breakdown-{Path(source or DEFAULT).stem}"
+    stem = run_name(source or "", settings.data.dataset)
+    name = f"breakdown-{stem}"
     folder = out or (last_folder(RUNS, name) if resume else next_folder(RUNS, name))
     claim_folder(folder, resume, overwrite)
     write_config(settings, folder)
@@ -85,7 +85,7 @@ def breakdown(
             console.print(grid)
     for sentence in verdicts(found):
         console.print(f"- {sentence}", highlight=False)
-    title = f"{Path(source or DEFAULT).stem}: how many attackers trust rules bear"
+    title = f"{stem}: how many attackers trust rules bear"
     print_written(write_breakdown(found, folder, title))
 
 

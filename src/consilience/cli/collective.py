@@ -1,6 +1,5 @@
 """The command that measures collective prediction."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -50,11 +49,11 @@ def collective(
         from consilience.experiments.compare import parse_seeds
         from consilience.report.tables import collective_grid
         from consilience.runtime.folders import claim_folder, last_folder, next_folder
-        from consilience.settings.presets import DEFAULT
+        from consilience.settings.presets import run_name
 
     set_data_dir(data_dir)
     settings, chosen, numbers = chosen_settings(source, changes, None), split_names(methods), parse_seeds(seeds)
-    name = f"collective-{Path(source or DEFAULT).stem}"
+    name = f"collective-{run_name(source or '', settings.data.dataset)}"
     folder = claim_folder(out or (last_folder(RUNS, name) if resume else next_folder(RUNS, name)), resume, overwrite)
     try:
         with Progress(console, settings.run.rounds, len(chosen) * len(numbers)) as progress:

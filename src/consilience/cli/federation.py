@@ -1,10 +1,10 @@
 """The commands of a federation: its file, changes of its roster, and a trial on one machine."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
 from consilience.cli.screen import RUNS, DataDir, console, set_data_dir
 from consilience.cli.sites import SiteFile
@@ -12,6 +12,8 @@ from consilience.errors import ConsilienceError
 
 if TYPE_CHECKING:
     from consilience.federation.peers.change import Change
+    from consilience.federation.peers.federation import Federation
+    from consilience.federation.peers.signed_changes import SignedChanges
 
 federation = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="A federation of organisations.")
 
@@ -65,10 +67,12 @@ def new(
 @federation.command("again")
 def again(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The federation file.")] = Path("federation.toml"),
+    site: SiteFile = Path("site.toml"),
 ) -> None:
     """Write the next epoch into the federation file, for a new run of the same federation.
 
-    Every site does this with its own copy. What was signed in an earlier epoch is not valid in a later one.
+    Every site does this with its own copy. What was signed in an earlier epoch is not valid in a later one. It is
+    refused while a change of the roster that a quorum signed is not in the file: `federation apply` writes it.
     """
     from dataclasses import replace
 
@@ -76,6 +80,14 @@ def again(
     from consilience.runtime.checkpoint import write_atomically
 
     before = read_federation(file)
+    changes = _signed_changes(before, file, site)
+    if changes.unapplied:
+        raise ConsilienceError(
+            f"a quorum has signed a change of the roster that is not in {file} "
+            f"({'; '.join(change.words() for change in changes.unapplied)}). Write it into the file, which is then of "
+            "the next epoch: consilience federation apply."
+        )
+    changes.check_roster()
     after = replace(before, epoch=before.epoch + 1)
     write_atomically(file, after.to_toml().encode())
     console.print(
@@ -126,13 +138,32 @@ def sign(
 @federation.command("apply")
 def apply(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The federation file.")],
-    proposed: Annotated[Path, typer.Argument(metavar="CHANGE", help="The change.toml that a quorum signed.")],
+    proposed: Annotated[
+        Path | None, typer.Argument(metavar="[CHANGE]", help="The change.toml that a quorum signed.")
+    ] = None,
+    site: SiteFile = Path("site.toml"),
 ) -> None:
-    """Write a change that a quorum signed into the federation file, in its next epoch. Every site does the same."""
+    """Write what a quorum signed into the federation file, in its next epoch. Every site does the same.
+
+    Other changes of this file that the site knows to be signed by a quorum are written, too.
+    """
+    from consilience.federation.peers.change import applied
     from consilience.federation.peers.outside import read_change, read_federation
+    from consilience.federation.peers.signed_changes import KEPT
     from consilience.runtime.checkpoint import write_atomically
 
-    after = read_change(proposed).applied(read_federation(file))
+    if file.resolve().parents[1].name == KEPT:
+        raise ConsilienceError(f"{file} is what this site keeps as proof, and stays as it is. Copy it first.")
+    before = read_federation(file)
+    changes = _signed_changes(before, file, site)
+    if proposed is not None:
+        change = read_change(proposed)
+        change.check(before)
+        changes.keep(change)
+    if not changes.unapplied:
+        raise ConsilienceError(f"no change that a quorum signed for {file} is known. {changes.problem}".rstrip())
+    after = applied(changes.unapplied, before)
+    _signed_changes(after, file, site).check_roster()
     write_atomically(file, after.to_toml().encode())
     console.print(
         f"{file}: {', '.join(after.names)}; quorum {after.quorum}, epoch {after.epoch}. "
@@ -142,6 +173,15 @@ def apply(
     )
 
 
+def _signed_changes(agreed: "Federation", file: Path, site: Path) -> "SignedChanges":
+    """The signed changes that the site keeps, if this is its machine, and those in change.toml beside its files."""
+    from consilience.federation.peers.signed_changes import PROPOSED, SignedChanges
+    from consilience.federation.site import read_site
+
+    keys = (site.parent / read_site(site).signing_key).parent if site.exists() else None
+    return SignedChanges(agreed, keys, [site.parent / PROPOSED, file.parent / PROPOSED])
+
+
 def _write_signed(proposed: "Change", file: Path, site: Path, out: Path) -> None:
     from consilience.federation.peers.keys import read_signing_key
     from consilience.federation.peers.outside import read_federation
@@ -149,8 +189,12 @@ def _write_signed(proposed: "Change", file: Path, site: Path, out: Path) -> None
     from consilience.runtime.checkpoint import write_atomically
 
     agreed, own = read_federation(file), read_site(site)
+    changes = _signed_changes(agreed, file, site)
+    changes.check_new_keys(proposed)
     signed = proposed.signed(agreed, own.agent, read_signing_key(site.parent / own.signing_key))
     write_atomically(out, signed.to_toml().encode())
+    with suppress(ConsilienceError):  # until a quorum has signed it
+        changes.keep(signed)
     console.print(
         f"{out}: signed by {', '.join(signed.signers(agreed))}; {agreed.quorum} are needed.",
         soft_wrap=True,
@@ -177,7 +221,7 @@ def trial(
     with console.status("Making keys and data ...") as status:
         runs = try_federation(
             out,
-            lambda who, text: console.print(f"[bold]{escape(who)}[/bold]: {escape(text)}", highlight=False),
+            lambda who, text: console.print(f"{who}: {text}", highlight=False),
             status.stop,
         )
     from consilience.report.tables import site_grid

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from consilience.methods.collective import Collective
     from consilience.tasks.protocol import Array
 
-Samples = Annotated[Path, typer.Argument(metavar="FILE", help="Samples: csv, parquet, npz (x) or npy.")]
+Samples = Annotated[Path, typer.Argument(metavar="FILE", help="Samples: csv, parquet, npz, npy, a folder of images.")]
 
 
 def export(
@@ -66,8 +66,16 @@ def predict(
         bool, typer.Option("--collective", help="Ask the peers who answer as well. They see these samples.")
     ] = False,
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write.")] = Path("predictions.csv"),
+    seconds: Annotated[float, typer.Option(min=0.1, help="With --model: how long it may take.")] = 600.0,
+    memory: Annotated[
+        float,
+        typer.Option(min=0, help="With --model: GiB of memory it may have. Default: half the machine's, at least 8."),
+    ] = 0.0,
 ) -> None:
     """Predict with an exported model, or with the model that this site's part in a federation has improved.
+
+    A folder given with --model is read in a process of its own, with limits of time and memory: it may be somebody
+    else's. A class name that a spreadsheet would take for a formula gets an apostrophe before it.
 
     With --collective the site sends the samples to its peers, who answer if they run `consilience answer`, and mixes
     all predictions by its trust. The columns part_NAME say how far each one counts.
@@ -80,17 +88,12 @@ def predict(
     """
     with console.status("Predicting ..."):
         if model is not None:
-            from consilience.data.files import read_features
-            from consilience.export.folder import load_model
+            from consilience.export.isolated import predict_isolated
 
             if collective:
                 raise ConsilienceError("a collective prediction needs a site and its peers: use --site, not --model.")
-            loaded = load_model(model)
-            inputs = loaded.manifest.inputs
-            x, _ = read_features(
-                samples, inputs.columns, table=inputs.kind in ("table", "texts") or None, side=inputs.side
-            )
-            _write(loaded.predict(x), loaded.manifest.names, out)
+            f, manifest = predict_isolated(model, samples, seconds, memory)
+            _write(f, manifest.names, out)
         elif collective:
             from consilience.federation.asking import ask_peers
             from consilience.federation.site import prepare
@@ -109,10 +112,25 @@ def predict(
 def _write(f: "Array", names: tuple[str, ...], out: Path, found: "Collective | None" = None) -> None:
     import pandas as pd
 
-    table = pd.DataFrame(f, columns=list(names))
+    table = pd.DataFrame(f, columns=[_heading(name) for name in names])
     for place, name in enumerate(found.names if found else ()):
         table[f"part_{name}"] = found.parts[:, place] if found else None
     table.to_csv(out, index=False)
+
+
+def _heading(name: str) -> str:
+    """A class name as a column's heading: one that a spreadsheet would take for a formula gets an apostrophe.
+
+    >>> _heading("=1+1"), _heading("-1"), _heading("cat")
+    ("'=1+1", '-1', 'cat')
+    """
+    if not name.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return name
+    try:
+        float(name)
+    except ValueError:
+        return f"'{name}"
+    return name
 
 
 def answer(
@@ -130,6 +148,8 @@ def answer(
         prepared = prepare(site)
     name = prepared.site.agent
     try:
-        answer_peers(prepared, lambda text: console.print(f"{name}: {text}", soft_wrap=True, highlight=False))
+        answer_peers(
+            prepared, lambda text: console.print(f"{name}: {text}", soft_wrap=True, highlight=False, markup=False)
+        )
     except KeyboardInterrupt:
         console.print(f"{name}: stopped answering", highlight=False)

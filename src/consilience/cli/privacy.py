@@ -1,6 +1,7 @@
 """Privacy: what leaked."""
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -26,7 +27,9 @@ def audit(
 
       consilience audit runs/compare-digits-mlp-1/seed-*/consensus
     """
-    with console.status("Attacking ..."):
+    from consilience.cli.progress import Steps
+
+    with Steps(console) as steps:
         from consilience.audit.audit import audit_run
         from consilience.report.page import write_page
         from consilience.report.privacy import attack_grid, audit_sentences, class_grid, several_grid
@@ -35,7 +38,7 @@ def audit(
         set_data_dir(data_dir)
         found = []
         for folder in folders:
-            found.append(audit_run(folder))
+            found.append(audit_run(folder, partial(steps.tell, str(folder))))
             write_page(load_run(folder), folder / "report.html")
     grids = [attack_grid(found[0]), class_grid(found[0])] if len(found) == 1 else [several_grid(found)]
     for grid in grids:

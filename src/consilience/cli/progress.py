@@ -26,11 +26,11 @@ class Progress(Callback):
     def __init__(self, console: Console, rounds: int, runs: int) -> None:
         self._rounds = rounds
         self._bar = progress.Progress(
-            progress.TextColumn("{task.description:22}"),
+            progress.TextColumn("{task.description:22}", markup=False),
             progress.BarColumn(bar_width=24),
             progress.MofNCompleteColumn(),
             progress.TimeRemainingColumn(),
-            progress.TextColumn("{task.fields[state]}"),
+            progress.TextColumn("{task.fields[state]}", markup=False),
             console=console,
             transient=True,
             disable=not console.is_terminal,
@@ -44,6 +44,8 @@ class Progress(Callback):
         self._workers: dict[str, list[progress.TaskID]] = {}
         """Lines of the workers of a run, which stay hidden until a round is slow."""
         self._told = time.monotonic()
+        self._said: set[str] = set()
+        """Lines about the data, which several runs share."""
         self._began: dict[str, float] = {}
         """When the round of a run that is under way began."""
 
@@ -57,6 +59,9 @@ class Progress(Callback):
     def start(self, run: About, news: Started) -> None:
         """Lines of a run, hidden at first; says which worker trains which agents."""
         what, agents_by_worker = run.name, news.agents_by_worker
+        for line in (line for line in news.summary.opening if line not in self._said):
+            self._said.add(line)
+            self._bar.console.print(line, highlight=False, markup=False, soft_wrap=True)
         self._began[what] = time.monotonic()
         if len(agents_by_worker) > 1:
             parts = [f"worker {place} trains {_listed(names)}" for place, names in enumerate(agents_by_worker)]
@@ -118,3 +123,35 @@ class Lines(Callback):
         columns = ("accuracy_own", "accuracy_target", "rmse_own", "rmse_target", "epsilon")
         known = [f"{key} {news.means[key]:.3f}" for key in columns if news.means.get(key, -1) >= 0]
         self._say(f"round {news.number} of {self._rounds} done{': ' if known else ''}{', '.join(known)}")
+
+
+class Steps:
+    """How many steps are done, and what is being done: on a terminal in a line that goes away, elsewhere in lines."""
+
+    def __init__(self, console: Console) -> None:
+        self._bar = progress.Progress(
+            progress.TextColumn("{task.description}"),
+            progress.BarColumn(bar_width=24),
+            progress.MofNCompleteColumn(),
+            progress.TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._line = self._bar.add_task("starting ...", total=None)
+        self._told = time.monotonic()
+
+    def __enter__(self) -> "Steps":
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def tell(self, what: str, done: int, of: int, doing: str) -> None:
+        """Shows where `what` is."""
+        self._bar.update(self._line, description=f"{what}: {doing}", completed=done, total=of)
+        now = time.monotonic()
+        if not self._bar.console.is_terminal and now - self._told > QUIET and done < of:
+            self._told = now
+            self._bar.console.print(f"{what}: step {done + 1} of {of}, {doing}", highlight=False, soft_wrap=True)

@@ -56,7 +56,7 @@ def reproduce(
 
     folder, numbers = out / scale, parse_seeds(seeds)
     hold_folder(folder)
-    console.print(f"[bold]{chosen.title}[/bold], scale {scale}", highlight=False)
+    console.print(f"{chosen.title}, scale {scale}", style="bold", highlight=False)
     if chosen.expectation:
         console.print(f"Expected: {chosen.expectation}", highlight=False)
     runs = _run(chosen.jobs(scale, numbers, folder), workers)

@@ -26,6 +26,7 @@ from consilience.cli.screen import (
     set_data_dir,
 )
 from consilience.errors import ConsilienceError
+from consilience.plugins import blame
 
 if TYPE_CHECKING:
     from consilience.runtime.run import Run
@@ -62,19 +63,22 @@ def run(
         from consilience.methods import check_rounds
         from consilience.report.page import write_page
         from consilience.runtime.folders import claim_folder, last_folder, next_folder
-        from consilience.settings.presets import DEFAULT, settings_of
+        from consilience.settings.presets import run_name, settings_of
         from consilience.settings.settings import changed, load_plugins
 
     set_data_dir(data_dir)
     loggers = chosen_loggers(log)
-    name = Path(source or DEFAULT).stem
-    folder = out or (last_folder(RUNS, name) if resume else next_folder(RUNS, name))
+    asked = parsed_changes(changes, seed)
+    if resume and source is None:
+        name = run_name("", str(asked.get("data.dataset", asked.get("dataset", ""))))
+        folder = out or last_folder(RUNS, name)
     if resume and source is None and folder.is_dir():
-        asked = parsed_changes(changes, seed)
         load_plugins(asked)
         settings = changed(settings_of(folder), asked)
     else:
         settings = chosen_settings(source, changes, seed)
+        name = run_name(source or "", settings.data.dataset)
+        folder = out or (last_folder(RUNS, name) if resume else next_folder(RUNS, name))
     check_rounds(settings.method, settings.run.rounds)
     claim_folder(folder, resume, overwrite)
     served: Any = nullcontext()
@@ -147,12 +151,13 @@ def compare(
         from consilience.report.compare import write_compare
         from consilience.report.tables import compare_grid
         from consilience.runtime.folders import claim_folder, last_folder, next_folder
-        from consilience.settings.presets import DEFAULT, write_config
+        from consilience.settings.presets import run_name, write_config
 
     set_data_dir(data_dir)
     settings, loggers = chosen_settings(source, changes, None), chosen_loggers(log)
     chosen, numbers = split_names(methods), parse_seeds(seeds)
-    name = f"compare-{Path(source or DEFAULT).stem}"
+    stem = run_name(source or "", settings.data.dataset)
+    name = f"compare-{stem}"
     folder = out or (last_folder(RUNS, name) if resume else next_folder(RUNS, name))
     for method in chosen:
         check_rounds(method_named(method, settings.method), settings.run.rounds)
@@ -164,7 +169,6 @@ def compare(
     if grid:
         from consilience.cli.sweep import run_study, run_sweep
 
-        stem = Path(source or DEFAULT).stem
         if trials:
             run_study(settings.with_method(chosen[0]), grid, numbers, trials, folder, stem, score, workers, loggers)
         else:
@@ -180,7 +184,7 @@ def compare(
     (folder / "compare.md").write_text(f"{table.title}\n\n{table.markdown()}")
     (folder / "compare.tex").write_text(table.latex())
     compared.table.to_csv(folder / "compare.csv", index=False)
-    page = write_compare(compared, score, folder, f"{Path(source or DEFAULT).stem}: methods over {len(numbers)} seeds")
+    page = write_compare(compared, score, folder, f"{stem}: methods over {len(numbers)} seeds")
     console.print(table)
     console.print(f"Written: {folder}/compare.md, compare.tex, compare.csv", soft_wrap=True, highlight=False)
     console.print(f"Report: {page}", soft_wrap=True, highlight=False)
@@ -202,22 +206,44 @@ def report(
 
         load_plugins(parsed_changes(changes, None))
         finished = load_run(folder)
+    try:
         page = write_page(finished, folder / "report.html")
-    _print_run(finished)
-    for sentence in findings(finished):
+        _print_run(finished)
+        sentences = findings(finished)
+    except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
+        if blame(error):
+            raise
+        raise ConsilienceError(
+            f"the run in {folder} cannot be shown: its files do not fit together ({type(error).__name__}: {error}). "
+            "Run it again."
+        ) from error
+    for sentence in sentences:
         console.print(f"- {sentence}", highlight=False)
     console.print(f"Report: {page}", soft_wrap=True, highlight=False)
 
 
 def presets(
-    settings: Annotated[bool, typer.Option("--settings", help="List every setting with its default.")] = False,
+    source: Source = None,
+    settings: Annotated[
+        bool, typer.Option("--settings", help="List every setting as `run` would have it, with its meaning.")
+    ] = False,
+    changes: Changes = None,
 ) -> None:
-    """List the presets, or with --settings everything that can be set."""
-    from consilience.settings.presets import preset_names, preset_text
-    from consilience.settings.settings import Settings
+    """List the presets, or with --settings everything that can be set.
 
-    if settings:
-        console.print(Settings().to_toml(), end="", highlight=False, markup=False, soft_wrap=True)
+    The settings are those that are in force with the same preset or file and the same --set for `run` and `compare`.
+
+    Examples:
+
+      consilience presets --settings
+
+      consilience presets --settings --set dataset=patients.csv --set label=diagnosis --set data.agent=hospital
+    """
+    from consilience.settings.presets import preset_names, preset_text
+
+    if settings or source or changes:
+        chosen = chosen_settings(source, changes, None)
+        console.print(chosen.to_toml(), end="", highlight=False, markup=False, soft_wrap=True)
         return
     print_list({name: preset_text(name).splitlines()[0].removeprefix("# ") for name in preset_names()})
 
@@ -226,7 +252,7 @@ def _print_run(finished: "Run") -> None:
     from consilience.report.gains import verdicts
     from consilience.report.tables import means_grid, run_grid, scores_grid, weights_sentence
 
-    for sentence in verdicts(finished):
+    for sentence in (*finished.summary.wrong_on_purpose, *verdicts(finished)):
         console.print(sentence, highlight=False)
     for grid in (run_grid(finished), means_grid(finished), scores_grid(finished)):
         if grid is not None:

@@ -2,11 +2,13 @@
 
 import os
 import sys
+import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from consilience.errors import ConsilienceError
 from consilience.places import DATA_VARIABLE
@@ -15,7 +17,31 @@ if TYPE_CHECKING:
     from consilience.runtime.callbacks import Callback
     from consilience.settings.settings import Settings
 
-console = Console()
+
+def printable(text: str) -> str:
+    """A text in which characters that would change the screen, and not stand on it, are spelled out.
+
+    >>> printable("one\\x1b[2Jtwo")
+    'one\\\\x1b[2Jtwo'
+    """
+    if text.isprintable():
+        return text
+    signs = (sign if sign in "\n\t" or unicodedata.category(sign)[0] != "C" else repr(sign)[1:-1] for sign in text)
+    return "".join(signs)
+
+
+class Screen(Console):
+    """A console that prints texts as they are: names come from files of others, and have no markup or escapes."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(markup=False, emoji=False, **options)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """A text as it is printed, also within tables."""
+        return super().render_str(printable(text), **options)
+
+
+console = Screen()
 RUNS = Path("runs")
 
 Source = Annotated[
@@ -70,7 +96,7 @@ def print_list(entries: dict[str, str]) -> None:
 
     table = Table.grid(padding=(0, 2))
     for name, meaning in entries.items():
-        table.add_row(f"[bold]{name}[/bold]", meaning)
+        table.add_row(Text(printable(name), style="bold"), meaning)
     console.print(table, highlight=False)
 
 
@@ -92,9 +118,18 @@ def parsed_changes(changes: list[str] | None, seed: int | None) -> dict[str, Any
 
 
 def chosen_settings(source: str | None, changes: list[str] | None, seed: int | None) -> "Settings":
-    from consilience.settings.presets import DEFAULT, read_settings
+    """The settings that the user asks for. What of a preset does not apply to the user's own data is said."""
+    from consilience.data.datasets import is_path
+    from consilience.data.own import check_there
+    from consilience.settings.presets import left_out, read_settings
 
-    return read_settings(source or DEFAULT, parsed_changes(changes, seed))
+    settings = read_settings(source or "", parsed_changes(changes, seed))
+    if is_path(settings.data.dataset):
+        check_there(Path(settings.data.dataset))
+    said = left_out(source or "", settings)
+    if said:
+        console.print(said, highlight=False, markup=False, soft_wrap=True)
+    return settings
 
 
 def end_stopped(how: str) -> NoReturn:
@@ -103,7 +138,6 @@ def end_stopped(how: str) -> NoReturn:
 
 
 def end_with_error(message: str) -> NoReturn:
-    from rich.markup import escape
-
-    Console(stderr=True).print(f"[bold red]error:[/bold red] {escape(message)}", highlight=False, soft_wrap=True)
+    text = Text.assemble(("error:", "bold red"), f" {printable(message)}")
+    Screen(stderr=True).print(text, highlight=False, soft_wrap=True)
     sys.exit(2)

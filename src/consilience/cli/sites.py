@@ -1,12 +1,12 @@
 """The commands of an organisation: keys, agent, doctor, audit-log."""
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
 from consilience.cli.screen import console
 from consilience.errors import ConsilienceError
@@ -91,31 +91,63 @@ def agent(
 def doctor(
     site: SiteFile = Path("site.toml"),
     seconds: Annotated[float, typer.Option(help="How long to wait for answers.")] = 8.0,
+    wait: Annotated[
+        str, typer.Option(metavar="TIME", help="Wait so long until all peers were reached, such as 90s, 10m or 1h.")
+    ] = "",
 ) -> None:
-    """Check this site and its peers before a run. Peers answer while their agent or their doctor runs."""
+    """Check this site and its peers before a run. Peers answer while their agent or their doctor runs.
+
+    Sites that start it with --wait within that time of each other all see each other.
+
+    Example:
+
+      consilience doctor --wait 10m
+    """
     import tempfile
 
+    patience = seconds_in(wait) if wait else seconds
     with console.status("Asking peers ..."):
-        from consilience.federation.peers.doctor import examine
+        from consilience.federation.peers.doctor import examine, is_own_process, own_certificate_problem
         from consilience.federation.site import prepare
         from consilience.federation.site_agent import check_agent_of
 
         prepared = prepare(site)
         check_agent_of(prepared)
+        member, tls = prepared.federation.member(prepared.site.agent), prepared.tls
+        revoked, port, taken = prepared.changes.revoked, "is free", ""
+        certificate = own_certificate_problem(member.host, tls)
         with tempfile.TemporaryDirectory() as scratch:
             log = prepared.audit(Path(scratch))
             try:
                 mesh = prepared.mesh(Path(scratch), log, lambda text: None, role="doctor")
-            except ConsilienceError:
+            except ConsilienceError as error:
                 mesh = prepared.mesh(Path(scratch), log, lambda text: None, listen="", role="doctor")
+                own = is_own_process(prepared.listen, member, tls)
+                port, taken = "is in use by another process of this site", "" if own else str(error)
             try:
-                findings = examine(prepared.federation, prepared.site.agent, prepared.tls, mesh, seconds)
+                findings = examine(prepared.federation, member.agent, tls, mesh, patience, revoked)
             finally:
                 mesh.close()
                 log.close()
-    _print_findings(prepared.site.agent, findings)
-    if not all(one.good for one in findings):
+    _say(member.agent, f"own port: {taken}" if taken else f"own port: {prepared.listen} {port}")
+    _say(member.agent, f"own certificate: {certificate or 'accepted with the CA'}")
+    for name in revoked:
+        _say(member.agent, f"{name} was revoked by a quorum, and is not asked")
+    _print_findings(member.agent, findings)
+    if taken or certificate or not all(one.good for one in findings):
         sys.exit(1)
+
+
+def seconds_in(text: str) -> float:
+    """A time with its unit, in seconds.
+
+    >>> [seconds_in(text) for text in ("45", "90s", "10m", "1.5 h")]
+    [45.0, 90.0, 600.0, 5400.0]
+    """
+    found = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]+)?) *([smh]?)", text.strip())
+    if not found:
+        raise ConsilienceError(f"{text!r} is no time. Write it as 90s, 10m or 1h.")
+    return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]
 
 
 audit_log = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="The audit log of a site.")
@@ -157,11 +189,11 @@ def _print_findings(me: str, findings: "list[Finding]") -> None:
     for one in findings:
         until = f"valid until {one.certificate.ends:%Y-%m-%d %H:%M} UTC" if one.certificate else "-"
         table.add_row(
-            escape(one.agent),
-            escape(one.reachable or f"yes, {one.address}"),
-            escape(one.certificate_problem or until),
+            one.agent,
+            one.reachable or f"yes, {one.address}",
+            one.certificate_problem or until,
             "-" if one.clock is None else f"{one.clock:+.2f} s",
-            escape(one.federation or ("same" if one.answered else "no answer")),
+            one.federation or ("same" if one.answered else "no answer"),
         )
     console.print(table)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from consilience.core import metrics
 
 Array = NDArray[Any]
 DRAWS = 500
+FEW = 40
+"""Test samples below which resamples of them alone say too little."""
 _AT_ONCE = 50
 
 
@@ -22,6 +25,13 @@ class Sums:
     """(samples, terms) from predictions (samples, outputs) and labels."""
     score: Callable[[Array], Array]
     """Of the sums (..., terms); NaN where it is not defined."""
+    samples: Callable[[Array], float] | None = None
+    """Of the sums over all samples (terms,), for a score that is a share: how many samples it is a share of."""
+
+
+def samples_behind(sums: Sums | None, f: Array, y: Array) -> float:
+    """How many samples a score depends on: a sensitivity, for instance, on those of its class alone."""
+    return len(f) if sums is None or sums.samples is None else sums.samples(sums.terms(f, y).sum(axis=0))
 
 
 def resampled(samples: int, draw: np.random.Generator, draws: int = DRAWS) -> Iterator[NDArray[np.float64]]:
@@ -33,6 +43,31 @@ def resampled(samples: int, draw: np.random.Generator, draws: int = DRAWS) -> It
         rows = min(_AT_ONCE, draws - first)
         picks = draw.integers(0, samples, (rows, samples)) + np.arange(rows)[:, None] * samples
         yield np.bincount(picks.ravel(), minlength=rows * samples).reshape(rows, samples).astype(np.float64)
+
+
+def with_two_more(values: Array, samples: float, draw: np.random.Generator) -> Array:
+    """d_b = (n D_b + K_b - L_b) / (n + 2) with K_b, L_b ~ Poisson(1), for differences D_b of two shares of n samples.
+
+    As if there were two more samples, on each of which another one of the two methods alone is right.
+
+    Of few samples all may be told alike by both methods. Then every D_b is 0, which is no proof that the methods are
+    equally good. (The interval of Bonett and Price, 2012, for two shares of the same samples, as a bootstrap.)
+    """
+    more, less = draw.poisson(1, values.shape), draw.poisson(1, values.shape)
+    return np.asarray((samples * values + more - less) / (samples + 2))
+
+
+def widened(values: Array, centre: float, samples: float, t: float) -> Array:
+    """c + (D_b - c) sqrt(n / (n - 1)) t / z, for differences D_b of resampled means and the `centre` c.
+
+    `t` and z are the 97.5 % points of Student's distribution with n - 1 degrees of freedom and of the normal one. A
+    resample varies as the sample does, (n - 1) / n of what that estimates, and the estimate is not sure either
+    (Hesterberg, 2015). NaN of a single sample.
+    """
+    if samples < 2:
+        return np.full_like(values, np.nan)
+    factor = np.sqrt(samples / (samples - 1)) * t / NormalDist().inv_cdf(0.975)
+    return np.asarray(centre + (values - centre) * factor)
 
 
 def interval(values: Array) -> tuple[float, float]:
@@ -48,14 +83,15 @@ def interval(values: Array) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def mean_of(values: Callable[[Array, Array], Array]) -> Sums:
-    """The mean over samples of a value (samples,) that each has."""
-    return Sums(lambda f, y: np.stack([values(f, y), np.ones(len(f))], axis=1), _ratio)
+def mean_of(values: Callable[[Array, Array], Array], share: bool = False) -> Sums:
+    """The mean over samples of a value (samples,) that each has; a share if it says how much of a sample is right."""
+    samples = _counted if share else None
+    return Sums(lambda f, y: np.stack([values(f, y), np.ones(len(f))], axis=1), _ratio, samples)
 
 
 def mean_where(values: Callable[[Array, Array], Array], where: Callable[[Array], Array]) -> Sums:
-    """The mean of a value over those samples whose label is such."""
-    return Sums(lambda f, y: np.stack([values(f, y) * where(y), where(y)], axis=1), _ratio)
+    """The share of those samples whose label is such that have the value 1, and not 0."""
+    return Sums(lambda f, y: np.stack([values(f, y) * where(y), where(y)], axis=1), _ratio, _counted)
 
 
 def right(f: Array, y: Array) -> Array:
@@ -66,6 +102,10 @@ def right(f: Array, y: Array) -> Array:
 def _ratio(sums: Array) -> Array:
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(np.where(sums[..., 1] > 0, sums[..., 0] / sums[..., 1], np.nan))
+
+
+def _counted(sums: Array) -> float:
+    return float(sums[1])
 
 
 def _mean_known(values: Array) -> Array:
@@ -83,6 +123,12 @@ def _balanced_terms(f: Array, y: Array) -> Array:
 def _balanced(sums: Array) -> Array:
     hits, count = np.split(sums, 2, axis=-1)
     return _mean_known(_ratio(np.stack([hits, count], axis=-1)))
+
+
+def _balanced_samples(sums: Array) -> float:
+    """C^2 / sum_c 1/n_c over the classes that there are: a share of so many samples varies as theirs do."""
+    count = np.split(sums, 2)[1]
+    return float((count > 0).sum() ** 2 / (1 / count[count > 0]).sum())
 
 
 def _auc_terms(f: Array, y: Array) -> Array:
@@ -108,6 +154,13 @@ def _auc(sums: Array) -> Array:
     return _mean_known(_ratio(parts[..., :2]) + _ratio(parts[..., 2:]))
 
 
+def _auc_samples(sums: Array) -> float:
+    """4 / (1/n_c + 1/n_others), the mean over classes: as in a mean of two shares."""
+    parts = sums.reshape(-1, 4)
+    sides = parts[:, [1, 3]]
+    return float((4 / (1 / sides[sides.min(axis=1) > 0]).sum(axis=1)).mean())
+
+
 def _calibration_terms(f: Array, y: Array, bins: int = 15) -> Array:
     """By bin of the probability of the most probable class: right minus that probability; then one."""
     sure = f.max(axis=1).astype(np.float64)
@@ -130,7 +183,10 @@ def _surprise(f: Array, y: Array) -> Array:
 
 
 def by_label(one: Sums, pairs: Callable[[Array], Array]) -> Sums:
-    """The mean over labels, where it is known, of a score for two classes, whose probabilities `pairs` gives."""
+    """The mean over labels, where it is known, of a score for two classes, whose probabilities `pairs` gives.
+
+    `one.samples` is that of a mean over classes, and takes the labels for classes.
+    """
 
     def terms(f: Array, y: Array) -> Array:
         labels = range(f.shape[1])
@@ -140,14 +196,14 @@ def by_label(one: Sums, pairs: Callable[[Array], Array]) -> Sums:
         each = len(one.terms(np.full((1, 2), 0.5), np.zeros(1, np.int64))[0])
         return _mean_known(one.score(sums.reshape(*sums.shape[:-1], -1, each)))
 
-    return Sums(terms, score)
+    return Sums(terms, score, one.samples)
 
 
-ACCURACY = mean_of(right)
-BALANCED_ACCURACY = Sums(_balanced_terms, _balanced)
+ACCURACY = mean_of(right, share=True)
+BALANCED_ACCURACY = Sums(_balanced_terms, _balanced, _balanced_samples)
 SENSITIVITY = mean_where(right, lambda y: y == 1)
 SPECIFICITY = mean_where(right, lambda y: y == 0)
-AUC = Sums(_auc_terms, _auc)
+AUC = Sums(_auc_terms, _auc, _auc_samples)
 LOG_LOSS = mean_of(_surprise)
 CALIBRATION_ERROR = Sums(_calibration_terms, _calibration)
 RMSE = Sums(mean_of(_squares).terms, lambda sums: np.sqrt(_ratio(sums)))

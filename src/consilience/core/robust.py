@@ -32,7 +32,7 @@ def trimmed_mean(f: Array, share: float, normalise: bool = True) -> Array:
     >>> trimmed_mean(np.array([[[0.8, 0.2]], [[0.6, 0.4]], [[0.0, 1.0]]]), 0.34).round(2).tolist()
     [[0.6, 0.4]]
     """
-    cut = int(share * len(f))
+    cut = _share_of(share, f)
     kept = slice(cut, len(f) - cut)
     found = np.concatenate([np.sort(part, axis=0)[kept].mean(axis=0) for part in chunks(f)])
     return _normalised(found, f) if normalise else found
@@ -59,7 +59,7 @@ def filtered_mean(f: Array, share: float) -> Array:
     >>> filtered_mean(f, 0.25).round(2).tolist()
     [[0.8, 0.2]]
     """
-    out = int(share * len(f) + 1e-9)
+    out = _share_of(share, f)
     parts = [_filtered(part.swapaxes(0, 1).astype(np.float64), (out - out // 2, out // 2)) for part in chunks(f)]
     return np.concatenate(parts).astype(f.dtype)
 
@@ -77,6 +77,11 @@ def exponential_weights(losses: Array, step: float) -> Array:
     """
     p = np.exp(-step * (losses - losses.min()))
     return np.asarray(p / p.sum())
+
+
+def _share_of(share: float, f: Array) -> int:
+    """floor(share N), where a product such as 0.29 x 100 that is rounded to just below 29 counts as 29."""
+    return int(share * len(f) + 1e-9)
 
 
 def _filtered(y: Array, steps: tuple[int, int]) -> Array:

@@ -23,8 +23,11 @@ LEAST = 1e-3
 """Added to every score: who knows nothing still counts a little."""
 
 
-def correlations(f: Array) -> Array:
+def correlations(f: Array, groups: Indices | None = None) -> Array:
     """rho_ij = <u_i, u_j> / (|u_i| |u_j|) with u_i(x) = f_i(x) - mean over x of f_i, over samples and classes.
+
+    Where samples belong to `groups` (samples,), such as the labels that they are about, the mean is that of the group:
+    that one label is more frequent than another is no agreement.
 
     0 where one of the two says always the same. The cosine of two probability vectors is high by chance; without the
     mean, what is left is whether they move together. (agents, agents).
@@ -34,24 +37,25 @@ def correlations(f: Array) -> Array:
     [[1.0, 1.0, -1.0], [1.0, 1.0, -1.0], [-1.0, -1.0, 1.0]]
     """
     agents = len(f)
-    mean = f.mean(axis=1, dtype=np.float64).astype(f.dtype)
     products = np.zeros((agents, agents))
-    for part in chunks(f):
-        u = flat(part - mean[:, None])
-        products += u @ u.T
+    for own in [f] if groups is None else (f[:, groups == group] for group in np.unique(groups)):
+        mean = own.mean(axis=1, dtype=np.float64).astype(f.dtype)
+        for part in chunks(own):
+            u = flat(part - mean[:, None])
+            products += u @ u.T
     size = np.sqrt(np.diagonal(products))
     scale = np.outer(size, size)
     return np.asarray(np.divide(products, scale, out=np.zeros_like(products), where=scale > 0))
 
 
-def centred_trust(f: Array) -> Array:
-    """w_ij proportional to max(0.001, rho_ij), the correlation of predictions; w_ii is that of the best peer.
+def centred_trust(f: Array, groups: Indices | None = None) -> Array:
+    """w_ij proportional to max(0.001, rho_ij), the `correlations` of predictions; w_ii is that of the best peer.
 
     >>> f = np.array([[[0.9, 0.1], [0.2, 0.8]], [[0.8, 0.2], [0.4, 0.6]], [[0.1, 0.9], [0.7, 0.3]]])
     >>> centred_trust(f).round(2).tolist()
     [[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.33, 0.33, 0.33]]
     """
-    return trust_by_correlation(correlations(f))
+    return trust_by_correlation(correlations(f, groups))
 
 
 def trust_by_correlation(rho: Array) -> Array:
@@ -93,7 +97,7 @@ def capped(w: Array) -> Array:
 def middle_mean(w: Array, f: Array) -> Array:
     """The mean of the middle third: of every coordinate, a third of the weight is cut off below and a third above.
 
-    `w` is (agents,), `f` (agents, ...) and not negative; returned is (...). Agents that hold less than a third of the
+    `w` is (agents,), `f` (agents, ...); returned is (...). Agents that hold less than a third of the
     weight cannot move it beyond what the others say. Between two agents with the same weight it is their mean, where a
     median would be the lower one.
 
@@ -102,17 +106,21 @@ def middle_mean(w: Array, f: Array) -> Array:
     >>> middle_mean(np.array([1.0, 1.0]), np.array([[0.1], [0.9]])).round(4).tolist()
     [0.5]
     """
-    values = np.abs(np.asarray(f, dtype=np.float32).reshape(len(f), -1))  # of -0.0 the sign would count
+    values = np.asarray(f, dtype=np.float32).reshape(len(f), -1) + np.float32(0)  # of -0.0 the sign would count
+    signed = bool((values < 0).any())
     result = np.empty(values.shape[1], dtype=np.float32)
     numbers = np.arange(len(f), dtype=np.uint64)[:, None]
     share = w / w.sum()
     step = max(1, CHUNK_BYTES // (64 * len(f)))
     for start in range(0, len(result), step):
         part = np.ascontiguousarray(values[:, start : start + step])
-        keys = (part.view(np.uint32).astype(np.uint64) << np.uint64(32)) | numbers
+        bits = part.view(np.uint32)
+        bits = _sortable(bits) if signed else bits
+        keys = (bits.astype(np.uint64) << np.uint64(32)) | numbers
         keys.sort(axis=0)  # by value, which the bits of floats that are not negative follow, then by agent
         agents = (keys & np.uint64(0xFFFFFFFF)).astype(np.intp)
-        sorted_values = (keys >> np.uint64(32)).astype(np.uint32).view(np.float32)
+        bits = (keys >> np.uint64(32)).astype(np.uint32)
+        sorted_values = (_unsortable(bits) if signed else bits).view(np.float32)
         below, total = np.zeros(keys.shape[1]), np.zeros(keys.shape[1])
         inside = np.zeros(keys.shape[1])  # of the middle third, what lies below
         for row, value in zip(agents, sorted_values, strict=True):
@@ -122,6 +130,16 @@ def middle_mean(w: Array, f: Array) -> Array:
             inside = reached
         result[start : start + step] = total / inside
     return result.reshape(f.shape[1:])
+
+
+def _sortable(bits: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Bits of floats of any sign as whole numbers in the order of the floats."""
+    return bits ^ np.where(bits >> 31, np.uint32(0xFFFFFFFF), np.uint32(0x80000000))
+
+
+def _unsortable(bits: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """The floats' own bits."""
+    return bits ^ np.where(bits >> 31, np.uint32(0x80000000), np.uint32(0xFFFFFFFF))
 
 
 def reference(w0: Array, f: Array, candidates: int = 3) -> tuple[Indices, Array]:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,6 +32,7 @@ _DATES = {
     "%d-%m-%Y": (r"\d{1,2}-\d{1,2}-\d{4}", "day-month-year"),
 }
 """How dates may be written, each with the form of such a text and a name of it."""
+DATE_FORMATS = tuple(_DATES)
 
 
 @dataclass(frozen=True)
@@ -52,10 +53,14 @@ class Column:
     date_format: str = ""
     """Of dates that are texts: how they are written; of others empty."""
 
-    def line(self) -> str:
-        """One line on the column, without its name."""
+    def line(self, more_gaps: str = "") -> str:
+        """One line on the column, without its name; `more_gaps` says where gaps are, and of others."""
         gaps = "no gaps" if not self.gaps else "1 gap" if self.gaps == 1 else f"{self.gaps} gaps"
-        return f"{self.kind}, {gaps}: {self.action}"
+        return f"{self.kind}, {gaps}{more_gaps}" + (f": {self.action}" if self.action else "")
+
+    def read_otherwise(self, action: str) -> "Column":
+        """The same column where something other than `data/preprocess.py` reads all of it, as it likes."""
+        return replace(self, used=True, action=action, asked=True)
 
 
 def read_columns(
@@ -108,6 +113,17 @@ def plain_values(values: "pd.Series[Any]", column: Column) -> "pd.Series[Any]":
             "read it as a gap."
         )
     return plain
+
+
+def is_identifier(values: "pd.Series[Any]") -> bool:
+    """Whether the values look as if they only told rows apart."""
+    return _kind(values)[0] == "identifier"
+
+
+def holds_texts(values: "pd.Series[Any]") -> bool:
+    """Whether all values that there are, one at least, are texts."""
+    present = values.dropna()
+    return bool(len(present)) and all(isinstance(value, str) for value in present)
 
 
 def words_among_numbers(values: "pd.Series[Any]") -> "list[int]":
@@ -186,11 +202,12 @@ def _kind(values: "pd.Series[Any]") -> tuple[str, str]:
 
 def _is_numbering(values: "pd.Series[Any]") -> bool:
     """Whether whole numbers, all of them different, only number the rows: by their name, or one after the other."""
-    if values.dtype.kind not in "iu" or len(values) < _FEW or not values.is_unique:
+    present = values.dropna()
+    if values.dtype.kind not in "iuf" or len(values) < _FEW or not present.is_unique or not (present % 1 == 0).all():
         return False
     return (
         bool(_IDENTIFIER.match(str(values.name)) or _IDENTIFIER.match(str(values.name).lower()))
-        or int(values.max()) - int(values.min()) == len(values) - 1
+        or int(present.max()) - int(present.min()) == len(present) - 1
     )
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,15 +13,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+REPEATED = "columns are called"
+"""Part of a sentence on columns of one name."""
 _HEAD = 65536
 """Bytes by which separator and encoding are recognised."""
 _COMMA_NUMBER = r"\s*[+-]?\d+(,\d+)?\s*"
 
 
-def read_csv(path: Path) -> "tuple[pd.DataFrame, list[str]]":
+def read_csv(path: Path, words: Sequence[str] = ()) -> "tuple[pd.DataFrame, list[str]]":
     """The table in a file, and a sentence on everything unusual about how it was read.
 
-    A question mark is a missing value, too.
+    A question mark is a missing value, too. The columns `words` are read as texts, whatever they look like.
     """
     import pandas as pd
 
@@ -28,6 +31,7 @@ def read_csv(path: Path) -> "tuple[pd.DataFrame, list[str]]":
     head = _head(path, encoding)
     separator = _separator(head)
     how: dict[str, Any] = {"sep": separator, "na_values": ["?"], "encoding": encoding}
+    how["dtype"] = dict.fromkeys(words, str)
     table = pd.read_csv(path, **how)
     names, *first = [*islice(csv.reader(head, delimiter=separator), 2)] or [[]]
     if first and len(first[0]) > len(names):  # pandas would take the first column for an index
@@ -41,7 +45,7 @@ def read_csv(path: Path) -> "tuple[pd.DataFrame, list[str]]":
     for name in dict.fromkeys(name for name in names if name and names.count(name) > 1):
         others = ", ".join(repr(f"{name}.{number}") for number in range(1, names.count(name)))
         notes.append(
-            f"{path.name}: {names.count(name)} columns are called {name!r}; the first keeps the name, and the "
+            f"{path.name}: {names.count(name)} {REPEATED} {name!r}; the first keeps the name, and the "
             f"{'other is' if names.count(name) == 2 else 'others are'} read as {others}."
         )
     return table, notes

@@ -1,13 +1,14 @@
 """Labelled datasets, as arrays. Those that come with the package are in `data/sets/`, one file for each source."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from consilience.data.columns import Column
 from consilience.data.partition import first_of_each
 from consilience.errors import ConsilienceError
 from consilience.registry import Registry
@@ -22,6 +23,25 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
+class RawScale:
+    """How a dataset was scaled: x = (raw - mean) / deviation."""
+
+    mean: Array
+    deviation: Array
+    about: str
+    """What raw samples are, in a sentence."""
+    largest: int = 0
+    """The largest number in raw pixels; 0 for other samples."""
+    columns: tuple[str, ...] = ()
+    """Names of the columns, where raw samples come from a table."""
+
+    def raw(self, x: Array) -> Array:
+        """Raw samples of scaled ones: x deviation + mean."""
+        raw = x * self.deviation + self.mean
+        return np.rint(raw).astype(np.uint8) if self.largest else np.asarray(raw, dtype=np.float64)
+
+
+@dataclass(frozen=True)
 class Dataset:
     """Inputs (samples, ...) or rows of another kind, and labels; where samples come from hospitals, their numbers."""
 
@@ -32,7 +52,15 @@ class Dataset:
     """Names of classes or labels; empty for regression."""
     groups: Array | None = None
     group_names: tuple[str, ...] = ()
+    scale: RawScale | None = None
+    """What was done to raw samples, where that is a scale."""
     task: str = "classification"
+    columns: tuple[Column, ...] = ()
+    """What the columns of `x` hold, where it was a table in a user's own file."""
+    notes: tuple[str, ...] = ()
+    """How the user's own data were read: sentences, and a line for each column."""
+    warnings: tuple[str, ...] = ()
+    """What may make results wrong."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +81,10 @@ class Request:
     agent: str = ""
     """The column that says which agent each row belongs to."""
     task: str = "classification"
+    types: Mapping[str, str] = field(default_factory=dict)
+    """Kinds of columns that the user asks for."""
+    drop: tuple[str, ...] = ()
+    """Columns that are no features."""
 
 
 @dataclass(frozen=True)
@@ -93,12 +125,19 @@ def dataset(name: str, size: Size | None = None, sizes: bool = False) -> Callabl
 
 def load(name: str, request: Request | None = None) -> "Dataset | Scenario":
     """A dataset by name, or a scenario where the data come divided; or one's own, by the path of a file or folder."""
-    from consilience.data.own import is_own, read_own
+    from consilience.data.own import read_own
 
-    if name not in DATASETS.names() and is_own(name):  # a folder of a known name is meant by ./NAME
+    if is_path(name):
         return _first(read_own(Path(name), request or Request()), (request or Request()).limit)
     found: Dataset | Scenario = DATASETS.find(name)(request or Request())
     return found
+
+
+def is_path(name: str) -> bool:
+    """Whether a dataset is the user's own file or folder. One called as a known dataset is meant by ./NAME."""
+    from consilience.data.own import is_own
+
+    return name not in DATASETS.names() and is_own(name)
 
 
 def size_of(name: str) -> Size:

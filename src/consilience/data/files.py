@@ -23,13 +23,19 @@ KINDS = (".npz", ".npy", ".csv", ".parquet")
 
 
 def read_features(
-    path: Path, columns: Sequence[str] = (), *, table: bool | None = None, side: int = 0
+    path: Path,
+    columns: Sequence[str] = (),
+    *,
+    table: bool | None = None,
+    side: int = 0,
+    words: Sequence[str] = (),
 ) -> tuple[Rows, list[str]]:
     """Samples without labels, and the names of a table's columns.
 
     An array, or `x` of an npz file; the columns of a table; or the images in a folder, brought to `side` pixels. Of a
     table the given `columns` are used, in their order, or all. It stays a table if `table` is true, becomes an array in
-    single precision if that is false, and else it does if it holds nothing but numbers.
+    single precision if that is false, and else it does if it holds nothing but numbers. The columns `words` of a csv
+    file are texts, whatever they look like.
     """
     if path.suffix == ".npy":
         return _numbers(read_array(path), path), []
@@ -37,7 +43,7 @@ def read_features(
         return _numbers(_member(path, "x"), path), []
     if path.is_dir():
         return read_pictures(path, side)[0], []
-    found = read_table(path)
+    found = read_table(path, words)
     wanted = list(columns or found.columns)
     return _rows(found, wanted, path, table), wanted
 
@@ -65,25 +71,39 @@ def read_labelled(
     if path.is_dir():
         x, y = read_pictures(path, side)
         return x, _labels(y, task, classes, path)
-    found, names = read_table(path), split_names(label)
+    return labelled_table(read_table(path), path, label, classes, columns, task=task, table=table)
+
+
+def labelled_table(
+    found: "pd.DataFrame",
+    path: Path,
+    label: str,
+    classes: tuple[str, ...],
+    columns: Sequence[str] = (),
+    *,
+    task: str = "classification",
+    table: bool | None = None,
+) -> "tuple[Rows, Array]":
+    """Samples and labels, as `read_labelled` gives them, of a table that was read from `path`."""
+    names = split_names(label)
     wanted = list(columns or [name for name in found.columns if name not in names])
     _check_columns(found, [*names, *wanted], path)
     labels = found[names[0]] if len(names) == 1 else found[names]
     return _rows(found, wanted, path, table), _labels(labels.to_numpy(), task, classes, path)
 
 
-def read_table(path: Path) -> "pd.DataFrame":
+def read_table(path: Path, words: Sequence[str] = ()) -> "pd.DataFrame":
     """A csv or parquet file as it is; in a csv file a question mark is a missing value, too."""
-    return read_table_and_notes(path)[0]
+    return read_table_and_notes(path, words)[0]
 
 
-def read_table_and_notes(path: Path) -> "tuple[pd.DataFrame, list[str]]":
+def read_table_and_notes(path: Path, words: Sequence[str] = ()) -> "tuple[pd.DataFrame, list[str]]":
     """A csv or parquet file, and a sentence on everything unusual about how it was read."""
     if path.suffix not in KINDS:
         raise ConsilienceError(f"{path}: unknown kind of file. Known: {', '.join(KINDS)}, or a folder of images.")
     try:
         if path.suffix == ".csv":
-            table, notes = read_csv(path)
+            table, notes = read_csv(path, words)
         else:
             table, notes = read_parquet(path), []
     except ConsilienceError:
@@ -164,7 +184,8 @@ def _member(path: Path, name: str) -> "Array":
 def _check_columns(table: "pd.DataFrame", columns: Sequence[str], path: Path) -> None:
     missing = [name for name in columns if name not in table.columns]
     if missing:
-        raise ConsilienceError(f"{path} has no column {missing[0]!r}. It has: {', '.join(map(str, table.columns))}.")
+        named = ", ".join(map(repr, missing))
+        raise ConsilienceError(f"{path} has no column {named}. It has: {', '.join(map(str, table.columns))}.")
 
 
 def _rows(table: "pd.DataFrame", columns: list[str], path: Path, stays: bool | None) -> Rows:

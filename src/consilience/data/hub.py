@@ -91,7 +91,19 @@ def cache_folder() -> Path:
     return Path(os.environ.get("CONSILIENCE_CACHE") or "~/.cache/consilience").expanduser()
 
 
-def heart_disease(data_dir: str | Path | None = None) -> tuple[Array, Array, Array]:
+@dataclass(frozen=True)
+class Patients:
+    """Standardised features, labels and hospitals of heart patients, and by what the features were standardised."""
+
+    x: Array
+    y: Array
+    hospitals: Array
+    mean: Array
+    deviation: Array
+    columns: tuple[str, ...]
+
+
+def heart_patients(data_dir: str | Path | None = None) -> Patients:
     """740 patients of four hospitals: ten features, whether the heart is diseased, and the hospital's number.
 
     As in FLamby (du Terrail et al., 2022), `slope`, `ca` and `thal` are dropped, then patients with a value missing;
@@ -119,10 +131,11 @@ def heart_disease(data_dir: str | Path | None = None) -> tuple[Array, Array, Arr
         raise ConsilienceError(f"{where}/heart_disease.csv lacks the columns {', '.join(missing)}.")
     table = table.drop(columns=_DROPPED).dropna()
     features = table[_FEATURES].to_numpy(dtype=np.float64)
-    x = ((features - features.mean(axis=0)) / features.std(axis=0)).astype(np.float32)
+    mean, deviation = features.mean(axis=0), features.std(axis=0)
+    x = ((features - mean) / deviation).astype(np.float32)
     y = (table["num"].to_numpy() > 0).astype(np.int64)
     groups = table["hospital"].map({hospital: number for number, hospital in enumerate(HOSPITALS)})
-    return x, y, groups.to_numpy(dtype=np.int64)
+    return Patients(x, y, groups.to_numpy(dtype=np.int64), mean, deviation, tuple(_FEATURES))
 
 
 def local_folder(name: str, source: Source, data_dir: str | Path) -> Path:
@@ -225,7 +238,8 @@ def rows_of(library: Any, source: Source, folder: Path | None, scratch: Path) ->
     except ConsilienceError:
         raise
     except Exception as error:  # the library raises some twenty kinds, its own and others'
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        reason = _why_offline() if not folder and library.config.HF_HUB_OFFLINE else ""
+        reason = reason or f"{type(error).__name__}: {error}".splitlines()[0]
         advice = (
             f"Copy {address} there again."
             if folder
@@ -290,9 +304,31 @@ def _column(rows: Any, name: str) -> Array:
     return np.asarray(rows.with_format("numpy")[name][:], dtype=np.int64)
 
 
+def reachable() -> bool:
+    """Whether the hub answers. One request tells; the library itself would try again for half a minute, and say so."""
+    from huggingface_hub import constants
+    from huggingface_hub.utils import get_session
+
+    try:
+        get_session().head(constants.ENDPOINT, timeout=10)
+    except Exception:  # of whichever library sends requests for it
+        return False
+    return True
+
+
+def _why_offline() -> str:
+    from huggingface_hub import constants
+
+    offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
+    return "the environment variable HF_HUB_OFFLINE is set" if offline else f"{constants.ENDPOINT} cannot be reached"
+
+
 @contextmanager
 def hugging_face(offline: bool) -> Iterator[Any]:
-    """The library `datasets`: it reports nothing, prints nothing, and reaches out only when it has to download."""
+    """The library `datasets`: it reports nothing, prints nothing, and reaches out only when it has to download.
+
+    Where the hub does not answer, what it downloaded before can still be read.
+    """
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("HF_UPDATE_DOWNLOAD_COUNTS", "0")
     try:
@@ -302,7 +338,7 @@ def hugging_face(offline: bool) -> Iterator[Any]:
     except ImportError as error:
         raise ConsilienceError("images need more packages: pip install 'consilience[vision]'.") from error
     before = datasets.config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE, datasets.are_progress_bars_disabled()
-    if offline:
+    if offline or (not before[0] and not reachable()):
         datasets.config.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE = True
     datasets.disable_progress_bars()
     try:

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 
 from consilience.core.attacks import Attack, attack_named, none
+from consilience.data.columns import TYPES
 from consilience.data.partitions import PARTITIONS
+from consilience.errors import ConsilienceError
 from consilience.options import Options, option
 
 
@@ -40,8 +42,20 @@ class Data(Options):
         "", "your own data: the column that says whose a row is; it sets partition and number of agents"
     )
     task: str = option("classification", "your own data: classification | regression | multilabel")
+    drop: tuple[str, ...] = option((), "your own data: columns that are no features")
+    types: dict[str, str] = option(
+        {}, f"your own data: what columns hold, where that is not seen right: NAME = {' | '.join(TYPES)}"
+    )
     shared_limit: int = option(0, "shared samples in all, drawn from what agents contribute; 0 for all", at_least=0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         PARTITIONS.find(self.partition)
+        check_types(self.types)
+
+
+def check_types(types: dict[str, str]) -> None:
+    """Refuses kinds of columns that there are not."""
+    for name, kind in types.items():
+        if kind not in TYPES:
+            raise ConsilienceError(f"types.{name} is {kind!r}; it must be one of {', '.join(TYPES)}.")

@@ -1,5 +1,6 @@
 """The user's own dataset: a csv, parquet or npz file, a folder of images, or a Hugging Face folder."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,30 +8,49 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consilience.data.arrays import read_arrays
+from consilience.data.columns import read_columns
 from consilience.data.datasets import Array, Dataset, Request
-from consilience.data.files import KINDS, read_labelled, read_table, split_names
+from consilience.data.files import KINDS, labelled_table, read_labelled, read_table_and_notes, split_names
 from consilience.data.hub import SAVED, check_files, check_pictures, hugging_face
+from consilience.data.table_notes import apart, column_lines, differing_columns, table_warnings
 from consilience.errors import ConsilienceError
+from consilience.options import hint
 from consilience.tasks import task_named
 from consilience.tasks.protocol import numbered
 
 
 def is_own(name: str) -> bool:
     """Whether a dataset is named by its path: a file of a known kind, or a folder."""
-    return Path(name).suffix in KINDS or "/" in name or Path(name).is_dir()
+    return bool(name) and (Path(name).suffix in KINDS or "/" in name or Path(name).is_dir())
+
+
+def check_there(path: Path) -> None:
+    """Refuses a path that leads nowhere."""
+    if not path.exists():
+        raise ConsilienceError(f"the dataset {path} does not exist. Paths are relative to the folder you are in.")
 
 
 def read_own(path: Path, request: Request) -> Dataset:
     """The dataset in a file or folder, as `data.label`, `data.agent` and `data.task` say."""
-    if not path.exists():
-        raise ConsilienceError(f"the dataset {path} does not exist. Paths are relative to the folder you are in.")
+    check_there(path)
     if path.is_dir() and _is_hugging_face(path):
-        return _labelled(path, request, *_hugging_face_rows(path, request))
+        x, y, owner = _hugging_face_rows(path, request)
+        if not hasattr(x, "iloc"):
+            return _labelled(path, request, x, y, owner)
+        return _with_columns(path, request, x, _labelled(path, request, _features(x, request), y, owner), [])
     if path.suffix in (".csv", ".parquet"):
-        table = read_table(path)
-        owner = _owner(path, request, list(table.columns), lambda name: table[name].astype(str).to_numpy())
-        x, y = read_labelled(path, request.label, (), [c for c in table.columns if c not in _taken(request)])
-        return _labelled(path, request, x, y, owner)
+        table, how = read_table_and_notes(path)
+        names = [str(name) for name in table.columns]
+        for label in split_names(request.label):
+            if label not in names:
+                raise ConsilienceError(
+                    f"{path} has no column {label!r} of labels. {'' if label == 'label' else hint(label, names)}"
+                    f"Name it with label=NAME. It has: {', '.join(names)}."
+                )
+        owner = _owner(path, request, names, lambda name: table[name].astype(str).to_numpy())
+        x, y = labelled_table(table, path, request.label, (), _feature_names(names, request))
+        features = table[[name for name in table.columns if name not in _taken(request)]]
+        return _with_columns(path, request, features, _labelled(path, request, x, y, owner), how)
     if path.suffix == ".npz":
         found = read_arrays(path, [request.agent]) if request.agent else {}
         owner = _owner(path, request, list(found), lambda name: found[name].astype(str))
@@ -38,6 +58,37 @@ def read_own(path: Path, request: Request) -> Dataset:
         owner = _owner(path, request, [], lambda name: np.zeros(0))
     x, y = read_labelled(path, request.label, (), side=request.side)
     return _labelled(path, request, x, y, owner)
+
+
+def _with_columns(path: Path, request: Request, table: Any, data: Dataset, how: list[str]) -> Dataset:
+    """The dataset with what its columns hold, `how` the file was read, and what may be wrong with it."""
+    try:
+        columns = read_columns(table, request.types, request.drop)
+    except ConsilienceError as error:
+        raise ConsilienceError(f"{path}: {error}") from None
+    notes, repeated = apart(how)
+    warnings = repeated + table_warnings(table, columns, data.y, data.task)
+    if data.groups is not None:
+        by_agent = {name: table[data.groups == number] for number, name in enumerate(data.group_names)}
+        warnings += differing_columns(columns, by_agent)
+    return replace(
+        data,
+        columns=tuple(column for column in columns if column.name not in request.drop),
+        notes=(*notes, *column_lines(columns)),
+        warnings=tuple(warnings),
+    )
+
+
+def _feature_names(names: list[str], request: Request) -> list[str]:
+    """Columns that models may see."""
+    found = [name for name in names if name not in (*_taken(request), *request.drop)]
+    if not found:
+        raise ConsilienceError("no column is left as a feature. Take some out of data.drop.")
+    return found
+
+
+def _features(table: Any, request: Request) -> Any:
+    return table[_feature_names(list(table.columns), request)]
 
 
 def _taken(request: Request) -> list[str]:

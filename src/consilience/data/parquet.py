@@ -6,7 +6,6 @@ batches, wherever possible as numbers of a dictionary.
 """
 
 import mmap
-import os
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import numpy as np
 
 from consilience.data.arrays import LARGEST, MOST_PACKED, SMALL
 from consilience.errors import ConsilienceError
+from consilience.memory import machine_memory
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,7 +55,7 @@ def check_parquet(path: Path, most_packed: int = 10 * MOST_PACKED) -> None:
     import pyarrow.parquet as pq
 
     size = path.stat().st_size
-    budget = _Budget(path, size, max(SMALL, min(LARGEST, most_packed * size, _memory() // 4)))
+    budget = _Budget(path, size, max(SMALL, min(LARGEST, most_packed * size, (machine_memory() or 4 * LARGEST) // 4)))
     with pq.ParquetFile(path) as file:
         columns = [file.schema.column(number) for number in range(len(file.schema))]
         budget.add(_widths(file.metadata, columns))
@@ -89,14 +89,6 @@ class _Budget:
                 "is right, write it without compression and dictionaries: to_parquet(..., compression=None, "
                 "use_dictionary=False)."
             )
-
-
-def _memory() -> int:
-    """Bytes of this machine's memory, or the largest number where it does not say."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):
-        return LARGEST * 4
 
 
 def _widths(metadata: Any, columns: list[Any]) -> int:

@@ -1,5 +1,6 @@
 """Tables with words, texts, gaps, categories and dates as numbers, for models that take only those."""
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,8 +9,17 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from consilience.data.columns import MOST_CATEGORIES, Column, plain_values, read_columns
+from consilience.data.columns import (
+    DATE_FORMATS,
+    KINDS,
+    MOST_CATEGORIES,
+    Column,
+    holds_texts,
+    plain_values,
+    read_columns,
+)
 from consilience.errors import ConsilienceError
+from consilience.options import Options, from_table, option, to_table
 from consilience.rows import Rows
 
 if TYPE_CHECKING:
@@ -17,38 +27,160 @@ if TYPE_CHECKING:
 
 MOST_WORDS = 2000
 """Different words of all texts of a column that become features: the most frequent ones."""
+LARGEST = 20_000_000
+"""Bytes of stored preprocessing that are still read."""
 _WORD = r"(?u)\b\w\w+\b"
 """What a vectoriser takes for a word."""
+
+
+@dataclass(frozen=True)
+class StoredColumn(Options):
+    """What stored preprocessing says of a column that it needs."""
+
+    name: str = option(meaning="its name")
+    kind: str = option(meaning="what it holds", one_of=KINDS)
+    action: str = option("", "what is done with it, in words")
+    asked: bool = option(False, "whether the user chose the kind: then values of another kind are gaps")
+    date_format: str = option("", "how dates are written that are texts", one_of=("", *DATE_FORMATS))
+    words: bool = option(False, "whether all of its values are texts, so that a file's reader leaves them as they are")
+
+
+@dataclass(frozen=True)
+class NumberFeature(Options):
+    """A number or a date as one feature; where gaps are marked, as two."""
+
+    column: str = option(meaning="the column")
+    median: float = option(meaning="what a gap becomes")
+    mean: float = option(meaning="of the values, gaps filled")
+    deviation: float = option(meaning="of the values, gaps filled", above=0)
+    marked: bool = option(False, "whether a feature of its own marks gaps")
+    mark_mean: float = option(0.0, "of the marks")
+    mark_deviation: float = option(1.0, "of the marks", above=0)
+
+
+@dataclass(frozen=True)
+class CategoryFeatures(Options):
+    """A category as zeros and ones, one for each value."""
+
+    column: str = option(meaning="the column")
+    values: tuple[str, ...] = option(meaning="values with a feature of their own, in their order")
+    rare: bool = option(False, "whether all other values share one more feature")
+
+
+@dataclass(frozen=True)
+class TextFeatures(Options):
+    """A text as the tf-idf of its words."""
+
+    column: str = option(meaning="the column")
+    words: tuple[str, ...] = option(meaning="the vocabulary, in its order", at_least=1)
+    idf: tuple[float, ...] = option(meaning="the weight of each word")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not len(self.words) == len(set(self.words)) == len(self.idf) or not np.isfinite(self.idf).all():
+            raise ConsilienceError(f"the words of {self.column!r} do not have one weight each.")
+
+
+@dataclass(frozen=True)
+class _Stored(Options):
+    """The file of a `TablePreprocessing`."""
+
+    columns: tuple[StoredColumn, ...] = option(meaning="columns that a table must have", at_least=1)
+    numbers: tuple[NumberFeature, ...] = option((), "features of numbers and dates")
+    categories: tuple[CategoryFeatures, ...] = option((), "features of categories")
+    texts: tuple[TextFeatures, ...] = option((), "features of texts")
 
 
 @final
 @dataclass(frozen=True)
 class TablePreprocessing:
-    """A raw table in, numbers out (rows, features). It is fitted to the shared data: the same everywhere."""
+    """A raw table in, numbers out (rows, features). It is fitted to the shared data: the same everywhere.
+
+    It holds numbers and words alone, so it can be stored as text (`to_json`).
+    """
 
     columns: tuple[Column, ...]
     """All columns of the table it was fitted to, in their order; those that are not used may be missing elsewhere."""
-    pipeline: Any
-    """A fitted ColumnTransformer of scikit-learn's own parts."""
+    numbers: tuple[NumberFeature, ...] = ()
+    categories: tuple[CategoryFeatures, ...] = ()
+    texts: tuple[TextFeatures, ...] = ()
+    words: tuple[str, ...] = ()
+    """Columns that hold nothing but texts: "01" in a file stays "01" there."""
 
     @property
     def needed(self) -> list[str]:
         """Names of the columns that a table must have."""
         return [column.name for column in self.columns if column.used]
 
+    @property
+    def meanings(self) -> dict[str, str]:
+        """What each needed column holds and what is done with it, in words."""
+        values = {feature.column: feature.values for feature in self.categories}
+        shown = {name: f" ({brief_list(known)})" for name, known in values.items()}
+        used = [column for column in self.columns if column.used]
+        return {column.name: f"{column.kind}: {column.action}{shown.get(column.name, '')}" for column in used}
+
     def __call__(self, table: Rows) -> NDArray[np.float32]:
         """Gaps filled, numbers scaled, categories as zeros and ones, texts as tf-idf.
 
         Columns are found by name, in whatever order; those of an array are in the order of `columns`.
         """
+        plain = _plain(self.table(table), self.columns)
+        blocks = [*_scaled(plain, self.numbers), *(_one_hot(plain[one.column], one) for one in self.categories)]
+        blocks += [_tf_idf(plain[one.column], one) for one in self.texts]
+        return np.asarray(np.hstack(blocks), dtype=np.float32)
+
+    def table(self, rows: Rows) -> "pd.DataFrame":
+        """Rows as a table with the columns that are needed, and no others."""
         import pandas as pd
 
-        if not hasattr(table, "iloc"):
-            table = pd.DataFrame(np.asarray(table), columns=[column.name for column in self.columns])
-        missing = [name for name in self.needed if name not in table.columns]
+        if not hasattr(rows, "iloc"):
+            rows = pd.DataFrame(np.asarray(rows), columns=[column.name for column in self.columns])
+        missing = [name for name in self.needed if name not in rows.columns]
         if missing:
-            raise ConsilienceError(f"the table has no column {missing[0]!r}. It needs {', '.join(self.needed)}.")
-        return np.asarray(self.pipeline.transform(_plain(table, self.columns)), dtype=np.float32)
+            raise ConsilienceError(
+                f"the table has no column {', '.join(map(repr, missing))}. It needs {', '.join(self.needed)}."
+            )
+        found: pd.DataFrame = rows[self.needed]
+        return found
+
+    def to_json(self) -> bytes:
+        """Everything that it needs to read tables, as numbers and words."""
+        columns = tuple(
+            StoredColumn(one.name, one.kind, one.action, one.asked, one.date_format, one.name in self.words)
+            for one in self.columns
+            if one.used
+        )
+        stored = _Stored(columns, self.numbers, self.categories, self.texts)
+        return json.dumps(to_table(stored), ensure_ascii=False, allow_nan=False, indent=1).encode()
+
+
+def stored_preprocessing(data: bytes, where: str) -> TablePreprocessing:
+    """The preprocessing that `to_json` wrote; an error if the file `where` holds anything else."""
+    if len(data) > LARGEST:
+        raise ConsilienceError(f"{where} has more than {LARGEST} bytes and is not read.")
+    try:
+        table = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise ConsilienceError(f"{where} cannot be read ({error}).") from None
+    stored = from_table(_Stored, table, where)
+    names = [column.name for column in stored.columns]
+    features = [one.column for one in stored.numbers]
+    features += [one.column for one in stored.categories] + [one.column for one in stored.texts]
+    kinds = {column.name: column.kind for column in stored.columns}
+    fitting = [
+        *(kinds.get(one.column) in ("number", "date", "identifier", "constant") for one in stored.numbers),
+        *(kinds.get(one.column) == "category" for one in stored.categories),
+        *(kinds.get(one.column) == "text" for one in stored.texts),
+    ]
+    if len(set(names)) < len(names) or sorted(names) != sorted(features) or not all(fitting):
+        raise ConsilienceError(f"{where}: the columns and their features do not fit. Export the model again.")
+    columns = tuple(
+        Column(one.name, one.kind, action=one.action, asked=one.asked, date_format=one.date_format)
+        for one in stored.columns
+    )
+    words = tuple(one.name for one in stored.columns if one.words)
+    return TablePreprocessing(columns, stored.numbers, stored.categories, stored.texts, words)
 
 
 def table_preprocessing(shared: Rows, columns: Sequence[Column] = ()) -> TablePreprocessing:
@@ -62,11 +194,6 @@ def table_preprocessing(shared: Rows, columns: Sequence[Column] = ()) -> TablePr
         columns: What the columns hold, where that is known from elsewhere; by default it is read from `shared`.
     """
     import pandas as pd
-    from sklearn.compose import ColumnTransformer
-    from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.impute import SimpleImputer
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
     if not hasattr(shared, "iloc"):
         shared = pd.DataFrame(np.asarray(shared), columns=[column.name for column in columns])
@@ -78,17 +205,99 @@ def table_preprocessing(shared: Rows, columns: Sequence[Column] = ()) -> TablePr
             + "; ".join(f"{column.name} ({column.action})" for column in columns)
             + ". Overrule it with data.types, such as data.types.age=number."
         )
-    numbers = [column.name for column in used if column.kind not in ("category", "text")]
-    categories = [column.name for column in used if column.kind == "category"]
+    plain = _plain(shared, columns)
+    return TablePreprocessing(
+        columns,
+        _numbers(plain[[column.name for column in used if column.kind not in ("category", "text")]]),
+        tuple(_categories(plain[column.name]) for column in used if column.kind == "category"),
+        tuple(_texts(plain[column.name]) for column in used if column.kind == "text"),
+        tuple(column.name for column in used if holds_texts(shared[column.name])),
+    )
+
+
+def brief_list(words: Sequence[str], most: int = 12) -> str:
+    """The first words, and how many more there are.
+
+    >>> brief_list(["a", "b", "c"], 2)
+    'a, b and 1 more'
+    """
+    more = f" and {len(words) - most} more" if len(words) > most else ""
+    return ", ".join(words[:most]) + more
+
+
+def _numbers(plain: "pd.DataFrame") -> tuple[NumberFeature, ...]:
+    """Medians, means and deviations of columns of numbers, and of the marks of their gaps."""
+    from sklearn.impute import SimpleImputer
+    from sklearn.preprocessing import StandardScaler
+
+    names = [str(name) for name in plain.columns]
+    if not names:
+        return ()
     fill = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
-    encode = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=MOST_CATEGORIES, sparse_output=False)
-    steps: list[Any] = [("numbers", make_pipeline(fill, StandardScaler()), numbers), ("words", encode, categories)]
-    for place, column in enumerate(used):
-        if column.kind == "text":
-            vectorise = TfidfVectorizer(max_features=MOST_WORDS, sublinear_tf=True, token_pattern=_WORD)
-            steps.append((f"text {place}", vectorise, column.name))
-    fitted = ColumnTransformer(steps, sparse_threshold=0).fit(_plain(shared, columns))
-    return TablePreprocessing(columns, fitted)
+    scale = StandardScaler().fit(np.asarray(fill.fit_transform(plain.to_numpy(np.float64))))
+    medians, means, deviations = fill.statistics_.tolist(), scale.mean_.tolist(), scale.scale_.tolist()
+    marks = dict(zip(fill.indicator_.features_.tolist(), range(len(names), len(means)), strict=True))
+    found = []
+    for place, name in enumerate(names):
+        feature = NumberFeature(name, medians[place], means[place], deviations[place])
+        if place in marks:
+            mark = marks[place]
+            feature = replace(feature, marked=True, mark_mean=means[mark], mark_deviation=deviations[mark])
+        found.append(feature)
+    return tuple(found)
+
+
+def _categories(plain: "pd.Series[Any]") -> CategoryFeatures:
+    """The values of a category that get a feature of their own."""
+    from sklearn.preprocessing import OneHotEncoder
+
+    encode = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=MOST_CATEGORIES)
+    encode.fit(plain.to_numpy(object).reshape(-1, 1))
+    [rare] = encode.infrequent_categories_
+    own = [str(value) for value in encode.categories_[0] if rare is None or value not in set(rare)]
+    return CategoryFeatures(str(plain.name), tuple(own), rare is not None)
+
+
+def _texts(plain: "pd.Series[Any]") -> TextFeatures:
+    """The vocabulary of a column of texts."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    vectorise = TfidfVectorizer(max_features=MOST_WORDS, sublinear_tf=True, token_pattern=_WORD).fit(plain)
+    words = tuple(str(word) for word in vectorise.get_feature_names_out())
+    return TextFeatures(str(plain.name), words, tuple(vectorise.idf_.tolist()))
+
+
+def _scaled(plain: "pd.DataFrame", features: Sequence[NumberFeature]) -> list[NDArray[np.float64]]:
+    """(x - mean) / deviation of all numbers, then of all marks."""
+    values = [plain[one.column].to_numpy(np.float64) for one in features]
+    gaps = [np.isnan(column) for column in values]
+    found = [
+        (np.where(gap, one.median, x) - one.mean) / one.deviation
+        for one, x, gap in zip(features, values, gaps, strict=True)
+    ]
+    found += [(gap - one.mark_mean) / one.mark_deviation for one, gap in zip(features, gaps, strict=True) if one.marked]
+    return [column[:, None] for column in found]
+
+
+def _one_hot(plain: "pd.Series[Any]", feature: CategoryFeatures) -> NDArray[np.float64]:
+    """A one in the column of each value; of a value that is not known, in that of the rare ones, or nowhere."""
+    width = len(feature.values) + feature.rare
+    places = {value: place for place, value in enumerate(feature.values)}
+    other = len(feature.values) if feature.rare else -1
+    place = np.array([places.get(value, other) for value in plain], dtype=np.intp)
+    found = np.zeros((len(plain), width))
+    known = np.flatnonzero(place >= 0)
+    found[known, place[known]] = 1.0
+    return found
+
+
+def _tf_idf(plain: "pd.Series[Any]", feature: TextFeatures) -> NDArray[np.float64]:
+    """tf-idf by the known words and their weights."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    vectorise = TfidfVectorizer(vocabulary=list(feature.words), sublinear_tf=True, token_pattern=_WORD)
+    vectorise.idf_ = np.array(feature.idf)
+    return np.asarray(vectorise.transform(plain).toarray())
 
 
 def _without_words(column: Column, shared: "pd.DataFrame") -> Column:

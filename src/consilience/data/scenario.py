@@ -1,11 +1,12 @@
 """A scenario: what each agent holds, what is shared, and what only the experimenter knows."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from consilience.core.streams import stream
-from consilience.data.datasets import Array, Dataset
+from consilience.data.columns import Column
+from consilience.data.datasets import Array, Dataset, RawScale
 from consilience.data.options import Data
 from consilience.data.partition import Indices, balanced_quotas, place_in_class
 from consilience.data.partitions import PARTITIONS, Deal
@@ -35,8 +36,16 @@ class Scenario:
     target_y: Array
     classes: tuple[str, ...]
     """Class names; empty for regression."""
+    scale: RawScale | None = field(default=None, kw_only=True)
+    """What was done to the raw samples of a built-in dataset, where that is a scale."""
     low_quality: tuple[str, ...] = ()
     task: str = "classification"
+    columns: tuple[Column, ...] = ()
+    """What the columns of a user's own table hold."""
+    notes: tuple[str, ...] = ()
+    """How the user's own data were read, and who has them."""
+    warnings: tuple[str, ...] = ()
+    """What may make results wrong."""
 
     def fingerprint(self) -> str:
         """SHA-256 of all rows and labels, order included: two runs with the same one saw the same data."""
@@ -81,8 +90,12 @@ def split(data: Dataset, options: Data, agents: int, seed: int) -> Scenario:
         target_x=take(data.x, held_out),
         target_y=data.y[held_out],
         classes=data.classes,
+        scale=data.scale,
         low_quality=tuple(name for number, name in enumerate(held) if number in options.low_quality),
         task=data.task,
+        columns=data.columns,
+        notes=data.notes,
+        warnings=data.warnings,
     )
 
 

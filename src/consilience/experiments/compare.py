@@ -12,6 +12,7 @@ from consilience.errors import ConsilienceError
 from consilience.runtime.callbacks import Callback
 from consilience.runtime.history import PLACES
 from consilience.runtime.run import Run
+from consilience.runtime.summary import Summary
 from consilience.settings.presets import settings_of
 from consilience.settings.settings import Settings
 from consilience.tasks.protocol import Array, Score
@@ -67,6 +68,8 @@ class Comparison:
     """Of the task."""
     titles: dict[str, str]
     """How each method is called in text."""
+    summaries: Sequence[Summary] = ()
+    """What is known of each run beside its numbers."""
 
     @property
     def default_score(self) -> str:
@@ -127,7 +130,7 @@ def compare(
     titles = {job.method: run.summary.title for job, run in zip(jobs, runs, strict=True)}
     names = list(titles.values())
     titles = {method: title if names.count(title) == 1 else method for method, title in titles.items()}
-    return Comparison(pd.concat(rows, ignore_index=True), runs[0].summary.scores, titles)
+    return Comparison(pd.concat(rows, ignore_index=True), runs[0].summary.scores, titles, [run.summary for run in runs])
 
 
 def _to_one_budget(jobs: Sequence[Job], workers: int, callbacks: Sequence[Callback]) -> list[Job]:

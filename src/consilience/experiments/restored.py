@@ -1,19 +1,31 @@
 """The agents of a run as they were after its last round, from its folder."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from consilience.agents.protocol import Agent
+from consilience.data.files import read_table, split_names
+from consilience.data.options import Data
+from consilience.data.own import is_own
 from consilience.data.scenario import Scenario
 from consilience.errors import ConsilienceError
 from consilience.export.facts import facts_of
 from consilience.export.folder import export_agent
+from consilience.export.inputs import Scale
+from consilience.rows import values_of
 from consilience.runtime import checkpoint
+from consilience.runtime.identity import check_private_data
 from consilience.runtime.run import Run, load_run
 from consilience.runtime.witness import check_witness
 from consilience.settings.presets import settings_of
-from consilience.settings.wiring import build_agents, build_scenario
+from consilience.settings.wiring import build_agents, build_scenario, data_fingerprint
+
+_IMAGES = (
+    "`consilience predict FOLDER` reads image files as the training images were: in colour, from -1 to 1, of this size."
+)
 
 
 @dataclass(frozen=True)
@@ -42,9 +54,10 @@ def restore(folder: Path, names: Collection[str] | None = None) -> Restored:
         )
     settings = settings_of(folder)
     scenario = build_scenario(settings)
-    if scenario.fingerprint() != run.summary.data:
+    prints = data_fingerprint(settings, scenario)
+    if prints != run.summary.data:
         raise ConsilienceError(
-            f"the data are not those of the run in {folder} (fingerprint {scenario.fingerprint()[:12]} instead of "
+            f"the data are not those of the run in {folder} (fingerprint {prints[:12]} instead of "
             f"{run.summary.data[:12]}). Bring back the data that it was made with, or run it again."
         )
     done, arrays, _ = checkpoint.read(folder / "checkpoint")
@@ -52,13 +65,34 @@ def restore(folder: Path, names: Collection[str] | None = None) -> Restored:
         raise ConsilienceError(f"{folder} has no checkpoint, so its models are gone. Run it again.")
     agents = build_agents(settings, scenario, names)
     for agent in agents:
+        check_private_data(agent, arrays.get("run"), folder)
         agent.restore(checkpoint.part(arrays, f"agent/{agent.name}/"), scenario.shared)
         check_witness(agent, scenario.shared, arrays, str(folder))
     return Restored(run, agents, scenario)
 
 
 def export_run(folder: Path, agent: str, to: Path) -> Path:
-    """Writes the model of one agent of a run into the folder `to`."""
+    """Writes the model of one agent of a run into the folder `to`, with what prepares raw samples for it."""
     found = restore(folder, [agent])
+    settings, scale, shared = settings_of(folder), found.scenario.scale, found.scenario.shared
+    facts = facts_of(found.run, agent)
+    if scale is not None:
+        facts = replace(facts, columns=scale.columns, about=scale.about, largest=scale.largest)
+        step = Scale(scale.mean, scale.deviation)
+        return export_agent(found.agents[0], to, scale.raw(shared), facts, [step])
+    if is_own(settings.data.dataset):
+        columns = _feature_names(settings.data)
+        fit = columns if len(columns) == values_of(shared) else ()
+        about = _IMAGES if Path(settings.data.dataset).is_dir() and isinstance(shared, np.ndarray) else ""
+        return export_agent(found.agents[0], to, shared, replace(facts, columns=tuple(fit), about=about))
     about = f"Samples are those of the dataset {found.run.summary.dataset!r} as consilience loads it."
-    return export_agent(found.agents[0], to, found.scenario.shared, facts_of(found.run, agent, about=about))
+    return export_agent(found.agents[0], to, shared, replace(facts, about=about))
+
+
+def _feature_names(data: Data) -> list[str]:
+    """Names of the columns of a csv or parquet file that are neither labels nor say whose a row is."""
+    path = Path(data.dataset)
+    if path.suffix not in (".csv", ".parquet"):
+        return []
+    taken = (*split_names(data.label), data.agent)
+    return [str(name) for name in read_table(path).columns if name not in taken]

@@ -49,12 +49,19 @@ def card(manifest: Manifest) -> str:
         "",
         f"A sample is {_sample(manifest)}.",
     ]
+    prepared = any(part.role == "prepare" for part in manifest.parts)
     if manifest.inputs.about:
         lines.append(manifest.inputs.about)
     if any(part.form == "onnx" for part in manifest.parts):
-        lines.append("`model.onnx` does the same in any ONNX runtime: input `x`, output `predictions`.")
-    if any(part.role == "prepare" for part in manifest.parts):
-        lines.append("What prepares the samples is in the folder and is applied first.")
+        takes = "; it takes prepared samples" if prepared else ""
+        lines.append(f"`model.onnx` does the same in any ONNX runtime: input `x`, output `predictions`{takes}.")
+    if prepared:
+        lines.append("What prepares the samples is in the folder and is applied first: give them raw.")
+    if manifest.inputs.meanings:
+        lines += ["", "| column | what it holds and what is done with it |", "|---|---|"]
+        cells = [(name, str(meaning)) for name, meaning in manifest.inputs.meanings.items()]
+        lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in cells]
+        lines += ["", "Columns may be in any order; others, such as the label, are ignored."]
     lines += ["", "## Measured after training", "", *_scores(manifest), "", "## Training", "", "| | |", "|---|---|"]
     for key, title in _FACTS.items():
         value = manifest.training.get(key)
@@ -85,6 +92,8 @@ def _scores(manifest: Manifest) -> list[str]:
         for place in PLACES
     }
     places = [place for place in PLACES if found[place]]
+    if not places and "privacy" in manifest.training:
+        return ["Not on this page: scores on an organisation's own rows are exact, and would tell of these rows."]
     if not places:
         return ["Nothing: no labelled test data were given."]
     scores = [one for one in task_named(manifest.task).scores if any(one in found[place] for place in places)]
@@ -103,6 +112,8 @@ def _sample(manifest: Manifest) -> str:
         return f"several arrays by name: {', '.join(f'{name} {tuple(shape)}' for name, shape in inputs.parts.items())}"
     if inputs.kind == "sparse":
         return f"a row of a sparse matrix with {inputs.shape[0]} columns"
+    if inputs.largest:
+        return f"an image of shape {inputs.shape} with raw pixels, whole numbers from 0 to {inputs.largest}"
     if inputs.columns:
         return f"a row with the columns {', '.join(inputs.columns)}"
     return f"an array of shape {inputs.shape} ({inputs.dtype})"

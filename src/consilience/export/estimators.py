@@ -7,7 +7,8 @@ import numpy as np
 
 from consilience.agents.reading import for_estimator
 from consilience.errors import ConsilienceError
-from consilience.export import trusted
+from consilience.export import boosters, trusted
+from consilience.export.checks import HarmfulError
 from consilience.export.manifest import Part
 from consilience.rows import count
 from consilience.tasks import task_named
@@ -117,7 +118,9 @@ def _read_xgboost(data: bytes, where: str, classes: bool) -> Predict:
     xgboost = _library("xgboost", "boost")
     estimator = xgboost.XGBClassifier() if classes else xgboost.XGBRegressor()
     try:
-        estimator.load_model(bytearray(data))
+        estimator.load_model(bytearray(boosters.checked_xgboost(data)))
+    except HarmfulError as error:
+        raise ConsilienceError(f"{where} is not a model that XGBoost made: {error}. It was not loaded.") from error
     except Exception as error:  # of the library's own, with a long trace of C++ in it
         raise ConsilienceError(f"{where} cannot be read ({str(error).splitlines()[0]}).") from error
     predict: Predict = estimator.predict_proba if classes else estimator.predict
@@ -133,7 +136,9 @@ def _write_lightgbm(estimator: Any, whose: str) -> bytes:
 def _read_lightgbm(data: bytes, where: str, classes: bool) -> Predict:
     lightgbm = _library("lightgbm", "boost")
     try:
-        booster = lightgbm.Booster(model_str=data.decode())
+        booster = lightgbm.Booster(model_str=boosters.checked_lightgbm(data))
+    except HarmfulError as error:
+        raise ConsilienceError(f"{where} is not a model that LightGBM made: {error}. It was not loaded.") from error
     except Exception as error:
         raise ConsilienceError(f"{where} cannot be read ({str(error).splitlines()[0]}).") from error
 

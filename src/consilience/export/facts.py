@@ -7,10 +7,19 @@ from consilience.export.folder import Facts
 from consilience.runtime.history import PLACES
 from consilience.runtime.run import Run
 
+_COMMON = ("target", "")
+"""In an experiment the sample of the target domain is common to all; at a site it is the site's own."""
+
 
 def facts_of(run: Run, agent: str, columns: tuple[str, ...] = (), about: str = "") -> Facts:
-    """Class names, how the agent was trained, and its scores after its last round."""
+    """Class names, how the agent was trained, and its scores after its last round.
+
+    Of an agent that promises privacy there are no scores on an organisation's own rows, and no fingerprint of data with
+    private rows in it.
+    """
     summary, table = run.summary, run.last_round()
+    spent = next((one.privacy for one in summary.agents if one.name == agent), {})
+    places = [place for place in PLACES if not spent or place == "shared" or (place, summary.federation) == _COMMON]
     training: dict[str, Any] = {
         "dataset": summary.dataset,
         "method": summary.title,
@@ -21,10 +30,10 @@ def facts_of(run: Run, agent: str, columns: tuple[str, ...] = (), about: str = "
         "seed": summary.seed,
         "shared_data" if summary.federation else "data": summary.data,
         "federation": summary.federation,
-        "privacy": _privacy(next((one.privacy for one in summary.agents if one.name == agent), {})),
+        "privacy": _privacy(spent),
     }
     row = table[table["agent"] == agent].iloc[0]
-    names = [f"{one.name}_{place}" for place in PLACES for one in summary.scores]
+    names = [f"{one.name}_{place}" for place in places for one in summary.scores]
     scores = {name: float(row[name]) for name in names if name in row and isfinite(row[name])}
     return Facts(
         tuple(summary.classes),
@@ -37,6 +46,8 @@ def facts_of(run: Run, agent: str, columns: tuple[str, ...] = (), about: str = "
 
 def _privacy(spent: dict[str, Any]) -> str:
     """What a private agent promises of each of its private rows; empty if nothing."""
-    if not spent or spent["epsilon"] is None:
+    if not spent:
         return ""
+    if spent["epsilon"] is None:
+        return "no bound: the noise is too small for one"
     return f"epsilon {spent['epsilon']:.3f} at delta {spent['delta']:g} for each private row"

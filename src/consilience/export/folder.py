@@ -12,13 +12,24 @@ from typing import Any, cast, final
 import numpy as np
 
 from consilience.agents.protocol import Agent, can
+from consilience.data.preprocess import TablePreprocessing
 from consilience.errors import ConsilienceError
 from consilience.export import estimators, networks
 from consilience.export.card import card
-from consilience.export.inputs import Prepare, as_samples, described, function_of, read_prepare, write_prepare
+from consilience.export.consistency import check_manifest
+from consilience.export.inputs import (
+    Prepare,
+    as_samples,
+    described,
+    function_of,
+    raw_inputs,
+    read_prepare,
+    write_prepare,
+)
 from consilience.export.manifest import FILE, Architecture, Manifest, Part, checked_bytes, read_manifest
 from consilience.rows import Rows, count, take
 from consilience.runtime.checkpoint import write_atomically
+from consilience.runtime.private import mechanism_of
 from consilience.runtime.summary import versions
 from consilience.tasks import TASKS, task_named
 from consilience.tasks.protocol import Array, checked_predictions
@@ -40,6 +51,8 @@ class Facts:
     columns: tuple[str, ...] = ()
     about: str = ""
     """What was done to the samples before the model saw them, in a sentence."""
+    largest: int = 0
+    """The largest number in raw pixels, where samples are such."""
 
 
 @final
@@ -95,7 +108,15 @@ class ExportedModel:
 def load_model(folder: str | Path) -> ExportedModel:
     """The model in a folder that `export` wrote. What was changed since, or is not known to be harmless, is refused."""
     path = Path(folder)
-    return ExportedModel(path, read_manifest(path))
+    manifest = read_manifest(path)
+    check_manifest(manifest, str(path / FILE))
+    try:
+        return ExportedModel(path, manifest)
+    except ConsilienceError:
+        raise
+    except Exception as error:  # models that fit no sentence fail in many ways
+        reason = f"{type(error).__name__}: {str(error).strip()[:300]}".splitlines()[0]
+        raise ConsilienceError(f"the model in {path} cannot be read ({reason}). Export it again.") from error
 
 
 def export_agent(
@@ -125,6 +146,11 @@ def export_agent(
         raw, before, about = transform(rows), [], _to_ship(function_of(transform), bool(before))
     elif transform is not None:
         before.append(write_prepare(len(before), transform))
+        prepare = [*prepare, transform]
+    if before and isinstance(prepare[0], TablePreprocessing):
+        raw, inputs = raw_inputs(raw, prepare[0], about)
+    else:
+        inputs = replace(described(raw, facts.columns, about), largest=facts.largest)
     manifest = Manifest(
         agent=agent.name,
         kind=agent.kind,
@@ -133,8 +159,8 @@ def export_agent(
         classes=facts.classes or _classes(agent),
         parts=(*(part for part, _ in before), *parts),
         architecture=architecture,
-        inputs=described(raw, facts.columns, about),
-        training={"samples": agent.samples, "class_counts": _counts(agent)} | _private(agent) | facts.training,
+        inputs=inputs,
+        training=_own_data(agent) | facts.training,
         scores=facts.scores,
         versions=versions(),
         files=_checksums(files := files | {part.file: data for part, data in before}),
@@ -163,14 +189,13 @@ def _classes(agent: Agent) -> tuple[str, ...]:
     return named or (() if agent.task.noisy else tuple(str(number) for number in range(agent.outputs)))
 
 
-def _private(agent: Agent) -> dict[str, Any]:
-    """The fingerprint of the private data, where the agent tells it."""
-    return {"private_data": agent.fingerprint()} if hasattr(agent, "fingerprint") else {}
-
-
-def _counts(agent: Agent) -> list[int]:
-    """Private samples of each class, those that the agent has none of included."""
-    return agent.class_counts + [0] * (agent.outputs - len(agent.class_counts)) if agent.class_counts else []
+def _own_data(agent: Agent) -> dict[str, Any]:
+    """How many private samples, of which classes, and their fingerprint; nothing of an agent that promises privacy."""
+    if mechanism_of(agent) is not None:
+        return {}
+    counts = agent.class_counts + [0] * (agent.outputs - len(agent.class_counts)) if agent.class_counts else []
+    prints = {"private_data": agent.fingerprint()} if hasattr(agent, "fingerprint") else {}
+    return {"samples": agent.samples, "class_counts": counts} | prints
 
 
 def _model_files(agent: Agent, sample: Rows, onnx: bool) -> tuple[list[Part], dict[str, bytes], Architecture]:
@@ -230,8 +255,7 @@ def _check_equal(agent: Agent, folder: Path, sample: Rows, wanted: Array) -> Non
 
 def copy_model(source: Path, to: Path) -> Path:
     """Copies an exported model, which is read and checked on the way. A built-in network gets its ONNX form."""
-    manifest = read_manifest(source)
-    ExportedModel(source, manifest)
+    manifest = load_model(source).manifest
     _check_free(to, overwrite=False)
     files = {name: checked_bytes(source, manifest, name) for name in manifest.files}
     if manifest.architecture.model and not any(part.form == "onnx" for part in manifest.parts):

@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from consilience.data.files import read_features
+from consilience.data.pictures import read_pixels
+from consilience.data.preprocess import TablePreprocessing, stored_preprocessing
 from consilience.errors import ConsilienceError
 from consilience.export import trusted
 from consilience.export.manifest import Inputs, Part
@@ -25,17 +28,18 @@ class Scale:
 
     def __call__(self, x: Array) -> Array:
         """In single precision."""
+        x = x.toarray() if hasattr(x, "toarray") else x
         scaled: Array = ((x - self.mean) / self.deviation).astype(np.float32)
         return scaled
 
 
-Prepare = Scale | Any
-"""A `Scale`, or a fitted transformer of scikit-learn, or its method `transform`."""
+Prepare = Scale | TablePreprocessing | Any
+"""A `Scale`, the preprocessing of a table, or a fitted transformer of scikit-learn, or its method `transform`."""
 
 
 def function_of(step: Prepare) -> str:
     """What a Python function that makes a model's inputs is called, with its file; empty for what can be stored."""
-    if isinstance(step, Scale) or hasattr(_transformer(step), "transform"):
+    if isinstance(step, Scale | TablePreprocessing) or hasattr(_transformer(step), "transform"):
         return ""
     name = getattr(step, "__qualname__", type(step).__qualname__)
     try:
@@ -57,6 +61,8 @@ def write_prepare(number: int, step: Prepare) -> tuple[Part, bytes]:
 
         arrays = {"mean": np.ascontiguousarray(step.mean), "deviation": np.ascontiguousarray(step.deviation)}
         return Part("prepare", "scale", f"prepare-{number}.safetensors"), save(arrays)
+    if isinstance(step, TablePreprocessing):
+        return Part("prepare", "table", f"prepare-{number}.json"), step.to_json()
     if function_of(step):
         raise ConsilienceError(
             f"{function_of(step)} is a Python function, which cannot be exported safely. Make it a transformer of "
@@ -77,8 +83,34 @@ def read_prepare(part: Part, data: bytes) -> Callable[[Any], Any]:
             return Scale(arrays["mean"], arrays["deviation"])
         except (SafetensorError, KeyError) as error:
             raise ConsilienceError(f"{part.file} cannot be read ({error}).") from error
+    if part.form == "table":
+        return stored_preprocessing(data, part.file)
     transform: Callable[[Any], Any] = trusted.load(data, part.file).transform
     return transform
+
+
+def read_samples(path: Path, inputs: Inputs) -> Rows:
+    """The samples in a file, or the images in a folder, as a model with these inputs takes them.
+
+    Columns of a table may be in any order, and there may be more of them.
+    """
+    if path.is_dir() and inputs.largest:
+        return read_pixels(path, inputs.side, inputs.shape[0])
+    table = inputs.kind in ("table", "texts") or None
+    if inputs.columns and inputs.dtype == "float64" and not table:  # in full precision: a tree may split between two
+        x = read_features(path, inputs.columns, table=True)[0]
+        gaps = np.argwhere(x.isna().to_numpy())
+        if len(gaps):
+            row, place = gaps[0].tolist()
+            raise ConsilienceError(f"{path}: row {row} has no value in the column {inputs.columns[place]!r}.")
+        return x
+    return read_features(path, inputs.columns, table=table, side=inputs.side, words=inputs.words)[0]
+
+
+def raw_inputs(rows: Rows, reads: TablePreprocessing, about: str = "") -> "tuple[Rows, Inputs]":
+    """Rows as the columns that the preprocessing of a table needs, and what these are."""
+    table, words = reads.table(rows), reads.words
+    return table, Inputs("table", columns=tuple(reads.needed), meanings=reads.meanings, words=words, about=about)
 
 
 def described(rows: Rows, columns: tuple[str, ...] = (), about: str = "") -> Inputs:
@@ -119,6 +151,8 @@ def as_samples(x: Any, inputs: Inputs) -> Rows:
     if inputs.columns and hasattr(x, "columns"):
         x = _chosen(x, inputs.columns)
     samples = np.asarray(x.detach().cpu() if hasattr(x, "detach") else x)
+    if inputs.largest:
+        _check_pixels(samples, inputs.largest)
     if samples.dtype.kind not in "fiub":
         raise ConsilienceError(f"the samples are {samples.dtype}, and the model takes numbers. Encode them first.")
     if samples.ndim == 2 and len(inputs.shape) != 1 and samples.shape[1] == prod(inputs.shape):
@@ -136,6 +170,8 @@ def _table(x: Any, inputs: Inputs) -> Any:
     if not hasattr(x, "columns"):
         raise ConsilienceError(f"the model takes a table with the columns {', '.join(inputs.columns)}.")
     x = _chosen(x, inputs.columns)
+    if inputs.meanings:  # the preprocessing reads columns of any type
+        return x
     made = {}
     for name in inputs.columns:
         kind, column = inputs.types.get(name, "object"), x[name]
@@ -186,8 +222,20 @@ def _chosen(table: Any, columns: tuple[str, ...]) -> Any:
     missing = [name for name in columns if name not in table.columns]
     if missing:
         known = ", ".join(map(str, table.columns))
-        raise ConsilienceError(f"the table has no column {missing[0]!r}, which the model needs. It has: {known}.")
+        named = ", ".join(map(repr, missing))
+        raise ConsilienceError(f"the table has no column {named}, which the model needs. It has: {known}.")
     return table[list(columns)]
+
+
+def _check_pixels(samples: Array, largest: int) -> None:
+    """Refuses what are no raw pixels, such as pixels that were scaled already."""
+    good = samples.dtype.kind in "fiub" and (samples == np.floor(samples)) & (samples >= 0) & (samples <= largest)
+    if not np.all(good):
+        worst = samples[~good].flat[0] if np.ndim(good) else samples.dtype
+        raise ConsilienceError(
+            f"the model takes raw pixels, whole numbers from 0 to {largest}, and the samples hold {worst}. Give them "
+            "as they were before they were scaled."
+        )
 
 
 def _wrong_shape(found: tuple[int, ...], wanted: tuple[int, ...]) -> ConsilienceError:

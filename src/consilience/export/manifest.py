@@ -11,7 +11,7 @@ from consilience.options import Options, from_table, option, to_table
 
 FILE = "model.json"
 VERSION = 1
-FORMS = ("scale", "safetensors", "onnx", "skops", "xgboost", "lightgbm", "constant")
+FORMS = ("scale", "table", "safetensors", "onnx", "skops", "xgboost", "lightgbm", "constant")
 LARGEST = 10_000_000
 """Bytes of a model.json that is still read."""
 
@@ -51,17 +51,20 @@ class Inputs(Options):
     columns: tuple[str, ...] = option((), "names of the columns, where samples come from a table")
     types: dict[str, Any] = option(None, "of the columns of a table; a list for categories")
     parts: dict[str, Any] = option(None, "of a dict of arrays: the shape of a sample in each")
+    meanings: dict[str, Any] = option(None, "what each column of a raw table holds and what is done with it, in words")
+    words: tuple[str, ...] = option((), "columns that hold texts alone: a file's reader leaves them as they are")
+    largest: int = option(0, "the largest number in raw pixels; 0 for samples that are no raw pixels", at_least=0)
     about: str = option("", "what was done to them before, in a sentence")
 
     def __post_init__(self) -> None:
-        for name in ("types", "parts"):
+        for name in ("types", "parts", "meanings"):
             object.__setattr__(self, name, getattr(self, name) or {})
         super().__post_init__()
 
     @property
     def side(self) -> int:
-        """Height and width that images are brought to; 0 where samples are no images."""
-        return self.shape[-1] if len(self.shape) == 3 else 0
+        """Height and width that images are brought to; 0 where samples are no images, or not square."""
+        return self.shape[-1] if len(self.shape) == 3 and self.shape[-1] == self.shape[-2] else 0
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,7 @@ def read_manifest(folder: Path) -> Manifest:
     if path.stat().st_size > LARGEST:
         raise ConsilienceError(f"{path} has more than {LARGEST} bytes and is not read.")
     try:
-        table = json.loads(path.read_text())
+        table = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise ConsilienceError(f"{path} cannot be read ({error}). {_AGAIN}") from None
     if not isinstance(table, dict) or table.get("checksum") != checksum(table):
@@ -124,6 +127,8 @@ def checked_bytes(folder: Path, manifest: Manifest, name: str) -> bytes:
     """The bytes of one of the folder's files, if they are those that were exported."""
     path = folder / name
     try:
+        if path.exists() and not path.is_file():
+            raise ConsilienceError(f"{path} is no file. {_AGAIN}")
         data = path.read_bytes()
     except OSError as error:
         raise ConsilienceError(f"{path} cannot be read: {error.strerror}. {_AGAIN}") from error

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from consilience.agents.tensors import Inputs, called, for_network, on, picked, size
+from consilience.agents.tensors import Inputs, called, for_network, on, picked, single_precision, size
 from consilience.errors import ConsilienceError
 from consilience.export.manifest import Architecture, Part
 from consilience.rows import Rows
@@ -107,7 +107,7 @@ def _torch(weights: bytes, architecture: Architecture, task: str) -> Predict:
         inputs = for_network("the model", rows, floats=True)
         with torch.inference_mode():
             out = torch.cat([called(module, part) for part in _batches(inputs)])
-            return task_named(task).predictions(out).numpy()
+            return task_named(task).predictions(single_precision(out)).numpy()
 
     return predict
 
@@ -193,7 +193,7 @@ def _onnx_bytes(agent: HasNetwork, sample: Rows) -> bytes:
             self.network, self.task = network, task
 
         def forward(self, x: Any) -> Any:
-            return self.task.predictions(called(self.network, x))
+            return self.task.predictions(single_precision(called(self.network, x)))
 
     inputs = agent.inputs(sample)
     inputs = picked(on(inputs, torch.device("cpu")), torch.arange(3) % size(inputs))  # of one it would be a constant

@@ -16,8 +16,10 @@ from consilience.federation.peers.audit import AuditLog, read_audit
 from consilience.federation.peers.door import Door
 from consilience.federation.peers.link import ANSWERS, key_of, open_behind, token_of, zenoh_module
 from consilience.federation.peers.outside import OutsideError, VersionError, shown
-from consilience.federation.peers.question import CLOCK, LARGEST, Question, Questions
+from consilience.federation.peers.question import CLOCK, Question, Questions
+from consilience.federation.peers.samples import LARGEST
 from consilience.federation.site import Prepared
+from consilience.rows import count
 
 Say = Callable[[str], None]
 TOPIC = f"{ANSWERS}/question"
@@ -34,11 +36,12 @@ class Desk:
 
     def __init__(self, prepared: Prepared, model: ExportedModel, log: Path, say: Say) -> None:
         federation, site = prepared.federation, prepared.site
-        self._model, self._say = model, say
+        self._prepared, self._model, self._say = prepared, model, say
         self._me = federation.names.index(site.agent)
         self._signing = keys.read_signing_key(prepared.path(site.signing_key))
-        self._questions = Questions(federation, prepared.shared)
+        self._questions = Questions(federation, prepared.agreed)
         self._welcome = set(federation.names) if "*" in site.answer_to else set(site.answer_to)
+        self._changes = prepared.changes
         self._rows = site.answer_rows
         self._answered = answered_today(log)
         """By peer: when, and how many samples; of the last day."""
@@ -58,16 +61,16 @@ class Desk:
         refusal = self._refusal(question)
         if refusal:
             return self._refused(question.asker, refusal.decode(), refusal)
-        if not self._questions.in_range(question.samples):
+        if not self._questions.format.in_range(question.samples):
             return self._refused(question.asker, "values far outside of the range of the shared data", b"wrong")
-        self._answered.setdefault(question.asker, []).append((time.time(), len(question.samples)))
+        self._answered.setdefault(question.asker, []).append((time.time(), count(question.samples)))
         try:
-            f = self._model.predict(question.samples)
+            f = self._model.predict(self._prepared.as_read(question.samples))
+            round_ = int(self._model.manifest.training.get("round", 0))
+            answer = self._questions.answer(self._signing, self._me, question, f, round_)
         except Exception as error:  # whatever a model does with samples that a peer chose
             detail = f": {type(error).__name__}: {shown(error)}"
             return self._refused(question.asker, "the model cannot predict its samples", b"wrong", detail)
-        round_ = int(self._model.manifest.training.get("round", 0))
-        answer = self._questions.answer(self._signing, self._me, question, f, round_)
         self._seen[question.digest] = question.clock
         self._audit.add(
             "answered", agent=question.asker, samples=len(f), question=question.digest.hex(), bytes=len(answer)
@@ -84,7 +87,8 @@ class Desk:
         """Why a question is not answered; empty if it is."""
         now = time.time()
         self._seen = {digest: clock for digest, clock in self._seen.items() if abs(now - clock) <= CLOCK}
-        if question.asker not in self._welcome:
+        self._changes.look()
+        if question.asker not in self._welcome or question.asker in self._changes.revoked:
             return b"not you"
         if abs(now - question.clock) > CLOCK:
             return b"clock"
@@ -92,7 +96,7 @@ class Desk:
             return b"again"
         recent = [one for one in self._answered.get(question.asker, []) if now - one[0] < DAY.total_seconds()]
         self._answered[question.asker] = recent
-        return b"enough" if sum(rows for _, rows in recent) + len(question.samples) > self._rows else b""
+        return b"enough" if sum(rows for _, rows in recent) + count(question.samples) > self._rows else b""
 
     def _refused(self, peer: str, reason: str, word: bytes, detail: str = "") -> tuple[bool, bytes]:
         """Logs the first refusal of a peer for each reason."""
@@ -124,7 +128,7 @@ def answer_peers(prepared: Prepared, say: Say, until: float = float("inf")) -> N
     model = site_model(prepared)
     if not prepared.site.answer_to:
         raise ConsilienceError('`answer_to` in site.toml is empty: this site answers nobody. Name peers there, or "*".')
-    site = prepared.site
+    site, changes = prepared.site, prepared.changes
     waiting: Queue[Any] = Queue(WAITING)
     desk = Desk(prepared, model, prepared.out / LOG, say)
 
@@ -136,11 +140,15 @@ def answer_peers(prepared: Prepared, say: Say, until: float = float("inf")) -> N
             query.reply_err(b"busy")
             query.drop()
 
-    place = site.listen or prepared.federation.member(site.agent).address
+    changes.check_own_site(site.agent)
+    if changes.problem:
+        say(changes.problem)
+    if changes.revoked:
+        say(f"{', '.join(changes.revoked)} was revoked by a quorum: it is not answered")
     door = session = None
     try:
-        door = Door(place, [member.host for member in prepared.federation.roster])
-        session = open_behind(door, prepared.federation, site.agent, prepared.tls, 2 * LARGEST)
+        door = Door(prepared.listen, [member.host for member in prepared.federation.roster])
+        session = open_behind(door, prepared.federation, site.agent, prepared.tls, 2 * LARGEST, changes.revoked)
         door.start()
         declared = [
             session.declare_queryable(key_of(site.agent, "*", TOPIC), take),

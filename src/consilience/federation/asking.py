@@ -11,7 +11,6 @@ from typing import Any, final
 
 import numpy as np
 
-from consilience.data.files import read_features
 from consilience.errors import ConsilienceError
 from consilience.federation.answering import TOPIC, site_model
 from consilience.federation.peers import keys
@@ -19,9 +18,11 @@ from consilience.federation.peers.audit import AuditLog
 from consilience.federation.peers.equivocation import agents_with_evidence
 from consilience.federation.peers.link import ANSWERS, key_of, open_session, token_of, zenoh_module
 from consilience.federation.peers.outside import OutsideError
-from consilience.federation.peers.question import LARGEST, REFUSALS, Questions
+from consilience.federation.peers.question import REFUSALS, Questions
+from consilience.federation.peers.samples import LARGEST
 from consilience.federation.site import Prepared
 from consilience.methods.collective import Collective, collective
+from consilience.rows import Rows, count
 from consilience.runtime.collective import weights_of
 from consilience.runtime.run import load_run
 from consilience.tasks import TASKS
@@ -39,13 +40,12 @@ def ask_peers(prepared: Prepared, path: Path, say: Say, patience: float = PATIEN
     The samples are sent to these peers. Below a quorum of the federation nothing is predicted.
     """
     model, federation, me = site_model(prepared), prepared.federation, prepared.site.agent
-    x, _ = read_features(path, prepared.columns, side=prepared.site.side)
-    if x.shape[1:] != prepared.shared.shape[1:]:
-        raise ConsilienceError(
-            f"a sample of {path} has the shape {x.shape[1:]}, one of the shared data {prepared.shared.shape[1:]}."
-        )
+    x = prepared.samples(path)
     weights = weights_of(load_run(prepared.out), me)
-    barred = agents_with_evidence(prepared.out / "evidence")
+    prepared.changes.check_own_site(me)
+    if prepared.changes.problem:
+        say(prepared.changes.problem)
+    barred = agents_with_evidence(prepared.out / "evidence") | prepared.changes.revoked.keys()
     peers = [name for name in federation.names if name != me and name not in barred]
     log = AuditLog(prepared.out / LOG, keys.read_signing_key(prepared.path(prepared.site.signing_key)))
     try:
@@ -58,7 +58,7 @@ def ask_peers(prepared: Prepared, path: Path, say: Say, patience: float = PATIEN
             f"{len(heard) + 1} agents of the {federation.quorum} needed were heard "
             f"({round_.why_not()}). Peers answer while they run `consilience answer`."
         )
-    return collective(weights, {me: model.predict(x)} | heard, TASKS.find(federation.task))
+    return collective(weights, {me: model.predict(prepared.as_read(x))} | heard, TASKS.find(federation.task))
 
 
 @dataclass
@@ -74,18 +74,19 @@ class _Peer:
 class _Asking:
     """Asks every peer that shows itself, one question after another, and waits for the answers."""
 
-    def __init__(self, prepared: Prepared, peers: list[str], x: Array, log: AuditLog, say: Say) -> None:
+    def __init__(self, prepared: Prepared, peers: list[str], x: Rows, log: AuditLog, say: Say) -> None:
         self._federation, self._me = prepared.federation, prepared.site.agent
         self._signing = keys.read_signing_key(prepared.path(prepared.site.signing_key))
         self._tls, self._log, self._say = prepared.tls, log, say
-        self._questions = Questions(prepared.federation, prepared.shared)
-        size = self._questions.at_once
-        self._parts = [x[start : start + size] for start in range(0, len(x), size)]
+        self._changes = prepared.changes
+        self._questions = Questions(prepared.federation, prepared.agreed)
+        form = self._questions.format
+        self._parts = list(form.parts(x))
         if not self._parts:
             raise ConsilienceError("there are no samples to predict.")
-        if not self._questions.in_range(x):
+        if not form.in_range(x):
             raise ConsilienceError(
-                f"a number in the samples is above {self._questions.largest_number:g}, far outside of the range of the "
+                f"a number in the samples is above {form.largest_number:g}, far outside of the range of the "
                 "shared data: peers refuse it. Are the samples in the same units?"
             )
         self._peers = {name: _Peer() for name in peers}
@@ -96,7 +97,7 @@ class _Asking:
 
     def collect(self, patience: float) -> dict[str, Array]:
         """Predictions of every peer that answered all questions."""
-        self._zenoh = open_session(self._federation, self._me, self._tls, "", 2 * LARGEST)
+        self._zenoh = open_session(self._federation, self._me, self._tls, "", 2 * LARGEST, self._changes.revoked)
         try:
             liveliness = self._zenoh.liveliness()
             declared = [
@@ -165,13 +166,16 @@ class _Asking:
 
     def _ask(self, name: str, number: int, patience: float) -> None:
         """Sends one question; what comes back goes into the queue."""
+        self._changes.look()
+        if name in self._changes.revoked:
+            return self._reject(name, self._peers[name], "was revoked by a quorum")
         zenoh = zenoh_module()
         me, place = self._federation.names.index(self._me), self._federation.names.index(name)
         question = self._questions.ask(self._signing, me, place, self._parts[number], time.time())
         self._log.add(
             "asked",
             agent=name,
-            samples=len(self._parts[number]),
+            samples=count(self._parts[number]),
             bytes=len(question),
             hash=sha256(question).hexdigest(),
         )

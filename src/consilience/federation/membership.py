@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from consilience import toml
-from consilience.data.files import read_features
+from consilience.data.files import read_features, split_names
 from consilience.errors import ConsilienceError
 from consilience.federation.peers import keys
 from consilience.federation.peers.federation import (
@@ -21,7 +21,7 @@ from consilience.federation.peers.federation import (
 from consilience.federation.peers.outside import read_member
 from consilience.federation.site import Site
 from consilience.options import differences, flat, meanings, to_table
-from consilience.rows import count
+from consilience.rows import Rows, count
 from consilience.runtime.checkpoint import write_atomically
 from consilience.settings.settings import Settings, agreed, changed
 
@@ -46,7 +46,10 @@ def make_keys(folder: Path, agent: str, address: str, authority: Path | None = N
         written += [folder / "keys" / "tls.key", folder / "keys" / "tls.crt"]
     write_atomically(folder / "member.toml", toml.dump(to_table(member)).encode())
     if not (folder / "site.toml").exists():
-        write_site(folder / "site.toml", Site(agent, model="forest", data="patients.csv", standardise=True))
+        write_site(
+            folder / "site.toml",
+            Site(agent, shared="shared.csv", model="forest", data="patients.csv", standardise=True),
+        )
     return written
 
 
@@ -91,7 +94,8 @@ def federation_of(
 ) -> Federation:
     """A federation with these settings, as far as they are for a federation to agree on."""
     check_method(settings.method)
-    x, _ = read_features(shared)
+    x, columns = read_features(shared)
+    check_holds_no_labels(shared, x, columns, classes, members)
     roster = tuple(read_member(path) for path in members)
     return Federation(
         name=name,
@@ -107,3 +111,34 @@ def federation_of(
         start_wait=start_wait,
         task=task,
     )
+
+
+def check_holds_no_labels(
+    path: Path, x: Rows, columns: Sequence[str], classes: Sequence[str], members: Sequence[Path]
+) -> None:
+    """Refuses shared data with a column of labels: every site would learn from it, and none has it of a new sample."""
+    labels = {Site.label, *(name for member in members for name in _label_beside(member))}
+    for column in columns:
+        reason, words = "", _words(x, column)
+        if column in labels:
+            reason = "is the label of a member"
+        elif column in classes:
+            reason = "is called like one of `--classes`"
+        elif words and words <= set(classes):
+            reason = f"holds the class names {', '.join(sorted(words))}"
+        if reason:
+            raise ConsilienceError(
+                f"{path}: the column {column!r} {reason}. Shared data have no labels: remove it; if it is none, "
+                "write it as numbers."
+            )
+
+
+def _words(x: Rows, column: str) -> set[str]:
+    """The different values of a column that holds no numbers."""
+    return set(x[column].dropna().map(str)) if hasattr(x, "iloc") and x[column].dtype.kind not in "iuf" else set()
+
+
+def _label_beside(member: Path) -> list[str]:
+    """The label columns in the site.toml beside a member.toml, if there is one."""
+    path = member.with_name("site.toml")
+    return split_names(str(toml.read(path).get("label", ""))) if path.is_file() else []

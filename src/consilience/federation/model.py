@@ -7,9 +7,9 @@ from consilience.data.files import read_features
 from consilience.errors import ConsilienceError
 from consilience.export.facts import facts_of
 from consilience.export.folder import copy_model, export_agent, load_model
+from consilience.export.inputs import read_samples
 from consilience.export.manifest import FILE
 from consilience.federation.peers.outside import read_federation
-from consilience.federation.preprocess import scale_of
 from consilience.federation.site import MODEL, Prepared, prepare, read_site
 from consilience.federation.site_agent import build_site_agent
 from consilience.runtime import checkpoint
@@ -27,13 +27,12 @@ def predict_site(site: Path, samples: Path) -> tuple[Array, tuple[str, ...]]:
     out = site.parent / read_site(site).out
     if (out / MODEL / FILE).is_file():
         model = load_model(out / MODEL)
-        inputs = model.manifest.inputs
-        x, _ = read_features(samples, inputs.columns, table=inputs.kind in ("table", "texts") or None, side=inputs.side)
+        x = read_samples(samples, model.manifest.inputs)
         return model.predict(x), read_federation(out / "federation.toml").classes
     prepared = prepare(site)
     agent = restored_agent(prepared)
-    table = hasattr(prepared.shared, "iloc")
-    x, _ = read_features(samples, prepared.columns, table=table, side=prepared.site.side)
+    table, needed = hasattr(prepared.shared, "iloc"), getattr(prepared.read, "needed", prepared.columns)
+    x, _ = read_features(samples, needed, table=table, side=prepared.site.side)
     return agent.predict(prepared.features(x)), prepared.federation.classes
 
 
@@ -59,12 +58,10 @@ def export_site(place: Path, agent: str, to: Path) -> Path:
     if not place.is_file():
         raise ConsilienceError(f"{place} holds no stored model. Give the site.toml instead, to make it anew.")
     prepared = prepare(place)
-    if prepared.read is not None:
-        raise ConsilienceError("a model behind a site's preprocessing cannot be exported. Use `consilience predict`.")
     _check_name(agent, prepared.site.agent, out)
     made, run = restored_agent(prepared), load_run(prepared.out)
-    steps = [scale_of(prepared.shared)] if prepared.site.standardise else []
-    return export_agent(made, to, prepared.shared, facts_of(run, made.name, tuple(prepared.columns)), steps)
+    facts = facts_of(run, made.name, tuple(prepared.columns))
+    return export_agent(made, to, prepared.shared, facts, prepared.prepare_steps())
 
 
 def _check_name(asked: str, name: str, out: Path) -> None:

@@ -1,31 +1,35 @@
 """How a site makes numbers of rows, by the shared data alone, which are the same everywhere."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
+from consilience.data.columns import Column
 from consilience.errors import ConsilienceError
-from consilience.export.inputs import Scale
+from consilience.export.inputs import Prepare, Scale
 from consilience.plugins import load_plugin
 from consilience.rows import Rows
 from consilience.settings.wiring import reading
 from consilience.tasks.protocol import Array
 
 
-def preprocessing(asked: str, folder: Path, shared: Rows, built_in: bool) -> Callable[[Rows], Any] | None:
+def preprocessing(
+    asked: str, folder: Path, shared: Rows, built_in: bool, columns: Sequence[Column] = ()
+) -> Callable[[Rows], Any] | None:
     """How a site makes numbers of rows: as its file says, or for built-in models as tables need it.
 
     A file has a function transform(rows), or a scikit-learn transformer `preprocessing`, which is fitted to the shared
-    data: so it is the same whatever a site's own data are.
+    data: so it is the same whatever a site's own data are. `columns` say what a table holds.
     """
     if asked in ("", "table"):
         table = hasattr(shared, "iloc")
         if asked and not table:
             raise ConsilienceError("preprocess is 'table', but the shared data are no table. Leave it out.")
-        return reading(shared) if table and (asked or built_in) else None
+        return reading(shared, columns) if table and (asked or built_in) else None
     path = (folder / asked).resolve()
     module = load_plugin(path)
     if hasattr(module, "transform"):
@@ -36,11 +40,25 @@ def preprocessing(asked: str, folder: Path, shared: Rows, built_in: bool) -> Cal
         raise ConsilienceError(f"{path} has neither a function transform(rows) nor a transformer `preprocessing`.")
     fitted = clone(steps).fit(shared)
 
-    def read(rows: Rows) -> Any:
-        found = fitted.transform(rows)
+    return Fitted(fitted)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A fitted transformer of scikit-learn, whose output is an array in single precision."""
+
+    transformer: Any
+
+    def transform(self, rows: Rows) -> Any:
+        """The rows as the model takes them."""
+        found = self.transformer.transform(rows)
         return np.asarray(found.toarray() if hasattr(found, "toarray") else found, dtype=np.float32)
 
-    return read
+    __call__ = transform
+
+    def steps(self) -> list[Prepare]:
+        """The same as steps of an exported model."""
+        return [self.transformer, Scale(np.zeros(1), np.ones(1))]
 
 
 def scaled(x: Array, shared: Array) -> Array:

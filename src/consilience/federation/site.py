@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from consilience import toml
-from consilience.data.files import read_features
+from consilience.data.columns import TYPES, holds_texts, read_columns
+from consilience.data.files import read_features, split_names
+from consilience.data.options import check_types
 from consilience.errors import ConsilienceError
+from consilience.export.inputs import Prepare
 from consilience.federation.peers import keys
 from consilience.federation.peers.audit import AuditLog
 from consilience.federation.peers.federation import Federation, check_address, fingerprint
@@ -18,7 +21,8 @@ from consilience.federation.peers.inbox import Say
 from consilience.federation.peers.link import Tls
 from consilience.federation.peers.mesh import Mesh
 from consilience.federation.peers.outside import read_federation
-from consilience.federation.preprocess import preprocessing, scaled
+from consilience.federation.peers.signed_changes import PROPOSED, SignedChanges
+from consilience.federation.preprocess import Fitted, preprocessing, scale_of, scaled
 from consilience.options import Options, from_table, option
 from consilience.privacy.options import Privacy
 from consilience.rows import Rows, count
@@ -52,12 +56,28 @@ class Site(Options):
     preprocess: str = option(
         "", "table: words and gaps as numbers, as in the shared data (by itself if these have such) | a Python file"
     )
+    drop: tuple[str, ...] = option((), "columns that are no features")
+    types: dict[str, str] = option({}, f"what columns hold, where that is not seen right: NAME = {' | '.join(TYPES)}")
     side: int = option(0, "height and width that images are brought to; 0 for their own", at_least=0)
     device: str = option("cpu", "where a built-in torch model trains: cpu | cuda", one_of=("cpu", "cuda"))
     answer_to: tuple[str, ...] = option(("*",), "peers whom `consilience answer` answers; * is all of them, [] nobody")
     answer_rows: int = option(1000, "samples of which each peer may ask in a day", at_least=0)
     ledger: str = option("", "folder of the privacy ledgers, kept as long as the data; default: ~/.local/state/...")
+    other_ledgers: tuple[str, ...] = option((), "ledgers of this site that are of other rows than `data`, by name")
     privacy: Privacy = option(Privacy(), "what the site promises its private rows")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_types(self.types)
+        if (self.drop or self.types) and (self.python or self.preprocess not in ("", "table")):
+            raise ConsilienceError(
+                "`drop` and `types` are for built-in models; the Python file says how rows are read."
+            )
+
+    @property
+    def as_table(self) -> bool:
+        """Whether columns are read by what they hold, though all of them may be numbers."""
+        return bool(self.preprocess or self.drop or self.types)
 
 
 @dataclass(frozen=True)
@@ -72,14 +92,43 @@ class Prepared:
     columns: list[str]
     """Names of the shared data's columns, if they have any."""
     tls: Tls
+    changes: SignedChanges
+    """What a quorum of the members has signed: revocations and new keys."""
     read: Callable[[Rows], Any] | None = None
     """Makes numbers of rows, where that is asked for or needed."""
+    agreed: Rows = None
+    """The shared data as all members read them, whatever this site's preprocessing."""
 
     def features(self, x: Rows) -> Any:
         """Samples as the site's model takes them."""
         if self.read is not None:
             return self.read(x)
         return scaled(x, self.shared) if self.site.standardise else x
+
+    def prepare_steps(self) -> list[Prepare]:
+        """What makes of raw rows what the site's model takes, as steps of an exported model."""
+        if self.read is not None:
+            return self.read.steps() if isinstance(self.read, Fitted) else [self.read]
+        return [scale_of(self.shared)] if self.site.standardise else []
+
+    def samples(self, path: Path) -> Rows:
+        """The samples in a file, in the form in which all members read the shared data.
+
+        Columns of a table that are no features, in the shared data, may be missing.
+        """
+        if not hasattr(self.agreed, "iloc"):
+            return read_features(path, self.columns, table=False if self.columns else None, side=self.site.side)[0]
+        sent = [column.name for column in read_columns(self.agreed) if column.used]
+        words = [name for name in sent if holds_texts(self.agreed[name])]
+        return read_features(path, sent, table=True, words=words)[0]
+
+    def as_read(self, samples: Rows) -> Rows:
+        """Samples in the form of all members as this site reads them: as a table, where it reads the shared data so."""
+        if not hasattr(self.shared, "iloc") or hasattr(samples, "iloc"):
+            return samples
+        import pandas as pd
+
+        return pd.DataFrame(samples, columns=self.columns)
 
     def path(self, name: str) -> Path:
         """A path in site.toml."""
@@ -95,14 +144,18 @@ class Prepared:
         """The folder of the trained model."""
         return self.out / MODEL
 
+    @property
+    def listen(self) -> str:
+        """Where the site listens."""
+        return self.site.listen or self.federation.member(self.site.agent).address
+
     def audit(self, out: Path) -> AuditLog:
         """The site's log in a run folder."""
         return AuditLog(out / "audit.jsonl", keys.read_signing_key(self.path(self.site.signing_key)))
 
     def mesh(self, out: Path, audit: AuditLog, say: Say, listen: str | None = None, role: str = "agent") -> Mesh:
         """The site's place among its peers."""
-        place = self.site.listen or self.federation.member(self.site.agent).address
-        place = place if listen is None else listen
+        place = self.listen if listen is None else listen
         signing = keys.read_signing_key(self.path(self.site.signing_key))
         return Mesh(
             self.federation,
@@ -114,7 +167,7 @@ class Prepared:
             say,
             place,
             role,
-            self.folder / "change.toml",
+            self.changes,
         )
 
 
@@ -125,6 +178,8 @@ def prepare(path: Path) -> Prepared:
     federation = read_federation(folder / site.federation)
     member = federation.member(site.agent)
     signing = folder / site.signing_key
+    changes = SignedChanges(federation, signing.parent, [folder / PROPOSED])
+    changes.check_roster()
     tls = Tls(*((folder / name).resolve() for name in (site.tls_key, site.tls_certificate, site.ca)))
     for secret in (signing, tls.key):
         _check_private(secret)
@@ -143,7 +198,18 @@ def prepare(path: Path) -> Prepared:
     if problem:
         raise ConsilienceError(f"the certificate {tls.certificate} {problem}. Get a new one from your CA.")
     keys.read_certificate(tls.authority)
+    if not (folder / site.shared).exists():
+        raise ConsilienceError(
+            f"{path}: `shared` names {folder / site.shared}, which does not exist. Put the shared data there, or name "
+            "the file that holds them."
+        )
     shared, columns = read_features(folder / site.shared)
+    labels = [name for name in split_names(site.label) if name in columns]
+    if labels:
+        raise ConsilienceError(
+            f"{path}: `label` names the column {labels[0]!r}, which {folder / site.shared} holds, too: shared data "
+            "have no labels. Agree on shared data without that column, or correct `label`."
+        )
     if fingerprint(shared) != federation.shared:
         raise ConsilienceError(
             f"the shared data in {folder / site.shared} are not those of the federation file "
@@ -152,10 +218,14 @@ def prepare(path: Path) -> Prepared:
         )
     settings = replace(federation.agreed, run=replace(federation.agreed.run, device=site.device))
     settings = replace(settings, agents=replace(settings.agents, privacy=site.privacy))
-    if site.preprocess or site.side:
-        shared, _ = read_features(folder / site.shared, table=bool(site.preprocess) or None, side=site.side)
-    read = preprocessing(site.preprocess, folder, shared, built_in=bool(site.model))
-    return Prepared(site, folder, federation, settings, shared, columns, tls, read)
+    agreed = shared
+    if site.as_table or site.side:
+        shared, _ = read_features(folder / site.shared, table=site.as_table or None, side=site.side)
+    kinds = read_columns(shared, site.types, site.drop) if site.drop or site.types else ()
+    asked = site.preprocess or ("table" if kinds else "")
+    read = preprocessing(asked, folder, shared, built_in=bool(site.model), columns=kinds)
+    agreed = shared if site.side else agreed
+    return Prepared(site, folder, federation, settings, shared, columns, tls, changes, read, agreed)
 
 
 def read_site(path: Path) -> Site:

@@ -14,10 +14,10 @@ from consilience.export.folder import export_agent
 from consilience.federation.claim import claim
 from consilience.federation.peers.audit import bytes_sent, incidents, suspicious_peers
 from consilience.federation.peers.inbox import Say
-from consilience.federation.preprocess import scale_of
 from consilience.federation.private import Spending, keep_ledger
 from consilience.federation.site import Prepared
 from consilience.federation.site_agent import build_site_agent
+from consilience.federation.site_notes import site_notes
 from consilience.options import flat, to_table
 from consilience.runtime import checkpoint
 from consilience.runtime.callbacks import About, Callback, Callbacks
@@ -38,7 +38,9 @@ def run_site(prepared: Prepared, say: Say, callbacks: Sequence[Callback] = (), s
     claim(out, federation, prepared.path(prepared.site.signing_key))
     audit = prepared.audit(out)
     agent, evaluation = build_site_agent(prepared)
-    settings = prepared.settings
+    settings, summary = prepared.settings, _summary(prepared, agent)
+    for line in summary.opening:
+        say(line)
     write_config(settings, out)
     audit.add("start", agent=agent.name, federation=federation.identity().hex(), epoch=federation.epoch)
     ledger = keep_ledger(prepared, agent, audit, say)
@@ -56,7 +58,7 @@ def run_site(prepared: Prepared, say: Say, callbacks: Sequence[Callback] = (), s
             prepared.features(prepared.shared),
             mesh,
             settings.method,
-            _summary(prepared, agent),
+            summary,
             evaluation,
             folder=out,
             threads=settings.run.threads,
@@ -95,14 +97,11 @@ def _with_log(run: Run, out: Path) -> Run:
 
 def keep_model(prepared: Prepared, agent: Agent, run: Run, say: Say) -> None:
     """Writes the trained model into the run folder, where `predict` finds it: the data may change afterwards."""
-    if prepared.read is not None:
-        return say(
-            "with preprocessing of tables the model is not stored by itself; `predict` takes it up from the run."
-        )
-    prepare = [scale_of(prepared.shared)] if prepared.site.standardise else []
     facts = facts_of(run, agent.name, tuple(prepared.columns))
     try:
-        export_agent(agent, prepared.model, prepared.shared, facts, prepare, onnx=False, overwrite=True)
+        export_agent(
+            agent, prepared.model, prepared.shared, facts, prepared.prepare_steps(), onnx=False, overwrite=True
+        )
     except Exception as error:  # whatever a model of the site's own does; the run is finished and good
         say(f"the model is not stored by itself, and `predict` will have to fit it again: {error}")
 
@@ -123,6 +122,7 @@ def serve_site(prepared: Prepared, say: Say) -> None:
 
 def _summary(prepared: Prepared, agent: Agent) -> Summary:
     federation, settings = prepared.federation, prepared.settings
+    notes, warnings = site_notes(prepared)
     return Summary(
         method=settings.method.label,
         title=settings.method.title,
@@ -136,4 +136,6 @@ def _summary(prepared: Prepared, agent: Agent) -> Summary:
         seed=settings.run.seed,
         data=federation.shared,
         federation=federation.identity().hex(),
+        notes=notes,
+        warnings=warnings,
     )

@@ -1,6 +1,7 @@
 """One entry of a ledger."""
 
 from collections.abc import Iterable, Sequence
+from math import isfinite
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,15 @@ class Entry(NamedTuple):
     noise: float
     """Standard deviation of the noise divided by the longest gradient of a row."""
     steps: int
+
+    @property
+    def problem(self) -> str:
+        """Why no training can have made it; empty if one can."""
+        if not (isfinite(self.rate) and 0 < self.rate <= 1):
+            return f"the rate {self.rate} is not between 0 and 1"
+        if not (isfinite(self.noise) and self.noise > 0):
+            return f"the noise {self.noise} is not above 0"
+        return "" if self.round >= 0 and self.steps >= 0 else "a negative number of rounds or steps"
 
 
 Used = tuple[tuple[float, float, int], ...]
@@ -42,4 +52,8 @@ def to_array(entries: Sequence[Entry]) -> NDArray[np.float64]:
 
 def from_array(array: NDArray[np.float64]) -> list[Entry]:
     """What `to_array` was given."""
-    return [Entry(int(number), rate, noise, int(steps)) for number, rate, noise, steps in array.tolist()]
+    whole = np.nan_to_num(array, nan=-1, posinf=-1, neginf=-1)[:, [0, 3]].astype(np.int64).tolist()
+    return [
+        Entry(number, rate, noise, steps)
+        for (number, steps), (_, rate, noise, _) in zip(whole, array.tolist(), strict=True)
+    ]

@@ -1,31 +1,41 @@
 """The ledger that outlives runs: what was ever spent on a set of private rows, in an append-only file.
 
-A folder holds one file for every set of rows. The first line of a file names its rows by short hashes, so that a run on
-some of the same rows counts what was spent on them. Every line holds the hash of the line before it, and a small file
+A folder holds one file for every set of rows of a site. The first line of a file says by what its rows are known again
+(`row_fingerprints`), so that a run on some of them, or on the same rows written otherwise, counts what was spent on
+them. Every line holds the hash of the line before it and, where the ledger has an owner, its signature; a small file
 beside it (.head) says how many lines there are and what the last one's hash is: it is written after each line, before
-anything that the line pays for can leave.
+anything that the line pays for can leave. Hashes of rows are keyed with a secret that stays in the folder.
 """
 
 import hashlib
 import json
 import os
+import secrets
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, final
 
-import numpy as np
-from numpy.typing import NDArray
-
+from consilience.core.chained_log import chained_line, line_hash
 from consilience.errors import ConsilienceError
 from consilience.places import sync_folder
 from consilience.privacy.entry import Entry
+from consilience.privacy.ledger_files import (
+    FORMAT,
+    HEAD,
+    PURPOSE,
+    LedgerOwner,
+    check_head,
+    packed_rows,
+    read_head,
+    read_ledger,
+)
+from consilience.privacy.row_fingerprints import OTHER, SAME, relation, row_fingerprints
 
-Array = NDArray[Any]
 VARIABLE = "CONSILIENCE_LEDGER"
 """Names the folder of ledgers in the environment."""
-HEAD = ".head"
+SECRET = ".secret"
 
 
 def ledger_folder() -> Path:
@@ -36,32 +46,34 @@ def ledger_folder() -> Path:
     return Path(state) / "consilience" / "ledger"
 
 
-def row_hashes(x: Any, y: Any) -> list[str]:
-    """A short hash of every row (features and label), sorted: their order does not count."""
-    if hasattr(x, "itertuples"):
-        rows = [repr(tuple(row)).encode() for row in x.itertuples(index=False, name=None)]
-    else:
-        numbers = np.ascontiguousarray(np.asarray(x, dtype=np.float32).reshape(len(x), -1))
-        rows = [row.tobytes() for row in numbers]
-    labels = [str(label).encode() for label in np.asarray(y).tolist()]
-    return sorted(
-        hashlib.blake2b(row + b"|" + label, digest_size=8).hexdigest() for row, label in zip(rows, labels, strict=True)
-    )
-
-
 @final
 class LedgerFile:
-    """The ledger of a set of rows, locked against any other run on some of the same rows as long as it is open."""
+    """The ledger of a set of rows, locked against any other run on some of the same rows as long as it is open.
 
-    def __init__(self, folder: Path, rows: Sequence[str]) -> None:
-        self.fingerprint = hashlib.sha256("".join(rows).encode()).hexdigest()[:32]
-        self.path = folder / f"{self.fingerprint}.jsonl"
+    Args:
+        folder: Where ledgers are.
+        x: The private rows without their labels: a table, or an array.
+        owner: The site; without one, nothing but the chain of hashes protects the ledger.
+    """
+
+    def __init__(self, folder: Path, x: Any, owner: LedgerOwner | None = None) -> None:
+        self._owner = owner
+        self._file = -1
         self._others: list[Entry] = []
+        self.similar: list[str] = []
+        """Names of ledgers whose rows seem to be these, written otherwise. What was spent there counts."""
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             gate = _locked(folder / ".lock", wait=True)
             try:
-                self._open(folder, rows)
+                secret = _secret(folder)
+                self._rows = row_fingerprints(x, secret)
+                prefix = f"{owner.public[:8]}-" if owner else ""
+                self.path = folder / f"{prefix}{self._rows.name(secret)}.jsonl"
+                self._open(folder, _check_of(secret))
+            except BaseException:
+                self.close()
+                raise
             finally:
                 os.close(gate)
         except OSError as error:
@@ -69,33 +81,63 @@ class LedgerFile:
                 f"the privacy ledger in {folder} cannot be used: {error.strerror}. Without it nothing may be spent."
             ) from error
 
-    def _open(self, folder: Path, rows: Sequence[str]) -> None:
-        known = set(rows)
-        for path in sorted(folder.glob("*.jsonl")):
-            first, lines = _read(path)
-            if path == self.path or known.isdisjoint(first["rows"]):
-                continue
-            os.close(_locked(path, wait=False))  # nobody else may be spending on these rows now
-            self._others += [entry for _, entry in lines]
+    @property
+    def name(self) -> str:
+        """The name of the file, without its ending."""
+        return self.path.stem
+
+    def _open(self, folder: Path, secret: str) -> None:
         fresh = not self.path.exists() or b"\n" not in self.path.read_bytes()  # or killed within the first line
         if fresh:
-            _check_head(self.path, _head(self.path), {}, [])
+            check_head(self.path, read_head(self.path), [], None)
+        unknown = self._count_other_ledgers(folder, secret)
+        if fresh and unknown:
+            raise ConsilienceError(
+                f"these private rows have no ledger, and this site has spent on others: {', '.join(unknown)} in "
+                f"{folder}. If they are the same rows, written otherwise, write them as before, so that what was spent "
+                f"on them counts. If they are not, say so in site.toml: other_ledgers = {json.dumps(unknown)}"
+            )
         self._file = _locked(self.path, wait=False)
         self._lines: list[tuple[str, Entry]] = []
         self._last, self._count = "", 0
         if fresh:
             os.ftruncate(self._file, 0)
-            self._append({"data": self.fingerprint, "head": True, "rows": list(rows)})
+            about = {"format": FORMAT, "owner": self._owner.public if self._owner else "", "secret": secret}
+            self._append(about | packed_rows(self._rows))
         else:
-            _, self._lines = _read(self.path)
+            ledger = read_ledger(self.path, self._owner)
+            if ledger.secret != secret:
+                raise _other_secret(self.path)
+            self._lines, self._last, self._count = ledger.entries, ledger.last, 1 + len(ledger.entries)
             data = self.path.read_bytes()
-            whole = data[: data.rfind(b"\n") + 1]
-            self._last, self._count = _hash(whole.splitlines()[-1]), 1 + len(self._lines)
-            if len(whole) < len(data):  # a kill within a line, before its round could leave
-                os.ftruncate(self._file, len(whole))
+            whole = data.rfind(b"\n") + 1
+            if whole < len(data):  # a kill within a line, before its round could leave
+                os.ftruncate(self._file, whole)
                 os.fsync(self._file)
             self._seal()
         sync_folder(folder)
+
+    def _count_other_ledgers(self, folder: Path, secret: str) -> list[str]:
+        """Counts what other ledgers spent on these rows; names those of this site that are on rows not known here."""
+        unknown, confirmed = [], self._owner.other_ledgers if self._owner else ()
+        for path in sorted(folder.glob("*.jsonl")):
+            if path == self.path:
+                continue
+            ledger = read_ledger(path, self._owner)
+            if not ledger.last:  # killed within the first line
+                continue
+            if ledger.secret != secret:
+                raise _other_secret(path)
+            how = relation(self._rows, ledger.rows)
+            if how != SAME and path.stem in confirmed:
+                continue
+            if how == OTHER:
+                unknown += [path.stem] * (self._owner is not None and ledger.owner == self._owner.public)
+                continue
+            os.close(_locked(path, wait=False))  # nobody else may be spending on these rows now
+            self._others += [entry for _, entry in ledger.entries]
+            self.similar += [path.stem] * (how != SAME)
+        return unknown
 
     @property
     def entries(self) -> list[Entry]:
@@ -132,79 +174,67 @@ class LedgerFile:
 
     def _append(self, content: dict[str, Any]) -> None:
         time = datetime.now(UTC).isoformat(timespec="seconds")
-        line = json.dumps({"time": time, **content, "before": self._last}).encode()
+        sign = self._owner.sign if self._owner else None
+        line = chained_line({"time": time, **content}, self._last, PURPOSE, sign)
         data = line + b"\n"
         while data:
             data = data[os.write(self._file, data) :]
         os.fsync(self._file)
-        self._last, self._count = _hash(line), self._count + 1
+        self._last, self._count = line_hash(line), self._count + 1
         self._seal()
 
     def _seal(self) -> None:
-        """Writes the head over the one before it: 46 bytes, at once."""
+        """Writes the head over the one before it, which is as long: at once."""
+        text = f"{self._count:012d} {self._last}".encode()
+        if self._owner is not None:
+            text += b" " + self._owner.sign(PURPOSE + text).hex().encode()
         head = os.open(self.path.with_suffix(HEAD), os.O_WRONLY | os.O_CREAT, 0o600)
         try:
-            os.write(head, f"{self._count:012d} {self._last}\n".encode())
+            os.write(head, text + b"\n")
             os.fsync(head)
         finally:
             os.close(head)
 
 
-def _head(path: Path) -> bytes | None:
-    """What the head of a ledger says; None if there is none."""
+def _secret(folder: Path) -> bytes:
+    """What keys the hashes of rows in a folder; drawn when the first ledger is begun there."""
+    path = folder / SECRET
     try:
-        return path.with_suffix(HEAD).read_bytes()
+        secret = bytes.fromhex(path.read_text("ascii", "replace").strip())
+        if len(secret) == 32:
+            return secret
     except FileNotFoundError:
-        return None
-
-
-def _check_head(path: Path, head: bytes | None, first: dict[str, Any], lines: Sequence[bytes]) -> None:
-    """Refuses a ledger whose end is not as its head says. One more line is fine: a kill came before the next head.
-
-    Ledgers of earlier versions have no head until they are used again.
-    """
-    if head is None:
-        if not first.get("head") or len(lines) <= 1:
-            return
-        reason = f"its head {path.with_suffix(HEAD).name} is missing"
-    else:
-        number, _, last = head.decode("ascii", "replace").strip().partition(" ")
-        count = int(number) if number.isdecimal() and len(number) == 12 else 0
-        if 1 <= count <= len(lines) <= count + 1 and _hash(lines[count - 1]) == last:
-            return
-        reason = f"it had {count} lines and has {len(lines)}" if len(lines) < count else "its head says otherwise"
+        ledgers = [read_ledger(path, None) for path in folder.glob("*.jsonl")]
+        if not any(ledger.last for ledger in ledgers):
+            secret = secrets.token_bytes(32)
+            part = path.with_suffix(".part")
+            handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            try:
+                os.write(handle, secret.hex().encode() + b"\n")
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+            part.replace(path)
+            sync_folder(folder)
+            return secret
+    except ValueError:
+        pass
     raise ConsilienceError(
-        f"the end of the privacy ledger {path} was cut, changed or damaged: {reason}. Restore it with its head from a "
-        "backup; without them nothing may be spent."
+        f"{path}, without which the ledgers in {folder} do not know their rows again, is missing or damaged. Restore "
+        "it from a backup; without it nothing may be spent."
     )
 
 
-def _read(path: Path) -> tuple[dict[str, Any], list[tuple[str, Entry]]]:
-    """The first line, and the entries with the runs that made them; a line that was cut off by a kill is left out."""
-    head = _head(path)  # before the lines: whoever writes now has written the lines first
-    data = path.read_bytes()
-    lines = data[: data.rfind(b"\n") + 1].splitlines()
-    before, found = "", []
-    first: dict[str, Any] = {"rows": []}
-    for number, line in enumerate(lines, 1):
-        try:
-            content = json.loads(line)
-            if content["before"] != before:
-                raise ValueError("it does not follow from the line before it")
-            if number == 1:
-                first = {"rows": [str(row) for row in content["rows"]], "head": content.get("head") is True}
-            else:
-                whole = int(content["round"]), int(content["steps"])
-                entry = Entry(whole[0], float(content["rate"]), float(content["noise"]), whole[1])
-                found.append((str(content["run"]), entry))
-        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-            raise ConsilienceError(
-                f"line {number} of the privacy ledger {path} was changed or damaged ({error}). Restore the file from a "
-                "backup; without it nothing may be spent."
-            ) from None
-        before = _hash(line)
-    _check_head(path, head, first, lines)
-    return first, found
+def _check_of(secret: bytes) -> str:
+    """By what a ledger knows the secret again."""
+    return hashlib.blake2b(b"", key=secret, digest_size=8, person=b"check").hexdigest()
+
+
+def _other_secret(path: Path) -> ConsilienceError:
+    return ConsilienceError(
+        f"the privacy ledger {path} was written with another secret than {path.with_name(SECRET)}. Restore the two "
+        "together from a backup; without them nothing may be spent."
+    )
 
 
 def _locked(path: Path, wait: bool) -> int:
@@ -222,7 +252,3 @@ def _locked(path: Path, wait: bool) -> int:
             f"another run is spending on some of the same private rows ({path.name}). Wait until it has ended."
         ) from None
     return handle
-
-
-def _hash(line: bytes) -> str:
-    return hashlib.sha256(line).hexdigest()[:32]

@@ -171,9 +171,17 @@ class Mechanism:
 
     def restore(self, state: dict[str, Array]) -> None:
         """Takes up what `state` gave. What a ledger's file holds beyond it stays spent."""
+        noise = float(state["noise"])
+        problem = next((entry.problem for entry in from_array(state["entries"]) if entry.problem), "")
+        if problem or not 0 <= noise < inf:
+            problem = problem or f"the noise {noise} is none"
+            raise ConsilienceError(
+                f"agent {self.agent!r}: what its checkpoint says of its privacy budget is damaged ({problem}). Restore "
+                "the run folder from a backup; without it nothing may be spent."
+            )
         self.entries = from_array(state["entries"])
         self._secret = int.from_bytes(state["secret"].tobytes(), "little")
-        self.noise, self.stopped = float(state["noise"]), int(state["stopped"])
+        self.noise, self.stopped = noise, int(state["stopped"])
         if self._file is not None:
             self._file.check_holds(self.run, self.entries)
 

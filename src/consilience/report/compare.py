@@ -11,6 +11,7 @@ from consilience.report.index import plots, runs_below, runs_grid, standing
 from consilience.report.numbers import number
 from consilience.report.tables import compare_grid
 from consilience.runtime.checkpoint import write_atomically
+from consilience.runtime.summary import all_of
 
 WIDTH, ROW, LEFT, RIGHT, TOP = 720, 34, 190, 90, 14
 
@@ -20,11 +21,15 @@ def write_compare(found: Comparison, score: str, folder: Path, title: str) -> Pa
     lines, column = summarise(found, score), score or found.default_score
     seeds = found.table["seed"].nunique()
     runs = [standing(run, folder) for run in runs_below(folder)]
-    body = ["<h2>Which method is the best?</h2>", shell.table(compare_grid(lines, column, seeds))]
+    on_purpose, warnings, notes = (all_of(found.summaries, what) for what in ("wrong_on_purpose", "warnings", "notes"))
+    body = [f"<p><strong>{escape(sentence)}</strong></p>" for sentence in on_purpose]
+    body += ["<h2>Which method is the best?</h2>", shell.table(compare_grid(lines, column, seeds))]
     legend = "Dot and bar: mean and 95 % interval over seeds. Small dots: single seeds."
     drawn = shell.scrolled(drawing(found, lines, column), "scores of methods")
     body += [f"<h3>{escape(column)}, mean over the agents with good labels</h3>", f"<p>{legend}</p>", drawn]
     body.append("<p>Intervals of the gain and of the difference to the first method are paired, seed by seed.</p>")
+    if warnings or notes:
+        body += ["<h2>How were the data read?</h2>", shell.bullets([f"Warning: {text}" for text in warnings] + notes)]
     body += [*plots(runs), "<h2>Every run</h2>", shell.table(runs_grid(runs))]
     body.append(f"<p>The page of each: consilience watch {escape(str(folder))}</p>")
     path = folder / "compare.html"

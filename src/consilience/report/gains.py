@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from consilience.core.bootstrap import interval
+from consilience.core.bootstrap import interval, widened, with_two_more
+from consilience.core.streams import stream
 from consilience.report.numbers import bounds, signed
+from consilience.runtime.history import BEHIND
 from consilience.runtime.run import Run
 from consilience.tasks.protocol import Array, Score
 
@@ -27,7 +29,7 @@ class Gain:
     gain: float
     """Up is better, also where a lower score is."""
     low: float
-    """The 95 % interval of the gain: a paired bootstrap over the test samples."""
+    """The 95 % interval of the gain: a paired bootstrap over the test samples, made wider where they are few."""
     high: float
 
     @property
@@ -87,11 +89,42 @@ def _gains(run: Run, measure: Measure, groups: Sequence[Sequence[str]], of: Run 
     if alone is None:
         return [Gain(float("nan"), score, *[float("nan")] * 3) for score in scores]
     before = _scores(alone, measure.column, groups)
-    draws = zip(_draws(together, measure.column, groups), _draws(alone, measure.column, groups), strict=True)
+    draws = [_differences(together, alone, measure, names) for names in groups]
     return [
-        Gain(first, score, sign * (score - first), *interval(sign * (now - then)))
-        for first, score, (now, then) in zip(before, scores, draws, strict=True)
+        Gain(first, score, sign * (score - first), *interval(sign * drawn))
+        for first, score, drawn in zip(before, scores, draws, strict=True)
     ]
+
+
+def _differences(together: Run, alone: Run, measure: Measure, names: Sequence[str]) -> Array:
+    """The mean over agents of each resample's difference of scores (draws,)."""
+    few = [_samples_behind(together, measure, name) for name in names]
+    if np.isnan(few).all():
+        now, then = (_draws(run, measure.column, [names])[0] for run in (together, alone))
+        return np.asarray(now - then)
+    every = [_of_few(together, alone, measure, *own) for own in zip(names, few, strict=True)]
+    return np.asarray(np.mean(every, axis=0))
+
+
+def _of_few(together: Run, alone: Run, measure: Measure, name: str, samples: float) -> Array:
+    """The differences of one agent, whose score so many samples are behind: few, or NaN for many."""
+    now, then = (_draws(run, measure.column, [[name]])[0] for run in (together, alone))
+    if np.isnan(samples):
+        return np.asarray(now - then)
+    if measure.score.sums is not None and measure.score.sums.samples is not None:
+        draw = stream(0, "two more", measure.place, *([name] if measure.place == "own" else []))
+        return with_two_more(now - then, samples, draw)
+    from scipy.special import stdtrit
+
+    (score,), (before,) = (_scores(run, measure.column, [[name]]) for run in (together, alone))
+    return widened(now - then, score - before, samples, float(stdtrit(samples - 1, 0.975)))
+
+
+def _samples_behind(run: Run, measure: Measure, name: str) -> float:
+    """How many test samples are behind an agent's score, if they are few; otherwise NaN."""
+    known = run.draws.get(BEHIND + measure.column)
+    names = list(dict.fromkeys(run.metrics["agent"]))
+    return float("nan") if known is None or name not in names else float(known[names.index(name), 0])
 
 
 def _scores(run: Run, column: str, groups: Sequence[Sequence[str]]) -> list[float]:

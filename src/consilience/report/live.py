@@ -2,6 +2,7 @@
 
 import json
 import secrets
+import socket
 import threading
 import time
 from contextlib import suppress
@@ -25,6 +26,20 @@ POLL = 0.5
 """Seconds between two looks at a folder."""
 LINGER = 3.0
 """Seconds in which pages that are open get the end of the run before the server goes."""
+TIMEOUT = 10.0
+"""Seconds in which a request must be there, and an answer must be taken."""
+MOST_CONNECTIONS = 32
+"""At the same time. Each is an open file of the process that runs, which has other files to open."""
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Content-Security-Policy": "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+    "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Connection": "close",
+}
 LATER = "Gains are shown at the end: they are against the same agents, trained alone for as many rounds."
 
 
@@ -68,10 +83,9 @@ class Watch:
         self._streams: list[int] = []
         kind = {"folder": self.folder, "token": token, "ended": self._end, "streams": self._streams}
         try:
-            self._server = ThreadingHTTPServer((host, port), type("Handler", (_Handler,), kind))
+            self._server = _Server((host, port), type("Handler", (_Handler,), kind))
         except OSError as error:
             raise ConsilienceError(f"cannot serve at {host}:{port}: {error.strerror}. Choose another port.") from error
-        self._server.daemon_threads = True
         self.address = f"http://{host}:{self._server.server_address[1]}/{token}/"
         threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True).start()
 
@@ -84,27 +98,73 @@ class Watch:
     def close(self) -> None:
         """Ends the server and all its connections; pages that are open are first told of the end of the run."""
         end = time.monotonic() + LINGER
-        while self._streams and is_finished(self.folder) and has_ended(self.folder) and time.monotonic() < end:
-            time.sleep(0.05)
+        with suppress(ConsilienceError, OSError, ValueError, KeyError):  # a damaged folder is no reason not to end
+            while self._streams and is_finished(self.folder) and has_ended(self.folder) and time.monotonic() < end:
+                time.sleep(0.05)
         self._end.set()
         self._server.shutdown()
         self._server.server_close()
 
 
+class _Server(ThreadingHTTPServer):
+    """A server with few connections, each of which is ended if no request with the token comes in time."""
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        self._open: dict[socket.socket, float] = {}
+        """Connections, and until when each may last."""
+        self._lock = threading.Lock()
+        super().__init__(address, handler)
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        """Whether there is room for one connection more. Those that are too many are closed at once."""
+        with self._lock:
+            if len(self._open) >= MOST_CONNECTIONS:
+                return False
+            self._open[request] = time.monotonic() + TIMEOUT
+        return True
+
+    def admit(self, request: socket.socket) -> None:
+        """Lets a connection last: its request had the token."""
+        with self._lock:
+            self._open[request] = float("inf")
+
+    def service_actions(self) -> None:
+        """Ends connections whose time is over; called several times a second."""
+        now = time.monotonic()
+        with self._lock:
+            late = [request for request, until in self._open.items() if until < now]
+        for request in late:
+            with suppress(OSError):
+                request.shutdown(socket.SHUT_RDWR)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Closes a connection, and makes room for another one."""
+        with self._lock:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Says nothing: what goes wrong with a page is no matter of the run."""
+
+
 class _Handler(BaseHTTPRequestHandler):
+    server: _Server
     folder: Path
     token: str
     ended: threading.Event
     streams: list[int]
     """One entry for each page that is being told of rounds."""
     protocol_version = "HTTP/1.1"
+    timeout = TIMEOUT
 
     def log_message(self, format: str, *args: Any) -> None:
         """Says nothing."""
 
     def handle(self) -> None:
         """Answers; a page that was closed in the middle of an answer is no error."""
-        with suppress(ConnectionError):
+        with suppress(ConnectionError, TimeoutError):
             super().handle()
 
     def do_GET(self) -> None:
@@ -113,6 +173,16 @@ class _Handler(BaseHTTPRequestHandler):
         if not secrets.compare_digest(token.encode(), self.token.encode()):
             self._answer(b"not here", "text/plain", HTTPStatus.NOT_FOUND)
             return
+        self.server.admit(self.connection)
+        try:
+            self._page(rest)
+        except (ConnectionError, TimeoutError):
+            raise
+        except Exception:  # files change while they are read, and may be damaged
+            self._answer(b"This page cannot be made now. Try again.", "text/plain", HTTPStatus.SERVICE_UNAVAILABLE)
+
+    def _page(self, rest: str) -> None:
+        """Answers with what is at a path behind the token."""
         inner, _, last = rest.rpartition("/")
         top = self.folder.resolve()
         run = (self.folder / inner.removeprefix("run").lstrip("/")).resolve()
@@ -131,21 +201,19 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(b"not here", "text/plain", HTTPStatus.NOT_FOUND)
 
     def _answer(self, data: bytes, kind: str, status: HTTPStatus = HTTPStatus.OK) -> None:
-        self.send_response(status)
-        for name, value in {"Content-Type": kind, "Content-Length": str(len(data))}.items():
-            self.send_header(name, value)
-        self.send_header("Cache-Control", "no-store")
-        self.send_header("Referrer-Policy", "no-referrer")
-        self.end_headers()
+        self._start(status, {"Content-Type": kind, "Content-Length": str(len(data))})
         self.wfile.write(data)
+
+    def _start(self, status: HTTPStatus, headers: dict[str, str]) -> None:
+        """The first lines of an answer; the connection is closed after it."""
+        self.send_response(status)
+        for name, value in (headers | HEADERS).items():
+            self.send_header(name, value)
+        self.end_headers()
 
     def _events(self, run: Path) -> None:
         """Server-sent events: the whole data when they have changed, and the state in between."""
-        self.send_response(HTTPStatus.OK)
-        self.send_header("Content-Type", "text/event-stream")
-        self.send_header("Cache-Control", "no-store")
-        self.send_header("Connection", "close")
-        self.end_headers()
+        self._start(HTTPStatus.OK, {"Content-Type": "text/event-stream"})
         self.streams.append(1)
         try:
             with suppress(OSError):

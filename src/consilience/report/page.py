@@ -65,6 +65,7 @@ def page_data(run: Run) -> dict[str, Any]:
     return {
         "title": (f"{site}: " if site else "") + known.title + (f" on {known.dataset}" if known.dataset else ""),
         "site": site,
+        "on_purpose": known.wrong_on_purpose,
         "verdicts": verdicts(everyone) + some,
         "facts": _facts(everyone),
         "footer": ", ".join(f"{name} {number}" for name, number in known.versions.items()),
@@ -77,6 +78,8 @@ def page_data(run: Run) -> dict[str, Any]:
         "by_class": trust_by_class(run, rows),
         "agreement": agreement(everyone, rows, all_of if square else None),
         "influence": influence(run, numbers, all_of) if square else None,
+        "notes": known.notes,
+        "warnings": known.warnings,
         "incidents": known.incidents,
         "suspicions": known.suspicions,
         "privacy": privacy_card(run),

@@ -109,7 +109,7 @@ def _generator(privacy: dict[str, Any]) -> str:
         "seed": "from the seed of the run, which whoever knows it can repeat: for experiments only",
         "secret": "from a secret of the site",
         "operating system": "from the operating system (secure)",
-    }[privacy["generator"]]
+    }.get(privacy["generator"], str(privacy["generator"]))
 
 
 def _interval(value: "Measured") -> str:

@@ -60,6 +60,7 @@ def run_rounds(
     refused: of another method, seed, data or agents, or with other `options`.
     """
     began = time.perf_counter()
+    _check_names(exchange.roster)
     group, evaluation = group or OneProcess(), evaluation or Evaluation()
     team = Team(agents, exchange.roster, lambda name: tell(Trained(name, group.number)))
     summary = _with_all_agents(summary, exchange.roster, group)
@@ -114,6 +115,16 @@ def run_rounds(
     if group.first:
         tell(Ended(seconds=seconds))
     return run
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """Refuses names of agents that cannot be part of a path: checkpoints and exports have such."""
+    for name in names:
+        if name in ("", ".", "..") or "/" in name or "\0" in name:
+            raise ConsilienceError(
+                f"an agent is called {name!r}, which cannot be part of a file's name. "
+                "Give it a name without a slash, such as a-b for a/b."
+            )
 
 
 def _draws(

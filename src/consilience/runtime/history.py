@@ -8,6 +8,7 @@ import numpy as np
 
 from consilience.agents.protocol import Agent
 from consilience.agents.team import Team
+from consilience.agents.unreadable import refuse_gaps, rows_called
 from consilience.core import bootstrap, metrics
 from consilience.core.sparse import SparseTrust
 from consilience.core.streams import stream
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 PLACES = ("shared", "target", "own")
 """Where agents are measured: the shared data, a sample of the target domain, and each one's own test data."""
+BEHIND = "samples behind "
+"""Before a column's name: how many test samples are behind it, where they are few (`bootstrap.FEW`)."""
 MOST_DRAWN = 200
 """Agents up to which every score is resampled; among more, the first one of the task alone."""
 
@@ -59,9 +62,11 @@ class Evaluation:
             return {agent.name: self._scores(agent, {}) for agent in team}
         if self.target is None:
             return {agent.name: self.scores(agent, on_shared.get(agent.name)) for agent in team}
-        found = {
-            agent.name: self.scores(agent, on_shared.get(agent.name), f) for agent, f in team.predicted(self.target[0])
-        }
+        with rows_called("the target data"):
+            found = {
+                agent.name: self.scores(agent, on_shared.get(agent.name), f)
+                for agent, f in team.predicted(self.target[0])
+            }
         return {agent.name: found[agent.name] for agent in team}
 
     def scores(self, agent: Agent, on_shared: Array | None, on_target: Array | None = None) -> dict[str, float]:
@@ -98,6 +103,8 @@ class Evaluation:
     ) -> dict[str, Array]:
         """The same for `bootstrap.DRAWS` resamples of the test samples (draws,), for the scores that are known.
 
+        Of those that few samples are behind also how many, under `BEHIND` and the name of the column.
+
         The resamples are the same for whoever is measured on the same samples: differences are paired. Those that all
         agents are measured on are kept in `resamples`.
         """
@@ -114,6 +121,9 @@ class Evaluation:
             parts = [[one(counts) for one in of_counts] for counts in drawn]
             for score, values in zip(known, zip(*parts, strict=True), strict=True):
                 found[f"{score.name}_{place}"] = np.concatenate(values)
+            for score in known:
+                if (behind := bootstrap.samples_behind(score.sums, f, y)) < bootstrap.FEW:
+                    found[f"{BEHIND}{score.name}_{place}"] = np.array([float(behind)])
         return found
 
     def _pairs(self, agent: Agent, on_shared: Array | None, on_target: Array | None) -> dict[str, tuple[Array, Array]]:
@@ -122,10 +132,19 @@ class Evaluation:
         if self.shared_y is not None and on_shared is not None:
             pairs["shared"] = on_shared, self.shared_y
         if self.target is not None:
-            pairs["target"] = agent.predict(self.target[0]) if on_target is None else on_target, self.target[1]
+            pairs["target"] = _predicted(agent, self.target[0], "the target data", on_target), self.target[1]
         if agent.name in self.own and count(self.own[agent.name][0]):
-            pairs["own"] = agent.predict(self.own[agent.name][0]), self.own[agent.name][1]
+            x, y = self.own[agent.name]
+            pairs["own"] = _predicted(agent, x, f"the own data of {agent.name!r}"), y
         return pairs
+
+
+def _predicted(agent: Agent, rows: Rows, what: str, known: Array | None = None) -> Array:
+    """What an agent predicts for rows that it is measured on, which is asked for unless it is `known`."""
+    with rows_called(what):
+        f = agent.predict(rows) if known is None else known
+        refuse_gaps(agent, f, rows)
+    return f
 
 
 def _of_counts(score: Score, f: Array, y: Array) -> Callable[[Array], Array]:
@@ -194,11 +213,10 @@ class History:
 
     def add_draws(self, draws: Mapping[str, Mapping[str, Array]]) -> None:
         """Takes every agent's scores of resamples, by agent and column. NaN for those that have none."""
-        nothing = np.full(bootstrap.DRAWS, np.nan)
-        columns = dict.fromkeys(column for own in draws.values() for column in own)
+        nothing = {column: np.full_like(values, np.nan) for own in draws.values() for column, values in own.items()}
         self.draws = {
-            column: np.stack([draws.get(name, {}).get(column, nothing) for name in self._names]).astype(np.float32)
-            for column in columns
+            column: np.stack([draws.get(name, {}).get(column, missing) for name in self._names]).astype(np.float32)
+            for column, missing in nothing.items()
         }
 
     def _fill_in(self, done: Round) -> None:

@@ -12,12 +12,15 @@ from consilience.agents.team import Team
 from consilience.errors import ConsilienceError
 from consilience.methods.protocol import Method
 from consilience.runtime.group import Group
+from consilience.runtime.private import mechanism_of
 from consilience.runtime.summary import Summary
 from consilience.tasks.protocol import Array
 
 Identity = dict[str, str]
 """Facts by name, each of which must be the same when a run is resumed."""
 ORDER = "the order of the agents"
+PRIVATE = "the private data"
+"""The rows of an agent that promises privacy: no message shows their fingerprint."""
 _LONGEST = 200
 """Characters of a value that an error message shows."""
 
@@ -44,7 +47,8 @@ def identity(summary: Summary, method: Method, team: Team, options: Mapping[str,
 def _agent_facts(agent: Agent) -> Identity:
     """Of one agent: its data, and with what it trains."""
     prints = getattr(agent, "fingerprint", None)
-    data = {"the data": f"{agent.samples} samples {str(prints())[:16] if callable(prints) else ''}".strip()}
+    kind = PRIVATE if mechanism_of(agent) is not None else "the data"
+    data = {kind: f"{agent.samples} samples {str(prints())[:16] if callable(prints) else ''}".strip()}
     return data | (cast(HasTrainingSettings, agent).training_settings() if can(agent, HasTrainingSettings) else {})
 
 
@@ -64,7 +68,9 @@ def check_identity(saved: Array | None, now: Identity, folder: Path) -> None:
             f"the checkpoint in {folder} was made by another version of consilience. Start again in another folder."
         )
     differing = [
-        f"{name} ({_short(before.get(name, 'unknown'))}, now {_short(now.get(name, 'unknown'))})"
+        name
+        if name.startswith(PRIVATE)
+        else f"{name} ({_short(before.get(name, 'unknown'))}, now {_short(now.get(name, 'unknown'))})"
         for name in {**now, **before}
         if before.get(name) != now.get(name)
     ]
@@ -72,6 +78,18 @@ def check_identity(saved: Array | None, now: Identity, folder: Path) -> None:
         raise ConsilienceError(
             f"the checkpoint in {folder} is of another run; what differs is {'; '.join(differing)}. "
             "Resume with what it was begun with (there may be more rounds), or start again in another folder."
+        )
+
+
+def check_private_data(agent: Agent, saved: Array | None, folder: Path) -> None:
+    """Refuses rows that a private agent did not train on: nothing but the checkpoint knows their fingerprint."""
+    if mechanism_of(agent) is None:
+        return
+    facts = json.loads(saved.tobytes()) if saved is not None else {}
+    if facts.get(f"{PRIVATE} of agent {agent.name}") != _agent_facts(agent)[PRIVATE]:
+        raise ConsilienceError(
+            f"the private data of agent {agent.name!r} are not those of the run in {folder}. Bring back the data that "
+            "it was made with, or run it again."
         )
 
 

@@ -37,10 +37,18 @@ class Run:
     samples (classes,) that seem to have each class, and the share (classes,) of them that are unsure."""
     draws: dict[str, Array] = field(default_factory=dict)
     """Scores of the last round on resamples of the test samples, by column of the metrics (agents of the process,
-    draws). Runs on the same test samples have the same resamples, so that their difference is paired."""
-
+    draws). Runs on the same test samples have the same resamples, so that their difference is paired. Columns whose
+    names begin with `history.BEHIND` (agents of the process, 1) say how many samples are behind a score, if few."""
     sparse: SparseTrust | None = None
     """Whom everyone heard and trusted, where agents heard some peers only."""
+
+    def __repr__(self) -> str:
+        shown = [*self.names[:6], *(["..."] if len(self.names) > 6 else [])]
+        beside = f"; beside it {', '.join(self.references)}" if self.references else ""
+        return (
+            f"Run({self.summary.method}, {self.metrics['round'].nunique()} rounds, {len(self.names)} agents: "
+            f"{', '.join(shown)}{beside})"
+        )
 
     @property
     def weighed(self) -> bool:
@@ -97,7 +105,11 @@ def is_finished(folder: Path) -> bool:
 
 def load_run(folder: Path | str) -> Run:
     """Reads a finished run's folder."""
-    folder = Path(folder)
+    return _load(Path(folder), references=True)
+
+
+def _load(folder: Path, references: bool) -> Run:
+    """The run in a folder. Runs that it is compared with are in folders of it, and have none themselves."""
     if not is_finished(folder):
         raise ConsilienceError(
             f"{folder} holds no finished run (there is no summary.json). "
@@ -105,15 +117,43 @@ def load_run(folder: Path | str) -> Run:
         )
     try:
         checked_files(folder)
-        summary = summary_from((folder / "summary.json").read_text())
+        summary = summary_from((folder / "summary.json").read_text(encoding="utf-8"))
         matrices = read_arrays(folder / "trust.npz")
         trust, rounds, by_class = matrices["trust"], matrices["rounds"], checkpoint.part(matrices, "class_")
         sparse = SparseTrust(matrices["peers"], trust) if "peers" in matrices else None
-        trust = trust if sparse is None else sparse.dense()
         draws = read_arrays(folder / "draws.npz") if (folder / "draws.npz").is_file() else {}
         table = read_parquet(folder / "metrics.parquet", MOST_PACKED)
+        _check_together(summary, table, trust, rounds, sparse)
     except Exception as error:  # damaged files make their readers fail in many ways
         why = str(error).strip() or type(error).__name__
         raise ConsilienceError(f"the run in {folder} cannot be read: {why[:500]}. Run it again.") from error
-    inner = {path.name: load_run(path) for path in sorted(folder.iterdir()) if path.is_dir() and is_finished(path)}
+    below = sorted(path for path in folder.iterdir() if path.is_dir() and not path.is_symlink()) if references else []
+    inner = {path.name: _load(path, references=False) for path in below if is_finished(path)}
+    trust = trust if sparse is None else sparse.dense()
     return Run(table, trust, rounds, summary, inner, by_class, draws, sparse)
+
+
+def _check_together(
+    summary: Summary, table: "pd.DataFrame", trust: Array, rounds: Array, sparse: SparseTrust | None
+) -> None:
+    """Refuses files of which each is whole, and which do not tell of the same run."""
+    if not {"round", "agent"} <= set(table.columns) or not len(table):
+        raise ConsilienceError("metrics.parquet has no rows of rounds and agents")
+    names = summary.names or list(dict.fromkeys(table["agent"]))
+    numbers = [str(column) for column in table if column != "agent" and table[column].dtype.kind not in "iufb"]
+    if numbers or table["round"].dtype.kind not in "iu":
+        raise ConsilienceError(f"metrics.parquet: the column {(numbers or ['round'])[0]} does not hold numbers")
+    if not set(table["agent"]) <= set(names) or table.duplicated(["round", "agent"]).any():
+        raise ConsilienceError("metrics.parquet does not have one row for each round and agent of summary.json")
+    if trust.dtype.kind not in "fiu" or trust.ndim != 3 or rounds.dtype.kind not in "iu":
+        raise ConsilienceError("trust.npz does not hold matrices of numbers")
+    if rounds.shape != trust.shape[:1] or (len(trust) and trust.shape[1] > len(names)):
+        raise ConsilienceError("trust.npz does not have one matrix for each of its rounds")
+    if sparse is None:
+        fits = not len(trust) or trust.shape[2] == len(names)
+    else:
+        peers = sparse.peers
+        fits = peers.shape == trust.shape and peers.dtype.kind in "iu"
+        fits = fits and (not peers.size or (peers.min() >= 0 and peers.max() < len(names)))
+    if not fits:
+        raise ConsilienceError("trust.npz tells of other agents than summary.json")

@@ -2,13 +2,16 @@
 
 import json
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
-from typing import Any
+from math import isfinite
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from consilience.agents.protocol import Agent
 from consilience.errors import ConsilienceError
+from consilience.privacy.mechanism import Spent
 from consilience.tasks import task_named
 from consilience.tasks.protocol import Score, Task
 
@@ -54,6 +57,10 @@ class Summary:
     """What the attackers do, if there are any."""
     federation: str = ""
     """Identity of the federation file."""
+    notes: list[str] = field(default_factory=list)
+    """How a user's own data were read: sentences, and a line for each column."""
+    warnings: list[str] = field(default_factory=list)
+    """What may make results wrong, as far as the data show it."""
     suspicions: list[str] = field(default_factory=list)
     """Sentences on peers that may not say what their own models predict."""
     incidents: list[str] = field(default_factory=list)
@@ -69,6 +76,23 @@ class Summary:
         return [agent.name for agent in self.agents]
 
     @property
+    def wrong_on_purpose(self) -> list[str]:
+        """Sentences on what the experiment makes wrong: labels, and what attackers say."""
+        low = [agent.name for agent in self.agents if agent.low_quality]
+        lying = [agent.name for agent in self.agents if agent.attacker]
+        sentences = []
+        if low:
+            sentences.append(f"On purpose, all training labels of {_agents(low)} are wrong (data.low_quality).")
+        if lying:
+            sentences.append(f"On purpose, {_agents(lying)} lie to their peers: {self.attack} (data.attackers).")
+        return sentences
+
+    @property
+    def opening(self) -> list[str]:
+        """The first lines on a run: what is wrong on purpose, how the data were read, and warnings."""
+        return [*self.wrong_on_purpose, *self.notes, *(f"Warning: {text}" for text in self.warnings)]
+
+    @property
     def scores(self) -> Sequence[Score]:
         """The scores of the task; the first is the one that tables show."""
         task: Task = task_named(self.task)
@@ -79,6 +103,16 @@ class Summary:
         return json.dumps(asdict(self), indent=2, allow_nan=False)
 
 
+def all_of(summaries: Iterable[Summary], what: str) -> list[str]:
+    """The sentences of several runs, such as their `notes`, each once."""
+    return list(dict.fromkeys(sentence for summary in summaries for sentence in getattr(summary, what)))
+
+
+def _agents(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+    return f"agent{'s' if len(names) > 1 else ''} {shown}"
+
+
 def summary_from(text: str) -> Summary:
     """The summary in the text of a summary.json; a ConsilienceError if it is none."""
     try:
@@ -87,15 +121,48 @@ def summary_from(text: str) -> Summary:
         raise ConsilienceError(f"summary.json is not JSON ({error})") from None
     try:
         agents = [AgentSummary(**agent) for agent in values.pop("agents")]
-        return Summary(**values, agents=agents)
+        summary = Summary(**values, agents=agents)
     except (TypeError, KeyError, AttributeError) as error:
         raise ConsilienceError(f"summary.json does not have the fields of a summary ({error})") from None
+    for one in (summary, *agents):
+        for name, kind in get_type_hints(type(one)).items():
+            if not _fits(getattr(one, name), kind):
+                raise ConsilienceError(f"summary.json: {name} is {getattr(one, name)!r:.60}, which it cannot be")
+    if len(set(summary.names)) != len(agents):
+        raise ConsilienceError("summary.json: two agents have one name")
+    for agent in agents:
+        if agent.privacy and not _fits_hints(agent.privacy, get_type_hints(Spent)):
+            raise ConsilienceError(f"summary.json: privacy of agent {agent.name!r:.60} does not have its fields")
+    return summary
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a value out of a JSON file is of the type that a field has."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if kind is Any or isinstance(value, AgentSummary):
+        return True
+    if origin is UnionType:
+        return any(_fits(value, part) for part in inner)
+    if origin is list:
+        return isinstance(value, list) and all(_fits(part, inner[0]) for part in value)
+    if origin is dict:
+        return isinstance(value, dict) and all(_fits(part, inner[1]) for part in value.values())
+    if kind is float:
+        return type(value) in (int, float) and abs(value) < 2**63 and isfinite(value)
+    if kind is int:
+        return type(value) is int and abs(value) < 2**63
+    return type(value) is (type(None) if kind is None else kind)
+
+
+def _fits_hints(values: Mapping[str, Any], hints: Mapping[str, Any]) -> bool:
+    """Whether a table has every field, with a value of its type."""
+    return all(name in values and _fits(values[name], kind) for name, kind in hints.items())
 
 
 def summarised(
     agents: Iterable[Agent], low_quality: Sequence[str] = (), attackers: Sequence[str] = ()
 ) -> list[AgentSummary]:
-    """What a summary says of each agent."""
+    """What a summary says of each agent; of one that promises privacy not how many samples each class has."""
     return [
         AgentSummary(
             agent.name,
@@ -103,11 +170,16 @@ def summarised(
             agent.samples,
             agent.name in low_quality,
             agent.parameters,
-            agent.class_counts + [0] * (agent.outputs - len(agent.class_counts)) if agent.class_counts else [],
+            [] if getattr(agent, "mechanism", None) is not None else _class_counts(agent),
             agent.name in attackers,
         )
         for agent in agents
     ]
+
+
+def _class_counts(agent: Agent) -> list[int]:
+    """Private samples of each class, those that the agent has none of included."""
+    return agent.class_counts + [0] * (agent.outputs - len(agent.class_counts)) if agent.class_counts else []
 
 
 def known_elsewhere(found: Sequence[AgentSummary], roster: Iterable[str], classes: int) -> list[AgentSummary]:

@@ -6,10 +6,23 @@ from pathlib import Path
 from typing import Any
 
 from consilience import toml
+from consilience.data.datasets import is_path
+from consilience.data.options import Data
 from consilience.errors import ConsilienceError
-from consilience.options import differences, hint, to_table
+from consilience.options import differences, flat, from_table, hint, to_table
 from consilience.runtime.checkpoint import write_atomically
-from consilience.settings.settings import Settings, changed, load_plugins, moved, settings_from, where_it_is
+from consilience.settings.own_data import tables_for
+from consilience.settings.settings import (
+    Agents,
+    Settings,
+    changed,
+    changed_tables,
+    load_plugins,
+    moved,
+    settings_from,
+    where_it_is,
+    whole_keys,
+)
 
 DEFAULT = "digits"
 _TABLES = [one.name for one in fields(Settings)]
@@ -26,8 +39,63 @@ def preset_text(name: str) -> str:
     return str(_presets().joinpath(f"{name}.toml").read_text())
 
 
-def read_settings(source: str, changes: dict[str, Any] | None = None) -> Settings:
-    """Settings from a preset's name or a TOML file, with `changes` on top."""
+def read_settings(source: str = "", changes: dict[str, Any] | None = None) -> Settings:
+    """Settings from a preset's name or a TOML file, with `changes` on top; without either from the default preset.
+
+    Where the dataset is the path of a file or folder, what neither `changes` nor a TOML file set follows from these
+    data (`settings/own_data.py`), and of a preset what `left_out` names does not apply: it is for other data.
+    """
+    changes, where = changes or {}, source or DEFAULT
+    tables = _tables_of(where)
+    load_plugins(tables)
+    unchecked = {key: value for key, value in tables.get("data", {}).items() if key not in ("low_quality", "attackers")}
+    asked = changed_tables(to_table(settings_from(tables | {"data": unchecked}, where)), changes)
+    if not is_path(str(asked["data"]["dataset"])):
+        return changed(settings_from(tables, where), changes)
+    if where in preset_names():
+        agents = {key: value for key, value in tables.get("agents", {}).items() if key != "count"}
+        tables = {key: value for key, value in tables.items() if key != "data"} | {"agents": agents}
+        asked["data"] = changed_tables(to_table(Settings()), _of_data(asked, changes))["data"]
+    chosen = "count" in tables.get("agents", {}) or "agents.count" in whole_keys(asked, changes)
+    base = tables_for(
+        from_table(Data, asked["data"], "settings.data"),
+        from_table(Agents, asked["agents"], "settings.agents").privacy,
+        asked["agents"]["count"] if chosen else 0,
+    )
+    for table, values in base.items():
+        tables[table] = values | tables.get(table, {})
+    if chosen:  # before names of agents are checked
+        tables["agents"]["count"] = asked["agents"]["count"]
+    return changed(settings_from(tables, where), changes)
+
+
+def left_out(source: str, settings: Settings) -> str:
+    """What of the preset `source` does not apply to data of one's own, as a sentence; empty if all of it does."""
+    if source not in preset_names() or not is_path(settings.data.dataset):
+        return ""
+    tables = toml.parse(preset_text(source), source)
+    gone = flat({"data": tables.get("data", {})})
+    gone |= {key: value for key, value in flat({"agents": tables.get("agents", {})}).items() if key == "agents.count"}
+    gone.pop("data.dataset", None)
+    told = ", ".join(f"{key}={toml.value_text(value)}" for key, value in gone.items())
+    return told and f"The preset {source} is for other data; of it {told} does not apply to {settings.data.dataset}."
+
+
+def run_name(source: str, dataset: str) -> str:
+    """How a run is called: after the TOML file, the file or folder of the user's data, or the preset."""
+    if (not source or source in preset_names()) and is_path(dataset):
+        return Path(dataset).resolve().stem
+    return Path(source or DEFAULT).stem
+
+
+def _of_data(asked: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """The changes of the table [data], by whole keys."""
+    whole = dict(zip(whole_keys(asked, changes), changes.values(), strict=True))
+    return {key: value for key, value in whole.items() if key.split(".")[0] == "data"}
+
+
+def _tables_of(source: str) -> dict[str, Any]:
+    """The tables of a preset or a TOML file, with no others than there are."""
     if source in preset_names():
         tables = toml.parse(preset_text(source), source)
     elif Path(source).is_file():
@@ -46,8 +114,7 @@ def read_settings(source: str, changes: dict[str, Any] | None = None) -> Setting
             raise ConsilienceError(
                 f"{source}: unknown setting {key!r}. {advice}Settings are in the tables {', '.join(_TABLES)}."
             )
-    load_plugins(tables)
-    return changed(settings_from(tables, source), changes or {})
+    return tables
 
 
 def settings_of(folder: Path) -> Settings:
@@ -62,7 +129,7 @@ def write_config(settings: Settings, folder: Path) -> None:
     """Writes config.toml, or checks that the one that is there says the same. More rounds make a run longer."""
     path, text = folder / "config.toml", settings.to_toml()
     if path.is_file():
-        if path.read_text() == text:
+        if path.read_bytes() == text.encode():
             return
         before = settings_of(folder)
         differing = differences(to_table(before), to_table(settings))

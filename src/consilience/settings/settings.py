@@ -1,5 +1,6 @@
 """The settings of an experiment: five tables, each one dataclass. TOML, changes and help follow from their fields."""
 
+from copy import deepcopy
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from consilience.methods import method_named
 from consilience.methods.consensus import Consensus
 from consilience.methods.protocol import Method
 from consilience.options import Options, flat, from_table, hint, meanings, option, to_table
-from consilience.plugins import load_plugin
+from consilience.plugins import load_plugin, was_loaded
 from consilience.privacy.options import Privacy
 
 
@@ -100,12 +101,20 @@ def load_plugins(tables: dict[str, Any]) -> None:
 
     Only what the user asks to run may do so: never what is found in a folder of a run, or comes from a peer.
     """
-    for key, value in flat(tables).items():
-        if key.rpartition(".")[2] == "plugins":
-            for plugin in [value] if isinstance(value, str) else value:
-                module = load_plugin(plugin)
-                if hasattr(module, "make_agent"):
-                    own_agents(Path(plugin).stem, module.make_agent, str(plugin))
+    for plugin in _named_plugins(tables):
+        module = load_plugin(plugin)
+        if hasattr(module, "make_agent"):
+            own_agents(Path(plugin).stem, module.make_agent, str(plugin))
+
+
+def given_plugins(settings: Settings) -> list[str]:
+    """The plugins that settings name and that the user gave this process: what its workers may run as well."""
+    return [plugin for plugin in _named_plugins(to_table(settings)) if was_loaded(plugin)]
+
+
+def _named_plugins(tables: dict[str, Any]) -> list[str]:
+    named = [value for key, value in flat(tables).items() if key.rpartition(".")[2] == "plugins"]
+    return [plugin for value in named for plugin in ([value] if isinstance(value, str) else value)]
 
 
 def changed(settings: Settings, changes: dict[str, Any], where: str = "settings") -> Settings:
@@ -113,13 +122,21 @@ def changed(settings: Settings, changes: dict[str, Any], where: str = "settings"
 
     In whatever order they are given, a method, or another thing with a name, is chosen before its options are set.
     """
-    if not changes:
-        return settings
-    tables = to_table(settings)
+    return settings_from(changed_tables(to_table(settings), changes, where), where) if changes else settings
+
+
+def changed_tables(tables: dict[str, Any], changes: dict[str, Any], where: str = "settings") -> dict[str, Any]:
+    """Complete tables with some values in place of their own, as `changed` does it; values are not checked."""
     load_plugins(changes)
+    tables = deepcopy(tables)
     for key in sorted(changes, key=lambda key: (key != "method", not isinstance(changes[key], str), key.count("."))):
         _put(tables, key, changes[key], where)
-    return settings_from(tables, where)
+    return tables
+
+
+def whole_keys(tables: dict[str, Any], changes: dict[str, Any], where: str = "settings") -> list[str]:
+    """The whole dotted key of each change."""
+    return [_path(tables, key, where) for key in changes]
 
 
 def parse_change(text: str) -> tuple[str, Any]:

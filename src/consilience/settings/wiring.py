@@ -1,7 +1,7 @@
 """The one place that wires objects: settings in, scenario, agents and summary out."""
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import cycle
@@ -15,14 +15,17 @@ from consilience.core.attacks import Targeted, attack_name, none
 from consilience.core.metrics import accuracy_on
 from consilience.core.streams import stream
 from consilience.data.canaries import with_canaries
-from consilience.data.datasets import Dataset, Request, load
+from consilience.data.columns import Column
+from consilience.data.datasets import Dataset, Request, is_path, load
+from consilience.data.options import Data
 from consilience.data.scenario import Scenario, split
+from consilience.data.table_notes import one_class_warnings
 from consilience.errors import ConsilienceError
 from consilience.methods.alone import Alone
 from consilience.methods.protocol import Exchange
 from consilience.methods.server import ServerMethod
 from consilience.places import data_folder
-from consilience.rows import Rows, count, take
+from consilience.rows import Rows, count, fingerprint, take
 from consilience.runtime.exchange import InMemory
 from consilience.runtime.history import Evaluation
 from consilience.runtime.lying import LyingExchange
@@ -31,6 +34,8 @@ from consilience.settings.settings import Settings
 from consilience.tasks import task_named
 from consilience.tasks.protocol import Array, Score
 
+MOST_NAMES = 12
+"""Names of agents or classes that a sentence lists."""
 ATTACKED_CLASS = "attacked_class"
 """The score of a targeted attack: accuracy on the class that it is about."""
 
@@ -41,12 +46,53 @@ def build_scenario(settings: Settings) -> Scenario:
     Real data are read from the folder named in the environment variable CONSILIENCE_DATA, if it is set.
     """
     data, agents, seed = settings.data, settings.agents.count, settings.run.seed
-    asked = Request(data_folder(), data.limit, data.side, agents, seed, data.label, data.agent, data.task)
-    found = load(data.dataset, asked)
+    found = load(data.dataset, request_of(data, agents, seed))
     if isinstance(found, Dataset) and data.agent and found.group_names:
         data, agents = replace(data, partition="natural"), len(found.group_names)
     scenario = split(found, data, agents, seed) if isinstance(found, Dataset) else found
+    if is_path(data.dataset):
+        scenario = with_notes(scenario, settings.data)
     return with_canaries(scenario, data.canaries, seed)
+
+
+def request_of(data: Data, agents: int, seed: int) -> Request:
+    """What the settings ask of a dataset."""
+    return Request(
+        data_folder(),
+        data.limit,
+        data.side,
+        agents,
+        seed,
+        data.label,
+        data.agent,
+        data.task,
+        data.types,
+        data.drop,
+    )
+
+
+def with_notes(scenario: Scenario, data: Data) -> Scenario:
+    """The scenario of a user's own data, with a sentence on who has them, and warnings on who has one class only."""
+    names = tuple(scenario.shares)
+    by = f"by the column {data.agent!r}" if data.agent else f"no column says whose a row is; partition={data.partition}"
+    what = "classes" if scenario.task == "classification" else "labels"
+    classes = f", {what} {_listed(scenario.classes)}" if scenario.classes else ""
+    shared, target = count(scenario.shared), len(scenario.target_y)
+    total = sum(len(share.y) + len(share.test_y) for share in scenario.shares.values()) + shared + target
+    first = (
+        f"{data.dataset}: {total} rows{classes}. {len(names)} agents ({by}): {_listed(names)}; {shared} rows are "
+        f"shared, {target} are held out to measure on."
+    )
+    warnings = scenario.warnings
+    if scenario.task == "classification":
+        warnings += tuple(
+            one_class_warnings({name: share.y for name, share in scenario.shares.items()}, scenario.classes)
+        )
+    return replace(scenario, notes=(first, *scenario.notes), warnings=warnings)
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:MOST_NAMES]) + (", ..." if len(names) > MOST_NAMES else "")
 
 
 def build_agents(settings: Settings, scenario: Scenario, names: Collection[str] | None = None) -> list[Agent]:
@@ -62,7 +108,7 @@ def build_agents(settings: Settings, scenario: Scenario, names: Collection[str] 
         training=settings.training,
         seed=seed,
         device=device,
-        transform=reading(scenario.shared),
+        transform=reading(scenario.shared, scenario.columns),
         class_names=scenario.classes,
         privacy=settings.agents.privacy,
     )
@@ -89,13 +135,15 @@ def agent_for(
     return build_agent(replace(order, privacy=settings.agents.privacy))
 
 
-def reading(shared: Rows) -> Callable[[Rows], Any] | None:
-    """How built-in models read rows such as the shared ones: tables as numbers; arrays as they are."""
-    if not hasattr(shared, "iloc"):
+def reading(shared: Rows, columns: Sequence[Column] = ()) -> Callable[[Rows], Any] | None:
+    """How built-in models read rows such as the shared ones: tables, and arrays with `columns`, by what columns hold;
+    other arrays as they are.
+    """
+    if not columns and not hasattr(shared, "iloc"):
         return None
     from consilience.data.preprocess import table_preprocessing
 
-    return table_preprocessing(shared)
+    return table_preprocessing(shared, columns)
 
 
 def summarise(settings: Settings, scenario: Scenario, agents: list[Agent]) -> Summary:
@@ -111,9 +159,19 @@ def summarise(settings: Settings, scenario: Scenario, agents: list[Agent]) -> Su
         classes=list(scenario.classes),
         dataset=settings.data.dataset,
         seed=settings.run.seed,
-        data=scenario.fingerprint(),
+        data=data_fingerprint(settings, scenario),
         attack=attack_name(settings.data.attack) if settings.data.attackers else "",
+        notes=list(scenario.notes),
+        warnings=list(scenario.warnings),
     )
+
+
+def data_fingerprint(settings: Settings, scenario: Scenario) -> str:
+    """SHA-256 of all data of a run; where agents promise privacy, of the shared data alone.
+
+    Whoever knows all private rows but one could try each candidate for it against a hash of all.
+    """
+    return fingerprint(scenario.shared) if settings.agents.privacy.on else scenario.fingerprint()
 
 
 def attackers(settings: Settings, scenario: Scenario) -> tuple[str, ...]:

@@ -28,8 +28,8 @@ def _all_right(f: Array, y: Array) -> Array:
     return np.asarray(_right(f, y).min(axis=1))
 
 
-_ACCURACY = bootstrap.mean_of(lambda f, y: _right(f, y).mean(axis=1))
-_SUBSET = bootstrap.mean_of(_all_right)
+_ACCURACY = bootstrap.mean_of(lambda f, y: _right(f, y).mean(axis=1), share=True)
+_SUBSET = bootstrap.mean_of(_all_right, share=True)
 _AUC, _LOG_LOSS, _CALIBRATION_ERROR = (
     bootstrap.by_label(one, _pair) for one in (bootstrap.AUC, bootstrap.LOG_LOSS, bootstrap.CALIBRATION_ERROR)
 )

@@ -157,15 +157,15 @@ def numbered(task: Task, y: Any, names: Sequence[str] = ()) -> tuple[Array, tupl
     columns = tuple(str(column) for column in getattr(y, "columns", ()))
     y = np.asarray(y)
     names = tuple(str(one) for one in names)
+    missing = _missing(y)
+    if len(missing):
+        raise ConsilienceError(f"{len(missing)} labels are missing (first: row {missing[0]}). Remove those samples.")
     if not task.sums_to_one:
         return y, names or (columns if not task.noisy else ())
     if y.dtype.kind == "O" and all(isinstance(label, int | np.integer) for label in y.ravel()):
         y = y.astype(np.bool_ if all(isinstance(label, bool | np.bool_) for label in y.ravel()) else np.int64)
     if y.dtype.kind not in "OUTSb" or y.ndim != 1:
         return y, names
-    missing = [row for row, label in enumerate(y.tolist()) if label is None or label != label]
-    if missing:
-        raise ConsilienceError(f"{len(missing)} labels are missing (first: row {missing[0]}). Remove those samples.")
     words = [str(label) for label in y.tolist()]
     names = names or (("False", "True") if y.dtype.kind == "b" else tuple(sorted(set(words))))
     place = {name: number for number, name in enumerate(names)}
@@ -173,3 +173,18 @@ def numbered(task: Task, y: Any, names: Sequence[str] = ()) -> tuple[Array, tupl
     if unknown:
         raise ConsilienceError(f"the label {unknown[0]!r} is none of the classes {', '.join(names)}.")
     return np.array([place[word] for word in words], dtype=np.int64), names
+
+
+def _missing(y: Array) -> NDArray[np.intp]:
+    """Rows without a label, or with one that is not a number."""
+    if y.ndim == 0 or y.dtype.kind not in "fO":
+        return np.zeros(0, dtype=np.intp)
+    gaps = np.isnan(y) if y.dtype.kind == "f" else np.frompyfunc(_is_missing, 1, 1)(y).astype(np.bool_)
+    return np.flatnonzero(gaps.reshape(len(y), -1).any(axis=1))
+
+
+def _is_missing(label: Any) -> bool:
+    """None, NaN, or a gap of pandas."""
+    return (
+        label is None or type(label).__name__ in ("NAType", "NaTType") or bool(np.ndim(label) == 0 and label != label)
+    )

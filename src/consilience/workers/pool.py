@@ -14,7 +14,7 @@ from consilience import toml
 from consilience.errors import ConsilienceError, sentence_of
 from consilience.plugins import blame
 from consilience.runtime.callbacks import Callback, Event, Started
-from consilience.settings.settings import load_plugins, settings_from
+from consilience.settings.settings import given_plugins, load_plugins, settings_from
 from consilience.workers.group import WorkerLost, end_with, join
 from consilience.workers.job import Job
 
@@ -83,12 +83,14 @@ def _start_server() -> None:
 def _start(job: Job, number: int, place: int, meeting: str, lifeline: "Connection") -> "tuple[Connection, _Worker]":
     """Starts worker `number` of a job, and returns where it is heard.
 
-    Settings travel as TOML, so that the worker loads their plugins before anything that these bring is needed.
+    Settings travel as TOML, so that the worker loads plugins before anything that these bring is needed: those that
+    this process was given, and no other that is named in a folder's config.toml.
     """
     context = get_context("forkserver")
     here, there = context.Pipe(duplex=False)
     environment = {**os.environ, "LOCAL_RANK": str(place)}
-    given = (job.settings.to_toml(), job.folder, job.workers, number, meeting, environment, there, lifeline)
+    plugins = given_plugins(job.settings)
+    given = (job.settings.to_toml(), plugins, job.folder, job.workers, number, meeting, environment, there, lifeline)
     process = context.Process(target=_work, args=given, daemon=True)
     process.start()
     there.close()
@@ -122,6 +124,7 @@ def _hear(pipe: "Connection", running: "dict[Connection, _Worker]", callback: Ca
 
 def _work(
     settings: str,
+    plugins: list[str],
     folder: Path,
     workers: int,
     number: int,
@@ -155,8 +158,8 @@ def _work(
     try:
         if workers > 1:
             join(number, workers, meeting)
+        load_plugins({"plugins": plugins})
         tables = toml.parse(settings, "the job")
-        load_plugins(tables)
         work(settings_from(tables, ""), folder, tell, worker=number, workers=workers)
         send("done")
     except WorkerLost as error:

@@ -15,7 +15,7 @@ from consilience.errors import ConsilienceError
 from consilience.places import DATA_VARIABLE
 from consilience.runtime.callbacks import Callback
 from consilience.runtime.summary import versions
-from consilience.settings.settings import load_plugins, settings_from
+from consilience.settings.settings import given_plugins, load_plugins, settings_from
 from consilience.workers.group import WorkerGroup, end_with_parent, join, leave
 from consilience.workers.job import Job
 from consilience.workers.work import work
@@ -27,6 +27,7 @@ def lead(jobs: Sequence[Job], callback: Callback) -> None:
     for job in jobs:
         order = {
             "settings": job.settings.to_toml(),
+            "plugins": given_plugins(job.settings),
             "folder": str(job.folder),
             "data": os.environ.get(DATA_VARIABLE, ""),
             "versions": versions(),
@@ -48,8 +49,8 @@ def follow() -> None:
         _same_versions(order["versions"], number)
         if order["data"]:
             os.environ.setdefault(DATA_VARIABLE, order["data"])
+        load_plugins({"plugins": order["plugins"]})
         tables = toml.parse(order["settings"], "the first worker's job")
-        load_plugins(tables)
         work(settings_from(tables, ""), Path(order["folder"]), worker=number, workers=world.size)
     leave()
 

@@ -102,6 +102,31 @@ def test_multi_label_strata_are_those_of_each_label():
     assert wrong[0] == pytest.approx(uniform[0], abs=0.02)
 
 
+@pytest.mark.parametrize("rule", [Centred(), Stratified(p=0.0, cap=False, unison=0.0), Stratified()])
+def test_how_frequent_labels_are_is_no_agreement(rule):
+    """Agent 3 says the contrary of each label; agent 4 knows how frequent each label is, and nothing else."""
+    draw, frequent = np.random.default_rng(0), np.array([0.9, 0.1, 0.8, 0.2])
+    truth = draw.random((400, 4)) < frequent
+    good = [frequent + 0.3 * (truth - frequent) + draw.normal(0, 0.02, truth.shape) for _ in range(3)]
+    against = frequent - 0.3 * (truth - frequent)
+    constant = np.tile(frequent, (400, 1))
+    f = np.stack([*good, against, constant]).clip(0, 1).astype(np.float32)
+    trust = opinion(rule, f, context(5, "multilabel")).trust
+    assert (trust[0, 3:] < 0.01).all()
+    assert (trust[0, :3] > 0.3).all()
+
+
+def test_an_outlier_that_nobody_trusts_moves_no_reference():
+    """A peer far away has weight 0 under the Gaussian base; what it says cannot cost the others their digits."""
+    x = np.linspace(-1, 1, 80)[:, None]
+    f = np.stack([x, x + 0.05, x - 0.05, x + 0.02]).astype(np.float32)
+    far = np.full((1, 80, 1), -1e9, np.float32)
+    plain = opinion(Stratified(), f, context(4, "regression", noise=0.3))
+    said = opinion(Stratified(), np.concatenate([f, far]), context(5, "regression", noise=0.3))
+    np.testing.assert_allclose(said.labels[:4], plain.labels, atol=0.02)
+    assert (said.trust[:4, 4] < 1e-6).all()
+
+
 def test_regression_weighs_peers_by_where_they_agree_with_the_reference():
     x = np.linspace(-1, 1, 80)
     truth = x[:, None]

@@ -2,14 +2,16 @@
 
 import numpy as np
 
-from consilience.data.datasets import Array, Dataset, Request, Size, dataset
+from consilience.data.datasets import Array, Dataset, RawScale, Request, Size, dataset
+
+PIXELS = RawScale(np.array([8.0]), np.array([8.0]), "Pixels are those of the UCI digits: 0 is paper, 16 is ink.", 16)
 
 
 @dataset("digits", Size(1797, 10, 64))
 def digits(request: Request) -> Dataset:
     """Handwritten digits, 1797 images of 8x8 pixels scaled to [-1, 1] (UCI, E. Alpaydin)."""
     x, y = _digits()
-    return Dataset(x, y, tuple("0123456789"))
+    return Dataset(x, y, tuple("0123456789"), scale=PIXELS)
 
 
 @dataset("digit-properties", Size(1797, 1, 64))
@@ -18,7 +20,7 @@ def digit_properties(request: Request) -> Dataset:
     x, y = _digits()
     digits_with = {"even": (0, 2, 4, 6, 8), "prime": (2, 3, 5, 7), "above four": (5, 6, 7, 8, 9), "loop": (0, 6, 8, 9)}
     labels = np.stack([np.isin(y, chosen) for chosen in digits_with.values()], axis=1).astype(np.int64)
-    return Dataset(x, labels, tuple(digits_with), task="multilabel")
+    return Dataset(x, labels, tuple(digits_with), task="multilabel", scale=PIXELS)
 
 
 @dataset("breast-cancer", Size(569, 2, 30))
@@ -27,8 +29,11 @@ def breast_cancer(request: Request) -> Dataset:
     from sklearn.datasets import load_breast_cancer
 
     bunch = load_breast_cancer()
-    x = (bunch.data - bunch.data.mean(axis=0)) / bunch.data.std(axis=0)
-    return Dataset(x.astype(np.float32), bunch.target, tuple(str(n) for n in bunch.target_names))
+    mean, deviation = bunch.data.mean(axis=0), bunch.data.std(axis=0)
+    x = (bunch.data - mean) / deviation
+    columns = tuple(str(name) for name in bunch.feature_names)
+    scale = RawScale(mean, deviation, "Features are in the units of the UCI table.", columns=columns)
+    return Dataset(x.astype(np.float32), bunch.target, tuple(str(n) for n in bunch.target_names), scale=scale)
 
 
 def _digits() -> tuple[Array, Array]:

@@ -3,7 +3,9 @@
 import numpy as np
 
 from consilience.data import hub
-from consilience.data.datasets import Dataset, Request, Size, dataset
+from consilience.data.datasets import Dataset, RawScale, Request, Size, dataset
+
+BYTES = RawScale(np.array([127.5]), np.array([127.5]), "Pixels are bytes, as image files have them.", 255)
 
 
 def _register(name: str, size: Size) -> None:
@@ -14,7 +16,7 @@ def _register(name: str, size: Size) -> None:
         found = hub.images(name, request.data_dir, request.limit, request.side, writers)
         x = np.multiply(found.x, np.float32(2 / 255), dtype=np.float32)
         x -= 1
-        return Dataset(x, found.y, found.classes, found.groups, found.group_names)
+        return Dataset(x, found.y, found.classes, found.groups, found.group_names, scale=BYTES)
 
 
 for _name, _size in {
@@ -33,5 +35,8 @@ for _name, _size in {
 @dataset(hub.HEART, Size(740, 8, 13))
 def heart_disease(request: Request) -> Dataset:
     """Heart patients of four hospitals."""
-    x, y, groups = hub.heart_disease(request.data_dir)
-    return Dataset(x, y, ("healthy", "diseased"), groups, hub.HOSPITALS)
+    patients = hub.heart_patients(request.data_dir)
+    scale = RawScale(
+        patients.mean, patients.deviation, "Features are in the units of the UCI tables.", columns=patients.columns
+    )
+    return Dataset(patients.x, patients.y, ("healthy", "diseased"), patients.hospitals, hub.HOSPITALS, scale=scale)

@@ -2,23 +2,23 @@
 
 import errno
 import fcntl
-import hashlib
 import json
 import os
-import re
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any, final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from consilience.core.chained_log import chained_line, is_line_signed, line_hash
 from consilience.core.suspicion import SIGNS, Suspicion
 from consilience.errors import ConsilienceError
 from consilience.federation.peers.keys import is_signed
 
-_SIGNED = b', "signed": "'
-_TAIL = len(_SIGNED) + 128 + len(b'"}')
+_PURPOSE = b"CNSJ"
+"""Before what is signed: no frame and no status begins like this."""
 
 
 @final
@@ -41,7 +41,7 @@ class AuditLog:
             ) from None
         before = path.read_bytes()
         lines = before.splitlines()
-        self._last = _hash(lines[-1]) if lines else ""
+        self._last = line_hash(lines[-1]) if lines else ""
         self._lock = Lock()
         self._torn = bool(lines) and not before.endswith(b"\n")
         """The writer was killed, or the disk full, within a line."""
@@ -50,15 +50,14 @@ class AuditLog:
         """Appends an event."""
         with self._lock:
             entry = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **details}
-            body = json.dumps(entry | {"before": self._last}, ensure_ascii=False).encode()
-            line = body[:-1] + _SIGNED + self._signing.sign(_message(body)).hex().encode() + b'"}'
+            line = chained_line(entry, self._last, _PURPOSE, self._signing.sign)
             start = b"\n" if self._torn else b""
             written = os.write(self._file, start + line + b"\n") - len(start)
             self._torn = 0 < written <= len(line)
             if written <= len(line):
-                self._last = _hash(line[:written]) if written > 0 else self._last
+                self._last = line_hash(line[:written]) if written > 0 else self._last
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            self._last = _hash(line)
+            self._last = line_hash(line)
 
     def sync(self) -> None:
         """Brings all lines to the disk."""
@@ -173,34 +172,15 @@ def broken_at(path: Path, public: str = "") -> int | None:
     """
     before = ""
     lines = path.read_bytes().splitlines()
+    verify = partial(is_signed, public)
     for number, line in enumerate(lines, 1):
         try:
             found = json.loads(line)["before"]
         except (ValueError, KeyError, TypeError, RecursionError):
             found = None
-        if found is not None and (found != before or (public and not _is_signed(line, public))):
+        if found is not None and (found != before or (public and not is_line_signed(line, _PURPOSE, verify))):
             return number
         if found is None and number == len(lines) and path.read_bytes().endswith(b"\n"):
             return number
-        before = _hash(line)
+        before = line_hash(line)
     return None
-
-
-def _is_signed(line: bytes, public: str) -> bool:
-    tail = line[-_TAIL:]
-    if len(line) < _TAIL or not tail.startswith(_SIGNED):
-        return False
-    text = tail[len(_SIGNED) : -2]
-    if not re.fullmatch(rb"[0-9a-f]{128}", text):
-        return False
-    signature = bytes.fromhex(text.decode())
-    return is_signed(public, signature, _message(line[:-_TAIL] + b"}"))
-
-
-def _message(body: bytes) -> bytes:
-    """What is signed: no frame and no status begins like this."""
-    return b"CNSJ" + body
-
-
-def _hash(line: bytes) -> str:
-    return hashlib.sha256(line).hexdigest()[:32]

@@ -1,6 +1,7 @@
 """A change of the roster, signed by a quorum: a member is revoked, gets new keys or another address, or joins."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -50,17 +51,34 @@ class Change(Options):
                 f"{federation.quorum} are needed. They sign with `consilience federation sign`."
             )
 
-    def applied(self, federation: Federation) -> Federation:
-        """The federation after the change, in its next epoch."""
-        self.check(federation)
-        new = {member.agent: member for member in self.members}
-        kept = [new.pop(one.agent, one) for one in federation.roster if one.agent not in self.remove]
-        roster = (*kept, *new.values())
-        return replace(federation, roster=roster, quorum=default_quorum(len(roster)), epoch=federation.epoch + 1)
+    def words(self) -> str:
+        """What changes."""
+        told = [f"revokes {name}" for name in self.remove]
+        return ", ".join(told + [f"gives {member.agent} new keys or another address" for member in self.members])
 
     def to_toml(self) -> str:
         """The file's text."""
         return toml.dump(to_table(self))
+
+
+def applied(changes: Iterable[Change], federation: Federation) -> Federation:
+    """The federation after all changes that quorums signed for it, in its next epoch; in whatever order they come.
+
+    Who is revoked in one change gets no new key by another.
+    """
+    ordered = sorted(changes, key=Change.message)
+    for change in ordered:
+        change.check(federation)
+    new = {
+        member.agent: member
+        for change in ordered
+        for member in change.members
+        if not any(member.agent in other.remove for other in ordered if other is not change)
+    }
+    revoked = {name for change in ordered for name in change.remove}
+    kept = [new.pop(one.agent, one) for one in federation.roster if one.agent not in revoked]
+    roster = (*kept, *new.values())
+    return replace(federation, roster=roster, quorum=default_quorum(len(roster)), epoch=federation.epoch + 1)
 
 
 def _hex(text: str) -> bytes:

@@ -17,8 +17,8 @@ from consilience.federation.peers.federation import Federation
 from consilience.federation.peers.frame import Format, Receipt
 from consilience.federation.peers.inbox import Inbox, Say
 from consilience.federation.peers.outbox import Outbox
-from consilience.federation.peers.outside import read_change
 from consilience.federation.peers.session import Session
+from consilience.federation.peers.signed_changes import SignedChanges
 
 GRACE = 5.0
 """Seconds that a site which leaves still shows its federation file, at most."""
@@ -33,21 +33,22 @@ class Circle:
         federation: Federation,
         me: str,
         folder: Path,
-        change: Path | None,
+        changes: SignedChanges,
         session: Session,
         inbox: Inbox,
         outbox: Outbox,
         audit: AuditLog,
         say: Say,
     ) -> None:
-        self._federation, self._me, self._folder, self._change = federation, me, folder, change
+        self._federation, self._me, self._folder, self._changes = federation, me, folder, changes
         self._session, self._inbox, self._outbox, self._audit, self._say = session, inbox, outbox, audit, say
         self._format = Format(federation)
         self.peers = [name for name in federation.names if name != me]
         self.excluded = agents_with_evidence(folder / "evidence") - {me}
         """Peers of whom equivocation was proven, and those that a quorum has revoked."""
-        self._heeded, self._next_look = 0, 0.0
-        """The change of the roster that was heeded last, and when to look for another."""
+        self._problem = ""
+        """What was wrong with a change of the roster, as far as it was said."""
+        self.heed_change()
 
     @property
     def members(self) -> set[str]:
@@ -78,32 +79,20 @@ class Circle:
         return bool(found)
 
     def heed_change(self) -> None:
-        """Members that a quorum has revoked meanwhile are not heard any more, and their certificates not accepted."""
-        now = time.monotonic()
-        if self._change is None or now < self._next_look:
-            return
-        self._next_look = now + 1.0
-        try:
-            modified = self._change.stat().st_mtime_ns
-        except OSError:
-            return
-        if modified == self._heeded:
-            return
-        self._heeded = modified
-        try:
-            change = read_change(self._change)
-            change.check(self._federation)
-        except ConsilienceError as error:
-            self._audit.add("refused", agent="", reason=f"change of the roster: {error}")
-            self._say(f"{self._change} is not heeded: {error}")
-            return
-        if self._me in change.remove:
-            raise ConsilienceError("this site was revoked by a quorum of the members. Ask them why.")
-        revoked = (set(change.remove) & set(self.peers)) - self.excluded
+        """Members that a quorum has revoked are not heard any more, and their certificates not accepted."""
+        self._changes.look()
+        if self._changes.problem != self._problem:
+            self._problem = self._changes.problem
+            if self._problem:
+                self._audit.add("refused", agent="", reason=f"change of the roster: {self._problem}")
+                self._say(self._problem)
+        self._changes.check_own_site(self._me)
+        signers = self._changes.revoked
+        revoked = signers.keys() & set(self.peers) - self.excluded
         if revoked:
             self.excluded |= revoked
             for peer in sorted(revoked):
-                self._audit.add("revoked", agent=peer, by=change.signers(self._federation))
+                self._audit.add("revoked", agent=peer, by=signers[peer])
                 self._say(f"{peer} was revoked by a quorum: it is not heard any more")
             self._session.bar(revoked)
 

@@ -2,6 +2,9 @@
 
 import socket
 import ssl
+import time
+from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -11,6 +14,11 @@ from consilience.federation.peers.keys import Certificate, parse_certificate
 from consilience.federation.peers.link import Tls
 from consilience.federation.peers.mesh import Mesh
 from consilience.federation.peers.outside import shown
+
+PAUSE = 1.0
+"""Seconds between attempts to reach a peer."""
+LINGER = 30.0
+"""Seconds for which a doctor that has reached all peers answers those that have not, at most."""
 
 
 @dataclass(frozen=True)
@@ -35,46 +43,99 @@ class Finding:
         return self.answered and not (self.reachable or self.certificate_problem or self.federation)
 
 
-def examine(federation: Federation, me: str, tls: Tls, mesh: Mesh, seconds: float = 8.0) -> list[Finding]:
-    """One finding per peer. Peers answer while their agent or their doctor runs."""
-    peers = [member for member in federation.roster if member.agent != me]
-    handshakes = {member.agent: _handshake(member, tls) for member in peers}
-    statuses = mesh.statuses(seconds)
-    findings = []
-    for member in peers:
-        problem, certificate = handshakes[member.agent]
-        if problem:
-            problem, certificate = _handshake(member, tls)
-        wrong = ""
-        if certificate is not None:
-            wrong = certificate.problem(datetime.now(UTC))
-            if not wrong and certificate.name != member.certificate:
-                wrong = f"is that of {certificate.name!r}, not of {member.certificate!r}"
-        status = statuses.get(member.agent)
-        clock = status.clock if isinstance(status, Status) else None
-        differs = status if isinstance(status, str) else ""
-        if isinstance(status, Status) and not status.same_shared:
-            differs = "its shared data differ"
-        findings.append(
-            Finding(member.agent, member.address, problem, certificate, wrong, clock, differs, status is not None)
-        )
-    return findings
+def examine(
+    federation: Federation, me: str, tls: Tls, mesh: Mesh, seconds: float = 8.0, revoked: Collection[str] = ()
+) -> list[Finding]:
+    """One finding per peer that is not revoked. Peers answer while their agent or their doctor runs.
+
+    Those that cannot be reached yet are tried again for so many seconds. When all were reached, this doctor answers the
+    others' until they have reached all, too.
+    """
+    peers = [member for member in federation.roster if member.agent != me and member.agent not in revoked]
+    end, statuses = time.monotonic() + seconds, dict[str, Status | str]()
+    handshakes: dict[str, tuple[str, Certificate | None]] = {}
+    while True:
+        for member in peers:
+            if handshakes.get(member.agent, ("not tried", None))[0]:
+                handshakes[member.agent] = _handshake(member.address, member.host, tls)
+        waited_for = {member.agent for member in peers} - statuses.keys()
+        statuses |= mesh.statuses(max(0.0, min(PAUSE, end - time.monotonic())), waited_for)
+        findings = [_finding(member, *handshakes[member.agent], statuses.get(member.agent)) for member in peers]
+        if all(one.answered and not one.reachable for one in findings):
+            mesh.answer_doctors(LINGER)
+            return findings
+        if time.monotonic() > end:
+            return findings
+        if not waited_for - statuses.keys():
+            time.sleep(0.2)
 
 
-def _handshake(member: Member, tls: Tls) -> tuple[str, Certificate | None]:
-    """Why the peer cannot be reached over mutual TLS (empty if it can), and its certificate."""
+def _finding(member: Member, problem: str, certificate: Certificate | None, status: Status | str | None) -> Finding:
+    wrong = ""
+    if certificate is not None:
+        wrong = certificate.problem(datetime.now(UTC))
+        if not wrong and certificate.name != member.certificate:
+            wrong = f"is that of {certificate.name!r}, not of {member.certificate!r}"
+    clock = status.clock if isinstance(status, Status) else None
+    differs = status if isinstance(status, str) else ""
+    if isinstance(status, Status) and not status.same_shared:
+        differs = "its shared data differ"
+    return Finding(member.agent, member.address, problem, certificate, wrong, clock, differs, status is not None)
+
+
+def is_own_process(listen: str, member: Member, tls: Tls) -> bool:
+    """Whether who listens at this site's port shows the site's own certificate: its agent, say."""
+    _, certificate = _handshake(listen, member.host, tls)
+    return certificate is not None and certificate.name == member.certificate
+
+
+def own_certificate_problem(host: str, tls: Tls) -> str:
+    """Why peers would not accept this site's certificate; empty if they would.
+
+    The site talks TLS with itself, once as each side: key, certificate, CA, host and uses must go together.
+    """
+    try:
+        server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        server.load_verify_locations(str(tls.authority))
+        server.verify_mode = ssl.CERT_REQUIRED
+        server.load_cert_chain(str(tls.certificate), str(tls.key))
+        to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+        ends = [
+            _client_context(tls).wrap_bio(to_client, to_server, server_hostname=host.strip("[]")),
+            server.wrap_bio(to_server, to_client, server_side=True),
+        ]
+        for _ in range(4):  # each side speaks twice at most
+            for end in ends:
+                with suppress(ssl.SSLWantReadError):
+                    end.do_handshake()
+        for end in ends:
+            end.do_handshake()
+        return ""
+    except ssl.SSLCertVerificationError as error:
+        return f"is not accepted with the CA {tls.authority} ({error.verify_message})"
+    except (OSError, ssl.SSLError) as error:
+        return f"does not go with the key {tls.key} and the CA {tls.authority} ({error.strerror or error})"
+
+
+def _client_context(tls: Tls) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=str(tls.authority))
     context.load_cert_chain(str(tls.certificate), str(tls.key))
+    return context
+
+
+def _handshake(address: str, name: str, tls: Tls) -> tuple[str, Certificate | None]:
+    """Why nobody with this name is reached over mutual TLS (empty if somebody is), and the certificate."""
+    host, _, port = address.rpartition(":")
     try:
         with (
-            socket.create_connection((member.host.strip("[]"), member.port), timeout=5) as plain,
-            context.wrap_socket(plain, server_hostname=member.host.strip("[]")) as secure,
+            socket.create_connection((host.strip("[]"), int(port)), timeout=5) as plain,
+            _client_context(tls).wrap_socket(plain, server_hostname=name.strip("[]")) as secure,
         ):
             der = secure.getpeercert(binary_form=True)
     except ssl.SSLCertVerificationError as error:
         return f"its certificate is not accepted: {error.verify_message}", None
     except (OSError, ssl.SSLError) as error:
-        return f"no connection to {member.address}: {error.strerror or error}", None
+        return f"no connection to {address}: {error.strerror or error}", None
     try:
         return "", parse_certificate(ssl.DER_cert_to_PEM_cert(der).encode()) if der else None
     except Exception as error:  # TLS takes what the reader of certificates does not

@@ -18,6 +18,8 @@ from consilience.federation.peers.outside import (
 )
 from consilience.federation.peers.session import ANSWER, Session
 
+MOST_FILES, MOST_REASONS = 8, 12
+"""Other federation files of a peer that are compared, and reasons to refuse it that are logged."""
 Say = Callable[[str], None]
 """Is given, in a sentence, what an operator wants to know."""
 
@@ -33,10 +35,12 @@ class Inbox:
         """Peers with the same federation file."""
         self.refused: dict[str, str] = {}
         """Peers with which this site cannot work, and why: another federation file, another version."""
-        self._reasons: dict[str, str] = {}
-        """Why each peer was refused last."""
-        self._other_files: dict[str, tuple[bytes, float]] = {}
-        """The identity of each peer's federation file, where it is another one, and when it was seen first."""
+        self._reasons: dict[str, set[str]] = {}
+        """Why each peer was refused, as far as that was logged."""
+        self._other_files: dict[str, dict[bytes, tuple[float, str]]] = {}
+        """For each peer the identities of its other federation files: when it was seen first, and what differs."""
+        self._compared: dict[str, bytes] = {}
+        """The identity of the file whose fields each peer was asked for last."""
         self._rejected: dict[str, tuple[int, str]] = {}
         """The round in which something of a peer was rejected last, and why."""
         self._sequences: dict[str, tuple[int, int]] = {}
@@ -67,7 +71,10 @@ class Inbox:
         if event.kind == "reply" and topic.startswith("round"):
             return event._replace(kind="frame", content=data)
         if event.kind == "reply" and topic == "federation":
-            return self._refuse(event, f"its federation file differs in {self._difference(data)}")
+            reason = f"its federation file differs in {self._difference(data)}"
+            if run := self._compared.get(event.peer):
+                self._other_files[event.peer][run] = time.monotonic(), reason
+            return self._refuse(event, reason)
         try:
             if event.kind == "reply" and topic.startswith("receipts"):
                 return event._replace(kind="receipts", content=receipts_from(self._format, data))
@@ -84,22 +91,26 @@ class Inbox:
         return event._replace(kind=kind, content=status)
 
     def _compare(self, event: Event, run: bytes) -> Event | None:
-        """Asks a peer for the fields of its federation file, once for each identity of it."""
-        before, since = self._other_files.get(event.peer, (b"", 0.0))
-        if before != run:
-            self._reasons.pop(event.peer, None)
-            self._other_files[event.peer] = run, time.monotonic()
-        elif event.peer in self._reasons:
-            return self._refuse(event, self._reasons[event.peer])
-        elif time.monotonic() > since + ANSWER:
+        """Asks a peer for the fields of its federation file, once for each identity of it, and for a few at most."""
+        known = self._other_files.setdefault(event.peer, {})
+        if run not in known:
+            if len(known) == MOST_FILES:
+                return self._refuse(event, "it shows one other federation file after another")
+            known[run] = time.monotonic(), ""
+            self._compared[event.peer] = run
+        since, reason = known[run]
+        if reason:
+            return self._refuse(event, reason)
+        if time.monotonic() > since + ANSWER:
             return self._refuse(event, "its federation file is another one, and it does not show what differs")
         self._session.ask(event.peer, "federation", event.round)
         return None
 
     def _refuse(self, event: Event, reason: str) -> Event:
-        """Leaves a peer out until it comes back; the same reason is logged once in a row."""
-        if reason != self._reasons.get(event.peer):
-            self._reasons[event.peer] = reason
+        """Leaves a peer out until it comes back; a reason is logged once, and of each peer a few at most."""
+        logged = self._reasons.setdefault(event.peer, set())
+        if reason not in logged and len(logged) < MOST_REASONS:
+            logged.add(reason)
             self._audit.add("refused", agent=event.peer, reason=reason)
             self._say(f"refused {event.peer}: {reason}")
         self.refused[event.peer] = reason

@@ -1,6 +1,7 @@
 """The exchange between organisations: each agent asks everyone present for the predictions of the round it is in."""
 
 import time
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import final
@@ -23,6 +24,7 @@ from consilience.federation.peers.outbox import Outbox
 from consilience.federation.peers.outside import OutsideError
 from consilience.federation.peers.presence import Presence
 from consilience.federation.peers.session import Session
+from consilience.federation.peers.signed_changes import SignedChanges
 from consilience.methods.protocol import Received
 from consilience.tasks.protocol import Array
 
@@ -52,8 +54,10 @@ class Mesh:
         say: Say,
         listen: str = "",
         role: str = "agent",
-        change: Path | None = None,
+        changes: SignedChanges | None = None,
     ) -> None:
+        changes = changes or SignedChanges(federation, None)
+        changes.check_own_site(me)
         self.roster = federation.names
         self._federation, self._me, self._folder = federation, me, folder
         self._format = Format(federation)
@@ -68,9 +72,9 @@ class Mesh:
         """What was odd or too much of each peer, as far as the log says so."""
         self._before: dict[str, Array] = {}
         """Predictions of the last exchange, by agent."""
-        self._session = Session(federation, me, tls, listen, self._outbox)
+        self._session = Session(federation, me, tls, listen, self._outbox, changes.revoked)
         self._inbox = Inbox(federation, self._session, audit, say)
-        self._circle = Circle(federation, me, folder, change, self._session, self._inbox, self._outbox, audit, say)
+        self._circle = Circle(federation, me, folder, changes, self._session, self._inbox, self._outbox, audit, say)
 
     def _stored_receipts(self) -> dict[int, Receipt]:
         """What was heard before this process started. Without the file a site goes on, and says so."""
@@ -199,11 +203,12 @@ class Mesh:
         self._audit.sync()
         self._session.close()
 
-    def statuses(self, seconds: float) -> dict[str, Status | str]:
-        """The status of each peer that answers within so many seconds, its clock minus ours; or why it is refused."""
+    def statuses(self, seconds: float, peers: Collection[str]) -> dict[str, Status | str]:
+        """The status of each of these peers that answers within so many seconds, its clock minus ours; or why it is
+        refused."""
         end, found = time.monotonic() + seconds, dict[str, Status | str]()
-        while time.monotonic() < end and len(found) < len(self._peers):
-            for peer in sorted(self._session.alive - found.keys()):
+        while time.monotonic() < end and not found.keys() >= set(peers):
+            for peer in sorted((self._session.alive & set(peers)) - found.keys()):
                 self._session.ask(peer, "status", 0)
             event = self._inbox.next_event(0.2)
             if event is not None and event.kind == "status":
@@ -211,6 +216,19 @@ class Mesh:
             elif event is not None and event.kind == "refused":
                 found[event.peer] = event.content
         return found
+
+    def answer_doctors(self, seconds: float) -> None:
+        """Tells peers' doctors that this one is done, and answers until they are; for so many seconds at most."""
+        end, told = time.monotonic() + seconds, set[str]()
+        while time.monotonic() < end:
+            doctors = {peer for peer, roles in self._session.roles.items() if "doctor" in roles}
+            if doctors <= told & self._outbox.finished:
+                return
+            for peer in sorted(doctors - told):
+                self._session.ask(peer, "finished", 0)
+            event = self._inbox.next_event(0.2)
+            if event is not None and event.kind in ("acknowledged", "refused"):
+                told.add(event.peer)
 
     def _collect(self, number: int, own: Frame, behind: bool) -> tuple[dict[str, Frame], int]:
         """Frames of the round by agent, and 0; or none, and the later round in which to go on."""

@@ -1,4 +1,4 @@
-"""Whatever comes from outside is read here, and only here: frames, receipts, statuses, questions, federation files.
+"""Reads what comes from outside: frames, receipts, statuses, requests, federation files; question.py reads samples.
 
 Sizes are checked before anything is read, every field against a strict schema, and whatever is wrong comes out as one
 kind of error. Nothing from outside may end the process: it is refused, logged and counted.

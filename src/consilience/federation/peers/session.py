@@ -2,6 +2,7 @@
 
 import secrets
 import time
+from collections.abc import Collection
 from contextlib import suppress
 from datetime import UTC, datetime
 from math import inf
@@ -37,20 +38,23 @@ class Session:
     For an agent those are there whose agent runs; for a doctor also those whose doctor runs.
     """
 
-    def __init__(self, federation: Federation, me: str, tls: Tls, listen: str, outbox: Outbox) -> None:
+    def __init__(
+        self, federation: Federation, me: str, tls: Tls, listen: str, outbox: Outbox, barred: Collection[str] = ()
+    ) -> None:
         self._federation, self._me, self._tls, self._listen, self._outbox = federation, me, tls, listen, outbox
         self._peers = [name for name in federation.names if name != me]
         self._role = outbox.role
         self._sizes = {"status": SHORT, "finished": SHORT, "federation": LARGEST_FIELDS + 1}
-        self._barred: set[str] = set()
+        self._barred = set(barred)
         self._alone: tuple[float, float] | None = None
         """Since when too few peers are there, and after how many seconds of that this site joins anew."""
         self._join()
 
     def bar(self, peers: set[str]) -> None:
         """From now on these peers' certificates are not accepted: a new session without them."""
-        self._barred |= peers
-        self._join_anew()
+        if not peers <= self._barred:
+            self._barred |= peers
+            self._join_anew()
 
     def joined_anew(self, enough: int) -> bool:
         """Whether, because fewer than `enough` peers have been there for long, there is a new session.
@@ -124,7 +128,8 @@ class Session:
         self._ask_again_at[peer, topic] = inf
         zenoh, mailbox = zenoh_module(), self._mailbox
         nonce = secrets.token_bytes(NONCE)
-        role = "agent" if "agent" in self.roles.get(peer, ()) else self._role
+        agent_answers = topic != "finished" and "agent" in self.roles.get(peer, ())
+        role = "agent" if agent_answers else self._role
         most = self._sizes.get(topic, self._frame + 1)
         answered = False
 

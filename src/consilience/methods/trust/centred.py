@@ -5,7 +5,7 @@ from typing import final
 
 from consilience.core.stratified import centred_trust
 from consilience.methods.trust import TRUST
-from consilience.methods.trust.protocol import Context, needed_probabilities
+from consilience.methods.trust.protocol import Context, label_of_rows, needed_probabilities
 from consilience.options import Options
 from consilience.tasks.protocol import Array
 
@@ -14,8 +14,8 @@ from consilience.tasks.protocol import Array
 @final
 @dataclass(frozen=True)
 class Centred(Options):
-    """The cosine of what is left of predictions without their mean over samples."""
+    """The cosine of what is left of predictions without their mean over samples; of several labels, without each's."""
 
     def __call__(self, f: Array, context: Context) -> Array:
         """`core.stratified.centred_trust`."""
-        return centred_trust(needed_probabilities(self, f, context))
+        return centred_trust(needed_probabilities(self, f, context), label_of_rows(f, context))

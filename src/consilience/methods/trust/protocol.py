@@ -119,6 +119,11 @@ def needed_probabilities(rule: object, f: Array, context: Context) -> Array:
     return probabilities
 
 
+def label_of_rows(f: Array, context: Context) -> NDArray[np.intp] | None:
+    """The label that each row of `needed_probabilities` is about, where samples have several; otherwise None."""
+    return None if context.task.sums_to_one else np.tile(np.arange(f.shape[2]), f.shape[1])
+
+
 def _as_arrays(rule: object, said: Opinion) -> Opinion:
     """The same in arrays, which is what the memory is after a checkpoint, too."""
     try:

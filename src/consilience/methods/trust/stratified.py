@@ -29,7 +29,7 @@ from consilience.errors import ConsilienceError
 from consilience.methods.trust import TRUST, trust_named
 from consilience.methods.trust.centred import Centred
 from consilience.methods.trust.paper import Paper
-from consilience.methods.trust.protocol import ByClass, Context, Opinion, Trust, opinion
+from consilience.methods.trust.protocol import ByClass, Context, Opinion, Trust, label_of_rows, opinion
 from consilience.options import Options, option
 from consilience.tasks.protocol import Array
 
@@ -66,10 +66,8 @@ class Stratified(Options):
         probabilities = context.task.probabilities(f)
         if probabilities is None:
             return self._values(f, context)
-        w0, memory = self._base(f, probabilities, context)
-        groups = None
-        if not context.task.sums_to_one:  # a question for every sample and label
-            groups = np.tile(np.arange(f.shape[2]), f.shape[1])
+        groups = label_of_rows(f, context)  # a question for every sample and label
+        w0, memory = self._base(f, probabilities, groups, context)
         classes, sure = reference(w0, probabilities)
         found = strata(classes, sure, probabilities.shape[2], groups)
         sharpness = self.p * agreement(w0, probabilities, classes) if self.p and len(f) >= FEWEST else 0.0
@@ -84,11 +82,13 @@ class Stratified(Options):
         by_class = ByClass(class_weights(w, found.numbers, count), *class_sizes(found.numbers, found.count, count))
         return Opinion(mean_weights(w, found.numbers), psi, memory, by_class)
 
-    def _base(self, f: Array, probabilities: Array, context: Context) -> tuple[Array, dict[str, Array]]:
+    def _base(
+        self, f: Array, probabilities: Array, groups: Array | None, context: Context
+    ) -> tuple[Array, dict[str, Array]]:
         """The base rule's matrix, capped and with one voice for those who say the same; and what the base keeps."""
         memory: dict[str, Array] = {}
         if isinstance(self.base, Centred):
-            rho = correlations(probabilities)
+            rho = correlations(probabilities, groups)
             w = trust_by_correlation(rho)
         else:
             said = opinion(self.base, f, context)
@@ -97,7 +97,7 @@ class Stratified(Options):
                     "the base of stratified trust must give one matrix, not weights for every sample."
                 )
             w, memory = said.trust, said.memory
-            rho = correlations(probabilities)
+            rho = correlations(probabilities, groups)
         w = (capped(w) if self.cap else w) * voices(rho, self.unison)
         return w / w.sum(axis=1, keepdims=True), memory
 
@@ -109,18 +109,12 @@ class Stratified(Options):
         trust, psi = np.eye(len(f)), np.empty((len(context.rows), *f.shape[1:]), dtype=f.dtype)
         for place, i in enumerate(context.rows):
             w0 = _capped_row(matrix[i], int(i)) if self.cap else matrix[i]
-            r = middle_mean_of_values(w0, f)
+            r = middle_mean(w0, f)
             numbers = value_strata(r, self.ranges)
             w = value_weights(w0, f, r, numbers, float(context.noise[i]), self.p, self.k0)
             psi[place] = np.einsum("js,jsc->sc", w[numbers].T, f)
             trust[i] = w[numbers].mean(axis=0)
         return Opinion(trust, psi, said.memory)
-
-
-def middle_mean_of_values(w: Array, f: Array) -> Array:
-    """`middle_mean` of values of any sign, (samples, outputs)."""
-    least = f.min()
-    return np.asarray(middle_mean(w, f - least) + least)
 
 
 def _capped_row(row: Array, own: int) -> Array:

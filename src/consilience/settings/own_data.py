@@ -1,0 +1,79 @@
+"""Settings that follow from data of one's own: who learns, with which models, and how many rows are shared."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from consilience.data.columns import Column
+from consilience.data.datasets import Dataset, load
+from consilience.data.options import Data
+from consilience.data.pictures import picture_count
+from consilience.privacy.options import Privacy
+from consilience.rows import Rows, count
+from consilience.settings.wiring import request_of
+
+MOST_AGENTS = 5
+"""Where no column says whose a row is."""
+ROWS_EACH = 60
+"""Rows for each of these agents, at least, as long as there are two agents."""
+MOST_SHARED = 30
+"""Rows that every agent contributes to the shared data, at most."""
+SMALL_IMAGE = 3 * 64 * 64
+"""Values of an image up to which a fully connected network is small."""
+
+
+def tables_for(data: Data, privacy: Privacy, agents: int = 0) -> dict[str, Any]:
+    """Tables of settings for data of one's own: no wrong labels, no attackers, models that fit, nobody short of rows.
+
+    Args:
+        data: What is known of them: the path, the columns of labels and agents, the task.
+        privacy: What agents promise; private ones are networks.
+        agents: Their number, where the user has chosen it; otherwise it follows from the data.
+    """
+    if not Path(data.dataset).exists():  # which is said when they are read: they may be on another machine
+        return {"data": {"partition": "natural" if data.agent else "iid"}, "agents": {}}
+    rows = picture_count(Path(data.dataset)) if not data.agent else 0
+    members, models = tuple[int, ...](), image_models(3 * data.side**2, privacy)
+    if not rows:  # images would all have to be decoded
+        found = load(data.dataset, request_of(data, agents, 0))
+        assert isinstance(found, Dataset)
+        rows, models = count(found.x), fitting_models(found, privacy)
+        members = () if found.groups is None else tuple(np.bincount(found.groups).tolist())
+    number = len(members) or agents or min(MOST_AGENTS, max(2, rows // ROWS_EACH))
+    smallest = min(members, default=rows // number)
+    return {
+        "data": {
+            "partition": "natural" if members else "iid",
+            "shared_per_agent": max(1, min(MOST_SHARED, smallest // 4)),
+        },
+        "agents": {"count": number, "models": list(models)},
+    }
+
+
+def fitting_models(data: Dataset, privacy: Privacy) -> tuple[str, ...]:
+    """Built-in models for such rows, to be dealt out in turn; none but networks where agents are private."""
+    shape = _shape(data.x)
+    if len(shape) == 3 and min(shape[1:]) >= 4:
+        return image_models(int(np.prod(shape)), privacy)
+    by_class = data.task == "classification"
+    if privacy.on:
+        return ("logistic", "mlp") if by_class else ("linear", "mlp")
+    if not by_class:
+        return ("forest", "boosting", "mlp")
+    return ("forest", "logistic", "mlp") if _has_texts(data.columns) else ("forest", "logistic", "boosting")
+
+
+def image_models(values: int, privacy: Privacy) -> tuple[str, ...]:
+    """Small networks for images of so many values; none with batch norm where agents are private."""
+    return ("cnn", "mlp") if privacy.on or values <= SMALL_IMAGE else ("cnn", "convnet")
+
+
+def _has_texts(columns: Sequence[Column]) -> bool:
+    return any(column.kind == "text" and column.used for column in columns)
+
+
+def _shape(rows: Rows) -> tuple[int, ...]:
+    """Of a sample; empty for rows that are no arrays."""
+    return tuple(rows.shape[1:]) if isinstance(rows, np.ndarray) else ()

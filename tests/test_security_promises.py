@@ -1,0 +1,168 @@
+"""SECURITY.md, read against the code: the tests that it names are there, and its numbers are those in force."""
+
+import ast
+import contextlib
+import re
+import socket
+import time
+from pathlib import Path
+from threading import Thread
+
+import numpy as np
+import pytest
+
+pytest.importorskip("zenoh", reason="needs consilience[peers]")
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from consilience.errors import ConsilienceError
+from consilience.federation.peers import door, mailbox, mesh, outbox
+from consilience.federation.peers.federation import Federation, Member, default_quorum, fingerprint
+from consilience.federation.peers.frame import SIGNATURE, STATUS, Format
+from consilience.federation.peers.keys import public_key
+from consilience.federation.peers.ports import free_addresses
+from tests.federation.test_peers import SIGNING, Query
+
+ROOT = Path(__file__).parents[1]
+TEXT = (ROOT / "SECURITY.md").read_text()
+FEDERATION = ROOT / "tests" / "federation"
+
+
+def federation_of(members: int, quorum: int) -> Federation:
+    """Members a, b, c, ..., the first of them with the keys `SIGNING`."""
+    keys = [Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in range(members)]
+    roster = tuple(
+        Member(chr(ord("a") + number), f"localhost:{7000 + number}", f"cn-{number}", public_key(key))
+        for number, key in enumerate(keys)
+    )
+    shared = fingerprint(np.zeros((6, 2), np.float32))
+    return Federation("trial", "1", ("no", "yes"), 6, shared, 4.0, quorum, {"run": {"rounds": 9}}, roster)
+
+
+def named_tests() -> list[tuple[Path, str, str]]:
+    """File, function and case of every test that SECURITY.md names; the function is empty where it names a file."""
+    named = []
+    for line in TEXT.splitlines():
+        default = FEDERATION / ("test_attacks.py" if "[a] " in line else "test_hostile.py")
+        for text in re.findall(r"`([^`]*test_[^`]*)`", line):
+            path, _, rest = text.rpartition("::")
+            if text.endswith(".py"):
+                path, rest = text, ""
+            function, _, case = rest.partition("[")
+            file = default
+            if path:
+                file = next(folder / path for folder in (ROOT, FEDERATION, ROOT / "tests") if (folder / path).is_file())
+            named.append((file, function, case.rstrip("]")))
+    return named
+
+
+def test_every_test_that_is_named_is_there():
+    named = named_tests()
+    assert len(named) > 50
+    for file, function, case in named:
+        text = file.read_text()
+        assert not function or f"\ndef {function}(" in text, f"{function} is not in {file.name}"
+        if case:
+            cases = text.split(f"\ndef {function}(")[0].rpartition("parametrize(")[2]
+            assert re.search(rf"\b{re.escape(case)}\b", cases), f"{function} has no case {case}"
+
+
+def test_the_table_of_quorums_is_what_is_in_force_and_no_file_can_ask_for_less():
+    rows = {
+        cells[0]: [int(cell) for cell in cells[1:]]
+        for cells in ([cell.strip() for cell in line.strip(" |").split("|")] for line in TEXT.splitlines())
+        if cells[0] in ("members", "may be hostile", "quorum")
+    }
+    assert len(rows["members"]) == 8
+    for members, hostile, quorum in zip(rows["members"], rows["may be hostile"], rows["quorum"], strict=True):
+        federation = federation_of(members, quorum)
+        assert (federation.hostile, default_quorum(members)) == (hostile, quorum)
+        assert federation.enough_claims == max(2, hostile + 1)
+        with pytest.raises(ConsilienceError, match=f"it must be {quorum} to {members}"):
+            federation_of(members, quorum - 1)
+
+
+def test_two_quorums_share_an_honest_member_and_all_honest_members_are_one():
+    for members in range(2, 500):
+        hostile, quorum = (members - 1) // 3, default_quorum(members)
+        assert 3 * hostile < members
+        assert 2 * quorum - members > hostile
+        assert members - hostile >= quorum
+
+
+def test_the_limits_that_are_named_are_in_force():
+    limits = f"{door.OPEN} connections, {door.RATE:.0f} new ones a second after the first {door.BURST}, "
+    assert f"{limits}{door.HELLO:.0f} s for the first TLS message" in TEXT
+    assert f"{mailbox.ANSWERS} answers, {outbox.HELD} held questions a peer" in TEXT
+    assert mesh.MISSES == 3 and "costs three deadlines" in TEXT
+
+
+def test_strangers_at_the_door_are_few_and_who_says_nothing_is_sent_away():
+    """Over loopback, with members elsewhere: who comes from here is a stranger."""
+    (address,) = free_addresses(1)
+    entrance = door.Door(address, ["192.0.2.1"])
+    entrance.start()
+    host, port = address.split(":")
+    started = time.monotonic()
+    calls = [socket.create_connection((host, int(port)), timeout=30) for _ in range(door.OPEN + door.BURST)]
+    ended: list[float] = []
+
+    def until_closed(call: socket.socket) -> None:
+        with contextlib.suppress(ConnectionResetError):
+            assert call.recv(1) == b"", "who says nothing is told nothing"
+        ended.append(time.monotonic() - started)
+
+    threads = [Thread(target=until_closed, args=(call,)) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    entrance.close()
+    for call in calls:
+        call.close()
+    assert len(ended) == len(calls), "a connection that says nothing was left open"
+    at_once = sum(seconds < door.HELLO / 2 for seconds in ended)
+    assert len(calls) - door.OPEN <= at_once <= len(calls) - door.BURST, "those beyond the limits are sent away at once"
+    assert max(ended) < 3 * door.HELLO
+
+
+def test_a_site_answers_with_frames_receipts_statuses_and_fields_alone(tmp_path):
+    """Their lengths follow from the federation file: there is no place for anything else."""
+    federation = federation_of(4, 3)
+    box = outbox.Outbox(federation, "a", SIGNING[0], tmp_path)
+    frame, _ = box.publish(1, np.full((6, 2), 0.5, np.float32), {})
+    box.heard(1, {0: frame.receipt})
+    box.settle()
+    layout = Format(federation)
+    lengths = {
+        "status": STATUS.size + SIGNATURE,
+        "finished": STATUS.size + SIGNATURE,
+        "federation": len(federation.packed_fields),
+        "round/1": layout.length,
+        "receipts/1": layout.receipts,
+    }
+    others = ["data", "model", "weights", "round/-1", "round/1/x", "../round/1", "site.toml", "keys/signing.key", "**"]
+    for topic in (*lengths, *others):
+        query = Query("b", topic)
+        box.answer(query)
+        replies = [reply if isinstance(reply, bytes) else reply.to_bytes() for reply in query.replies]
+        assert [len(reply) for reply in replies] == ([lengths[topic]] if topic in lengths else []), topic
+
+
+def test_messages_of_peers_are_taken_apart_in_two_modules_whose_readers_raise_one_kind_of_error():
+    """Elsewhere in federation/ a site's own files are read so, and at the door the header of a TLS record."""
+    readers = {"unpack", "unpack_from", "iter_unpack", "loads", "frombuffer"}
+    own = {"audit.py", "claim.py", "door.py", "mesh.py", "private.py"}
+    seen = set()
+    for path in (ROOT / "src" / "consilience" / "federation").rglob("*.py"):
+        for function in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(function, ast.FunctionDef):
+                continue
+            calls = (call.func for call in ast.walk(function) if isinstance(call, ast.Call))
+            if not any(isinstance(name, ast.Attribute) and name.attr in readers for name in calls):
+                continue
+            seen.add(path.name)
+            strict = "strict" in [ast.unparse(decorator) for decorator in function.decorator_list]
+            assert strict or path.name in own, f"{path.name}: {function.name} reads bytes, and is not `strict`"
+    assert seen - own == {"outside.py", "question.py"}
+    assert "`federation/peers/outside.py`; `federation/peers/question.py`" in TEXT
