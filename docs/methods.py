@@ -15,7 +15,7 @@ import pandas as pd
 from consilience import load_run
 from consilience.report.numbers import many, size
 
-ORDER = ["consensus", "dynamic", "naive", "alone", "FedMD", "DS-FL", "FedCT", "Cronus", "KT-pFL", "FD"]
+ORDER = ["consensus", "paper", "naive", "alone", "FedMD", "DS-FL", "FedCT", "Cronus", "KT-pFL", "FD"]
 ORDER += ["FedAvg", "FedDF", "FedProx", "SCAFFOLD", "FedDyn"]
 
 
@@ -40,7 +40,7 @@ def lines(folders: list[Path]) -> pd.DataFrame:
 
 
 def _name(title: str) -> str:
-    return "dynamic" if title == "consensus (dynamic)" else title
+    return "paper" if title == "consensus (paper)" else title
 
 
 def main(arguments: list[str]) -> None:

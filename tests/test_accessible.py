@@ -78,8 +78,8 @@ def test_the_report_of_a_run(tmp_path, browser):
 
 
 def test_the_live_page_of_a_run_and_of_several(tmp_path, browser):
-    stopped_after(3, tmp_path / "seed-0" / "dynamic")
-    with Watch(tmp_path / "seed-0" / "dynamic") as page:
+    stopped_after(3, tmp_path / "seed-0" / "paper")
+    with Watch(tmp_path / "seed-0" / "paper") as page:
         check(browser, page.address)
     with Watch(tmp_path) as page:
         check(browser, page.address)

@@ -110,12 +110,12 @@ def test_a_file_in_the_way_is_an_error():
 
 
 def test_compare_writes_markdown_latex_and_csv():
-    out = call("compare", *QUICK, "--methods", "dynamic,alone", "--seeds", "0-1", "--out", "c")
+    out = call("compare", *QUICK, "--methods", "paper,alone", "--seeds", "0-1", "--out", "c")
     assert "gain over alone" in out
     assert Path("c/compare.md").read_text().count("|") > 10
     assert r"\toprule" in Path("c/compare.tex").read_text()
     assert len(Path("c/compare.csv").read_text().splitlines()) == 1 + 2 * 2 * 3
-    more = call("compare", *QUICK, "--methods", "dynamic,naive,alone", "--seeds", "0-1", "--out", "c", "--resume")
+    more = call("compare", *QUICK, "--methods", "paper,naive,alone", "--seeds", "0-1", "--out", "c", "--resume")
     assert "naive" in more
 
 
@@ -196,14 +196,14 @@ def test_a_weight_beyond_reason_is_refused(lam):
 
 
 def test_a_comparison_can_be_overwritten_extended_and_has_a_page(tmp_path):
-    words = ["compare", *QUICK, "--methods", "dynamic,alone", "--seeds", "0", "--out", "mine"]
+    words = ["compare", *QUICK, "--methods", "paper,alone", "--seeds", "0", "--out", "mine"]
     call(*words)
     page = Path("mine/compare.html").read_text()
     assert "<svg" in page and "gain over alone" in page
     with pytest.raises(ConsilienceError, match="made with other settings"):
         call(*words, "--set", "lam=2", "--resume")
     call(*words, "--set", "lam=2", "--overwrite")
-    assert "lam = 2" in Path("mine/seed-0/dynamic/config.toml").read_text()
+    assert "lam = 2" in Path("mine/seed-0/paper/config.toml").read_text()
 
 
 def test_compare_at_equal_compute_is_not_for_sweeps():

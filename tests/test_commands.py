@@ -96,7 +96,7 @@ def test_the_callback_of_the_documents_hears_of_rounds(capsys):
         callbacks=[names["Watch"]()],
         progress=False,
     )
-    assert capsys.readouterr().out.splitlines()[-1].startswith(("consensus 2 0.", "dynamic 2 0."))
+    assert capsys.readouterr().out.splitlines()[-1].startswith(("consensus 2 0.", "paper 2 0."))
 
 
 def test_the_model_to_take_home_of_the_documents(tmp_path, monkeypatch):

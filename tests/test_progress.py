@@ -10,12 +10,12 @@ from consilience.cli.progress import Progress
 from consilience.runtime.callbacks import About, Finished, Started, Trained
 from consilience.runtime.summary import Summary
 
-RUN = About("dynamic")
+RUN = About("paper")
 MEANS = {"accuracy_shared": 0.9, "accuracy_target": 0.5, "auc_target": 0.7, "disagreement_all": 0.25}
 
 
 def started(*agents_by_worker: tuple[str, ...], done: int = 0, rounds: int = 10) -> Started:
-    return Started(Summary("dynamic", "dynamic", "classification", rounds, 1, 9), agents_by_worker, done)
+    return Started(Summary("paper", "paper", "classification", rounds, 1, 9), agents_by_worker, done)
 
 
 def lines(progress: Progress) -> list[str]:
@@ -32,15 +32,15 @@ def test_slow_rounds_show_how_far_every_worker_is(monkeypatch, slow, shown):
     screen = StringIO()
     with Progress(Console(file=screen, width=120), 2, 1) as progress:
         progress.tell(RUN, started(("a", "b"), ("c",), rounds=2))
-        assert "Agents of dynamic: worker 0 trains a, b; worker 1 trains c." in screen.getvalue()
+        assert "Agents of paper: worker 0 trains a, b; worker 1 trains c." in screen.getvalue()
         assert len(lines(progress)) == 1
         progress.tell(RUN, Trained("a", 0))
         progress.tell(RUN, Trained("c", 1))
-        assert any("dynamic, worker 0 1/2" in line for line in lines(progress)) == shown
-        assert any("dynamic, worker 1 1/1" in line for line in lines(progress)) == shown
+        assert any("paper, worker 0 1/2" in line for line in lines(progress)) == shown
+        assert any("paper, worker 1 1/1" in line for line in lines(progress)) == shown
         progress.tell(RUN, Finished(1, MEANS))
-        assert any("dynamic 1/2" in line and "accuracy 0.500 disagreement 0.250" in line for line in lines(progress))
-        assert any("dynamic, worker 0 0/2" in line for line in lines(progress)) == shown
+        assert any("paper 1/2" in line and "accuracy 0.500 disagreement 0.250" in line for line in lines(progress))
+        assert any("paper, worker 0 0/2" in line for line in lines(progress)) == shown
         progress.tell(RUN, Finished(2, MEANS))
         assert [line.split(" ")[:2] for line in lines(progress)] == [["rounds", "2/2"]]
 

@@ -204,7 +204,7 @@ def stop_after_two_rounds(run, event) -> None:
 
 CURVES = {"method": "static", "rounds": 4, "warmup": 1, "references": []}
 ALIKE = {"models": ["mlp"], "agents.count": 4, "rounds": 4, "epochs": 1, "low_quality": [], "references": []}
-METHODS = ["dynamic(warmup=1)", "static(warmup=1)", "every-2(warmup=1)", "naive(warmup=1)", "alone"]
+METHODS = ["paper(warmup=1)", "static(warmup=1)", "every-2(warmup=1)", "naive(warmup=1)", "alone"]
 METHODS += ["fedavg", "fedprox", "scaffold", "feddyn", "feddf"]
 METHODS += ["fedmd(warmup=1)", "ds-fl(warmup=1)", "fedct(warmup=1)", "cronus(warmup=1)", "fd"]
 METHODS += ['consensus(warmup=1, learning="sequential", passes=2)', "kt-pfl(warmup=1, passes=2)"]

@@ -55,9 +55,9 @@ def comparison(
 
 def test_summary_leaves_out_low_quality_agents_and_pairs_by_seed():
     lines = summarise(
-        comparison({"dynamic": [[0.9, 0.7, 0.0], [0.8, 0.6, 0.0]], "alone": [[0.6, 0.4, 0], [0.7, 0.5, 0]]})
+        comparison({"paper": [[0.9, 0.7, 0.0], [0.8, 0.6, 0.0]], "alone": [[0.6, 0.4, 0], [0.7, 0.5, 0]]})
     )
-    assert [(line.method, line.title) for line in lines] == [("dynamic", "DYNAMIC"), ("alone", "ALONE")]
+    assert [(line.method, line.title) for line in lines] == [("paper", "DYNAMIC"), ("alone", "ALONE")]
     assert lines[0].score.mean == pytest.approx(0.75)
     assert lines[0].worst == pytest.approx(0.65)
     assert lines[0].gain.mean == pytest.approx(0.2)
@@ -66,7 +66,7 @@ def test_summary_leaves_out_low_quality_agents_and_pairs_by_seed():
 
 
 def test_for_errors_less_is_better():
-    lines = summarise(comparison({"dynamic": [[1.0, 2.0, 9]], "alone": [[3.0, 4.0, 9]]}, "rmse_target", "regression"))
+    lines = summarise(comparison({"paper": [[1.0, 2.0, 9]], "alone": [[3.0, 4.0, 9]]}, "rmse_target", "regression"))
     assert lines[0].gain.mean == pytest.approx(2.0)
     assert lines[0].worst == pytest.approx(2.0)
 
@@ -98,7 +98,7 @@ def test_other_settings_in_the_same_folder_are_refused(tmp_path):
 
 def test_unknown_score_names_the_known():
     with pytest.raises(ConsilienceError, match="Known here: accuracy_shared, accuracy_target, accuracy_own, balanced"):
-        summarise(comparison({"dynamic": [[1, 1, 1]]}), "f1")
+        summarise(comparison({"paper": [[1, 1, 1]]}), "f1")
 
 
 @pytest.mark.parametrize("text", ["", "a", "3-", "-3"])

@@ -40,7 +40,7 @@ def test_two_workers_compare_methods_on_a_table_of_ones_own_to_the_same_numbers_
     changes = {"plugins": [str(tmp_path / "clinics.py")], "models": ["clinics"], "low_quality": []}
     changes |= {"dataset": str(tmp_path / "patients.csv"), "label": "diagnosis", "agent": "clinic"}
     settings = read_settings("digits", changes | {"rounds": 3, "warmup": 1, "shared_per_agent": 20})
-    one, two = (compare(settings, ["dynamic", "alone"], [0, 1], tmp_path / str(n), n).table for n in (1, 2))
+    one, two = (compare(settings, ["paper", "alone"], [0, 1], tmp_path / str(n), n).table for n in (1, 2))
     assert set(one["agent"]) == {"north", "south"} and one["accuracy_target"].min() > 0.6
     pd.testing.assert_frame_equal(
         one.drop(columns="seconds", errors="ignore"), two.drop(columns="seconds", errors="ignore")

@@ -124,8 +124,8 @@ def test_a_result_exports_every_agent(tmp_path: Path) -> None:
 
 def test_collective_prediction_is_measured_beside_the_agents(tmp_path: Path) -> None:
     settings = read_settings("digits", SMALL | {"models": ["logistic"], "method.trust": "stratified"})
-    title, [line] = measure_collective(settings, ["dynamic"], [3], tmp_path, workers=1)
-    found = restore(tmp_path / "seed-3" / "dynamic")
+    title, [line] = measure_collective(settings, ["paper"], [3], tmp_path, workers=1)
+    found = restore(tmp_path / "seed-3" / "paper")
     x, y = found.scenario.target_x, found.scenario.target_y
     each = [(agent.predict(x).argmax(axis=1) == y).mean() for agent in found.agents]
     assert (title, line.best) == ("accuracy", max(each)) and np.isclose(line.mean, np.mean(each))

@@ -27,7 +27,7 @@ LAM, ALPHA = Axis("lam", (0.1, 1)), Axis("alpha", (0.5, 5))
 def made(values: dict[tuple[float, float], list[float]], seeds: int = 4) -> Sweep:
     """A sweep of one method over lam and alpha whose scores are given by seed; agent b always has wrong labels."""
     rows = [
-        {"method": "dynamic", "lam": lam, "alpha": alpha, "seed": seed, "agent": agent, "accuracy_target": value}
+        {"method": "paper", "lam": lam, "alpha": alpha, "seed": seed, "agent": agent, "accuracy_target": value}
         | {"low_quality": agent == "b", "attacker": False}
         for (lam, alpha), scores in values.items()
         for seed, score in enumerate(scores[:seeds])
@@ -35,7 +35,7 @@ def made(values: dict[tuple[float, float], list[float]], seeds: int = 4) -> Swee
     ]
     axes = [Axis("lam", (0.1, 1)), Axis("alpha", (0.5, 5))]
     scores = task_named("classification").scores
-    return Sweep(pd.DataFrame(rows), axes, ["dynamic"], list(range(seeds)), scores, frozenset({"alpha"}))
+    return Sweep(pd.DataFrame(rows), axes, ["paper"], list(range(seeds)), scores, frozenset({"alpha"}))
 
 
 VALUES = {
@@ -73,13 +73,13 @@ def test_lines_are_means_over_good_agents_and_seeds_in_the_order_of_the_grid():
 
 def test_a_heat_map_has_a_cell_for_every_pair_and_curves_a_point_for_every_value():
     (first, chosen), (title, image) = drawings(made(VALUES)).items()
-    assert (first, title) == ("Score against alpha, each with its best lam", "dynamic")
+    assert (first, title) == ("Score against alpha, each with its best lam", "paper")
     assert chosen.count("<circle") == 2 and "0.450" in chosen, "of the seeds that chose nothing"
     assert image.count("<rect") == 4
     for mean in ("0.625", "0.550", "0.800", "0.700"):
         assert f">{mean}<" in image
     found = made({key: values for key, values in VALUES.items() if key[1] == 5})
-    one = Sweep(found.table, [LAM], ["dynamic"], found.seeds, found.scores)
+    one = Sweep(found.table, [LAM], ["paper"], found.seeds, found.scores)
     [(title, image)] = drawings(one).items()
     assert title == "Score against lam"
     assert image.count("<circle") == 2
@@ -87,18 +87,18 @@ def test_a_heat_map_has_a_cell_for_every_pair_and_curves_a_point_for_every_value
 
 def test_a_sweep_runs_all_combinations_once_and_what_does_not_apply_only_once(tmp_path):
     settings = read_settings("digits", SMALL)
-    methods, seeds = ["dynamic", "alone"], [0, 1]
+    methods, seeds = ["paper", "alone"], [0, 1]
     found = sweep(settings, methods, [LAM, ALPHA], seeds, tmp_path, 1)
     runs = found.table[["method", "lam", "alpha", "seed"]].drop_duplicates()
-    expected = set(itertools.product(["dynamic"], LAM.values, ALPHA.values, seeds))
-    assert {tuple(row) for row in runs[runs["method"] == "dynamic"].to_numpy().tolist()} == expected
+    expected = set(itertools.product(["paper"], LAM.values, ALPHA.values, seeds))
+    assert {tuple(row) for row in runs[runs["method"] == "paper"].to_numpy().tolist()} == expected
     alone = runs[runs["method"] == "alone"]
     assert alone["lam"].isna().all(), "agents alone have no lam"
     assert len(alone) == len(ALPHA.values) * len(seeds)
     again = sweep(settings, methods, [LAM, ALPHA], seeds, tmp_path, 1, [Hears(lambda *_: pytest.fail("ran again"))])
     pd.testing.assert_frame_equal(found.table, again.table)
-    same = compare(read_settings("digits", SMALL | {"lam": 0.1, "alpha": 5}), ["dynamic"], [1], tmp_path / "compare")
-    mine = found.table.query("method == 'dynamic' and lam == 0.1 and alpha == 5 and seed == 1")
+    same = compare(read_settings("digits", SMALL | {"lam": 0.1, "alpha": 5}), ["paper"], [1], tmp_path / "compare")
+    mine = found.table.query("method == 'paper' and lam == 0.1 and alpha == 5 and seed == 1")
     assert mine["accuracy_target"].tolist() == same.table["accuracy_target"].tolist()
     written = write_sweep(found, tmp_path, "digits")
     tidy = pd.read_csv(tmp_path / "sweep.csv")
@@ -109,13 +109,13 @@ def test_a_sweep_runs_all_combinations_once_and_what_does_not_apply_only_once(tm
 
 
 def test_gains_are_over_agents_alone_with_the_same_setting_seed_by_seed(tmp_path):
-    found = sweep(read_settings("digits", SMALL), ["dynamic", "alone"], [LAM, ALPHA], [0, 1], tmp_path, 1)
+    found = sweep(read_settings("digits", SMALL), ["paper", "alone"], [LAM, ALPHA], [0, 1], tmp_path, 1)
     score = found.table.groupby(["method", "alpha", "seed"])["accuracy_target"].mean()
     for line in summarise(found):
         if line.method == "alone":
             assert np.isnan(line.gain.mean)
             continue
-        mine = found.table.query(f"method == 'dynamic' and lam == {line.setting['lam']}")
+        mine = found.table.query(f"method == 'paper' and lam == {line.setting['lam']}")
         own = mine.groupby(["alpha", "seed"])["accuracy_target"].mean()
         by_seed = [own[line.setting["alpha"], seed] - score["alone", line.setting["alpha"], seed] for seed in (0, 1)]
         assert line.gain.mean == pytest.approx(np.mean(by_seed))
@@ -125,7 +125,7 @@ def test_gains_are_over_agents_alone_with_the_same_setting_seed_by_seed(tmp_path
 
 def test_a_budget_of_privacy_is_an_axis_that_every_method_has_and_nothing_is_chosen_by_it():
     axes = [Axis("agents.epsilon", (0, 4)), Axis("rounds", (2, 3))]
-    planned = plan(read_settings("digits", SMALL), ["dynamic", "alone"], axes, [0])
+    planned = plan(read_settings("digits", SMALL), ["paper", "alone"], axes, [0])
     assert [one.job.settings.agents.privacy.epsilon for one in planned] == [0, 0, 4, 4] * 2
     assert [one.job.settings.run.rounds for one in planned] == [2, 3] * 4
     assert given(read_settings("digits", SMALL), [*axes, LAM, ALPHA]) == {"agents.epsilon", "alpha"}
@@ -139,16 +139,16 @@ def test_a_wrong_axis_is_refused(text):
 
 def test_an_unknown_setting_is_refused_before_anything_runs():
     with pytest.raises(ConsilienceError, match=r"unknown setting 'lamb'"):
-        plan(read_settings("digits", SMALL), ["dynamic"], [Axis("lamb", (1,))], [0])
+        plan(read_settings("digits", SMALL), ["paper"], [Axis("lamb", (1,))], [0])
 
 
 def test_a_study_shows_its_trials_the_best_first_and_where_each_setting_led(tmp_path):
     axes = [Axis("lam", (0.01, 10.0)), Axis("schedule", ("dynamic", "static"))]
-    rows = [(0.1, "static", 0.5), (2.0, "dynamic", 0.8), (5.0, "dynamic", 0.7)]
+    rows = [(0.1, "static", 0.5), (2.0, "paper", 0.8), (5.0, "paper", 0.7)]
     table = pd.DataFrame(
         [{"trial": k, "lam": lam, "schedule": kind, "rmse_target": score} for k, (lam, kind, score) in enumerate(rows)]
     )
-    choice = Choice("dynamic", {}, {"lam": 0.1}, (0, 1), Estimate(0.5, 0.1), (2,), Estimate(0.6, np.nan))
+    choice = Choice("paper", {}, {"lam": 0.1}, (0, 1), Estimate(0.5, 0.1), (2,), Estimate(0.6, np.nan))
     found = Study(table, axes, choice, 0, "rmse_target", higher_is_better=False)
     assert [row[0] for row in trials(found).rows] == ["1*", "3", "2"], "less error is better"
     assert len(trials(found, most=2).rows) == 2
@@ -165,7 +165,7 @@ def test_a_study_shows_its_trials_the_best_first_and_where_each_setting_led(tmp_
 @pytest.mark.slow
 def test_a_study_of_the_program_is_written_as_a_page_and_resumed(tmp_path):
     pytest.importorskip("optuna", reason="optuna is not installed: pip install 'consilience[sweeps]'")
-    words = ["compare", "digits-mlp", "--methods", "dynamic", "--grid", "lam=0.01,10", "--trials", "2"]
+    words = ["compare", "digits-mlp", "--methods", "paper", "--grid", "lam=0.01,10", "--trials", "2"]
     words += ["--seeds", "0-1", "--out", str(tmp_path / "study"), "--workers", "1"]
     for key, value in {"agents.count": 2, "rounds": 2, "warmup": 1, "limit": 20, "shared_per_agent": 5}.items():
         words += ["--set", f"{key}={value}"]

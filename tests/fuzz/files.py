@@ -69,7 +69,7 @@ def texts(scratch: Path) -> dict[str, Target]:
 
 def summary() -> Summary:
     agents = [AgentSummary(name, "forest", 10, class_counts=[5, 5]) for name in "ab"]
-    return Summary("dynamic", "consensus", "classification", 2, 1, 6, agents, ["no", "yes"], "t", 0, "00", seconds=1.0)
+    return Summary("paper", "consensus", "classification", 2, 1, 6, agents, ["no", "yes"], "t", 0, "00", seconds=1.0)
 
 
 def logs(scratch: Path) -> dict[str, Target]:

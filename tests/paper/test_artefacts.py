@@ -128,7 +128,7 @@ def test_toys_need_no_runs_and_write_their_claims(
 
 @pytest.mark.parametrize("dataset", DATASETS)
 def test_the_paper_scale_is_the_papers_protocol(dataset: str) -> None:
-    chosen = settings_for(dataset, "regular", "paper").with_method("dynamic")
+    chosen = settings_for(dataset, "regular", "paper").with_method("paper")
     assert (chosen.method.warmup, chosen.method.lam) == (5, 0.5)
     assert (chosen.training.epochs, chosen.training.lr) == (5, 0.005)
     assert (chosen.training.batch, chosen.training.shared_batch) == (64, 256)
@@ -156,10 +156,10 @@ def test_scales_differ_in_size_only() -> None:
 
 
 def test_a_variant_that_changes_nothing_shares_the_runs_of_the_regular_one(tmp_path: Path) -> None:
-    regular = job("cifar10", "regular", "dynamic", "cpu", 3, tmp_path)
-    assert regular.folder == tmp_path / "cifar10-regular" / "seed-3" / "dynamic"
-    assert job("cifar10", "lam-0.5", "dynamic", "cpu", 3, tmp_path) == regular
-    other = job("cifar10", "lam-1", "dynamic", "cpu", 3, tmp_path)
+    regular = job("cifar10", "regular", "paper", "cpu", 3, tmp_path)
+    assert regular.folder == tmp_path / "cifar10-regular" / "seed-3" / "paper"
+    assert job("cifar10", "lam-0.5", "paper", "cpu", 3, tmp_path) == regular
+    other = job("cifar10", "lam-1", "paper", "cpu", 3, tmp_path)
     assert (experiment(regular), experiment(other)) == ("cifar10-regular", "cifar10-lam-1")
     assert other.settings.method.lam == 1
 
@@ -167,7 +167,7 @@ def test_a_variant_that_changes_nothing_shares_the_runs_of_the_regular_one(tmp_p
 def test_every_run_is_needed_for_every_seed(tmp_path: Path) -> None:
     jobs = artefact("fig6-epochs").jobs("cpu", [4, 5], tmp_path)
     assert [(one.settings.run.seed, one.settings.training.epochs, one.method) for one in jobs] == [
-        (seed, epochs, method) for seed in (4, 5) for epochs in (1, 3, 5) for method in ("fedavg", "dynamic")
+        (seed, epochs, method) for seed in (4, 5) for epochs in (1, 3, 5) for method in ("fedavg", "paper")
     ]
 
 

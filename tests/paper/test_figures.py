@@ -51,7 +51,7 @@ def a_fig1() -> Fig1:
 
 
 def a_fig_a1() -> FigA1:
-    methods = ("alone", "naive", "dynamic")
+    methods = ("alone", "naive", "paper")
     fits = {method: np.outer(np.arange(4), WIDE) for method in methods}
     errors = pd.DataFrame({"agent": range(4)} | dict.fromkeys(methods, 0.5))
     return FigA1(polynomial(0, 4), fits, np.zeros(ROUNDS), errors, [])
@@ -60,8 +60,8 @@ def a_fig_a1() -> FigA1:
 def a_fig2() -> Fig2:
     grid = np.stack(np.meshgrid(AXIS, AXIS), axis=-1)
     nearest = np.linalg.norm(grid[..., None, :] - CENTRES, axis=-1).argmin(axis=-1)
-    regions = {method: np.stack([nearest, nearest, nearest, 0 * nearest]) for method in ("alone", "naive", "dynamic")}
-    accuracies = pd.DataFrame({"agent": range(4), "dynamic": 0.9, "naive": 0.8})
+    regions = {method: np.stack([nearest, nearest, nearest, 0 * nearest]) for method in ("alone", "naive", "paper")}
+    accuracies = pd.DataFrame({"agent": range(4), "paper": 0.9, "naive": 0.8})
     return Fig2(gaussian_classes(0), regions, np.zeros((2, 4)), accuracies, [])
 
 
@@ -72,7 +72,7 @@ def a_table(x: list[float], half_width: float = 0.01) -> pd.DataFrame:
 
 
 def bars(stem: str | Path) -> tuple[Path, Path]:
-    keys = [(d, m, g) for d in ("cifar10", "cifar100") for m in ("dynamic", "alone") for g in ("strong", "weak")]
+    keys = [(d, m, g) for d in ("cifar10", "cifar100") for m in ("paper", "alone") for g in ("strong", "weak")]
     rows = [(*key, 0.5, 0.1 if key[1] == "alone" else np.nan) for key in keys[:-1]]
     table = pd.DataFrame(rows, columns=["dataset", "method", "group", "mean", "half_width"])
     return fig5.draw(table, [], Path(stem))
@@ -98,9 +98,9 @@ def a_table1(stem: str | Path) -> tuple[Path, Path]:
     return table1.draw(table1.tabulate(made), made, Path(stem))
 
 
-TWO_TRUSTS = [("cifar10", "low-quality", "dynamic"), ("cifar100", "two-models", "dynamic")]
-TRUST_OVER_SEEDS = made_runs(needs(["cifar10"], ["regular"], ["static", "dynamic"]), (3, 4))
-LAMBDAS = needs(["cifar10"], ["lam-0.1", "lam-2"], ["dynamic"])
+TWO_TRUSTS = [("cifar10", "low-quality", "paper"), ("cifar100", "two-models", "paper")]
+TRUST_OVER_SEEDS = made_runs(needs(["cifar10"], ["regular"], ["static", "paper"]), (3, 4))
+LAMBDAS = needs(["cifar10"], ["lam-0.1", "lam-2"], ["paper"])
 FIGURES: dict[str, tuple[Draw, tuple[int, int], int]] = {
     "fig1": (lambda stem: fig1.draw(a_fig1(), stem), (1950, 465), 6),
     "figA1": (lambda stem: figA1.draw(a_fig_a1(), stem), (1650, 510), 4),
@@ -123,7 +123,7 @@ FIGURES: dict[str, tuple[Draw, tuple[int, int], int]] = {
 """How each is drawn, the size of its PNG in pixels, and the number of its panels, an inset and colour bars included."""
 
 WORDS: dict[str, tuple[str, ...]] = {
-    "table1": ("regular labels", "low-quality labels", "consensus (dynamic)", "printed in the paper"),
+    "table1": ("regular labels", "low-quality labels", "consensus (paper)", "printed in the paper"),
     "fig4": ("cifar10-low-quality", "cifar100-two-models", "trust of agent"),
     "bars": ("cifar10", "strong model", "weak model (fully connected)"),
     "epochs": ("local epochs", "accuracy on the shared data", "FedAvg"),
@@ -131,7 +131,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "lambda": ("lambda", "accuracy on the shared data", "0.1", "2"),
     "communication": ("megabytes of all agents in a round", "SCAFFOLD", "formula"),
     "schedule": ("regular labels", "low-quality labels", "consensus", "fresh images", "own test data"),
-    "theory": ("cifar10-regular, static", "cifar10-regular, dynamic", "trace of W"),
+    "theory": ("cifar10-regular, static", "cifar10-regular, paper", "trace of W"),
     "bubbles": ("few", "many", "x", "samples"),
 }
 """Words that a figure must show."""
@@ -199,7 +199,7 @@ def test_values_that_lie_too_close_to_be_read_are_spaced_evenly(tmp_path: Path) 
 
 
 def test_theory_is_drawn_for_the_first_seed(tmp_path: Path) -> None:
-    both = made_runs(needs(["cifar10"], ["regular"], ["dynamic"]), (3, 4))
+    both = made_runs(needs(["cifar10"], ["regular"], ["paper"]), (3, 4))
     _, svg = theory.draw(theory.tabulate(both), both, tmp_path / "both")
     _, first = theory.draw(theory.tabulate(both[:1]), both[:1], tmp_path / "first")
     _, second = theory.draw(theory.tabulate(both[1:]), both[1:], tmp_path / "second")
@@ -207,14 +207,14 @@ def test_theory_is_drawn_for_the_first_seed(tmp_path: Path) -> None:
 
 
 def test_methods_are_drawn_in_one_order_and_unknown_ones_last() -> None:
-    assert in_order(["every-5", "fedavg", "dynamic", "fedavg", "alone"]) == ["alone", "dynamic", "fedavg", "every-5"]
-    assert (colour_of("dynamic"), colour_of("every-5")) == (METHOD_COLOURS["dynamic"], OTHER_COLOUR)
+    assert in_order(["every-5", "fedavg", "paper", "fedavg", "alone"]) == ["alone", "paper", "fedavg", "every-5"]
+    assert (colour_of("paper"), colour_of("every-5")) == (METHOD_COLOURS["paper"], OTHER_COLOUR)
 
 
 def test_every_method_has_a_colour_of_its_own() -> None:
     assert len(set(METHOD_MARKERS.values())) == len(METHOD_MARKERS)
     assert len(set(COLOURS)) == len(set(MARKERS)) == 4
-    assert set(METHOD_COLOURS) == {"alone", "naive", "static", "dynamic", "fedavg", "fedprox", "scaffold", "feddyn"}
+    assert set(METHOD_COLOURS) == {"alone", "naive", "static", "paper", "fedavg", "fedprox", "scaffold", "feddyn"}
     assert len(set(METHOD_COLOURS.values())) == len(METHOD_COLOURS)
 
 

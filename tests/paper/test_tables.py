@@ -62,7 +62,7 @@ def test_the_schedule_is_judged_against_the_best_server_method() -> None:
     table.columns = ["dataset", "labels", "method", "shared", "target", "own"]
     said = schedule.check(table)
     assert len(said) == 6
-    assert "target: dynamic beats every server method that was run: does not hold (-0.010)." in said[2]
+    assert "target: paper beats every server method that was run: does not hold (-0.010)." in said[2]
     assert "own: consensus beats every server method that was run: holds (+0.050)." in said[5]
 
 
@@ -93,7 +93,7 @@ def test_one_seed_has_no_interval() -> None:
 
 
 def test_fed_isic_is_measured_by_balanced_accuracy() -> None:
-    ((_, run),) = made_runs([("fed-isic2019", "low-quality", "dynamic")])
+    ((_, run),) = made_runs([("fed-isic2019", "low-quality", "paper")])
     assert score_of("fed-isic2019") == "balanced_accuracy_shared"
     assert score_of("cifar100") == "accuracy_shared"
     good = [score(run, a, "balanced_accuracy_shared") for a in run.names if a not in ("1", "2")]
@@ -102,12 +102,12 @@ def test_fed_isic_is_measured_by_balanced_accuracy() -> None:
 
 def test_marked_agents_have_wrong_labels_or_the_weaker_of_two_models() -> None:
     variants = ("regular", "low-quality", "two-models")
-    (_, regular), (_, wrong), (_, weak) = made_runs([("cifar10", variant, "dynamic") for variant in variants])
+    (_, regular), (_, wrong), (_, weak) = made_runs([("cifar10", variant, "paper") for variant in variants])
     assert [marked_agents(run) for run in (regular, wrong, weak)] == [[], [2, 9], [5, 6, 7, 8, 9]]
 
 
 def test_fig5_is_the_mean_over_strong_and_over_weak_agents() -> None:
-    runs = made_runs(needs(["cifar10", "fed-isic2019"], ["two-models"], ("alone", "dynamic")), TWO)
+    runs = made_runs(needs(["cifar10", "fed-isic2019"], ["two-models"], ("alone", "paper")), TWO)
     table = fig5.tabulate(runs)
     assert len(table) == 8
     for row in table.to_dict("records"):
@@ -128,7 +128,7 @@ def test_fig5_is_the_mean_over_strong_and_over_weak_agents() -> None:
 )
 def test_scores_stand_against_the_setting_that_was_changed(one: str, values: dict[str, float]) -> None:
     dataset = {"fig6-epochs": "cifar100", "lambda": "cifar10"}[one]
-    runs = made_runs([(dataset, variant, "dynamic") for variant in reversed(values)], TWO)
+    runs = made_runs([(dataset, variant, "paper") for variant in reversed(values)], TWO)
     table = {"fig6-epochs": fig6.tabulate_epochs, "lambda": lam.tabulate}[one](runs)
     assert table["x"].tolist() == list(values.values()), "in order"
     for x, row in zip(values.values(), table.to_dict("records"), strict=True):
@@ -142,7 +142,7 @@ def test_scores_stand_against_the_setting_that_was_changed(one: str, values: dic
 
 
 def test_fig6_on_rounds_is_the_mean_over_agents_in_every_round() -> None:
-    runs = made_runs(needs(["cifar100"], ["regular"], ("fedavg", "dynamic")), TWO)
+    runs = made_runs(needs(["cifar100"], ["regular"], ("fedavg", "paper")), TWO)
     table = fig6.tabulate_rounds(runs)
     assert len(table) == ROUNDS * 2
     for row in table.to_dict("records"):
@@ -171,7 +171,7 @@ def test_communication_is_that_of_the_last_round_beside_the_formula() -> None:
 
 
 def test_fig4_is_the_trust_received_from_peers() -> None:
-    runs = made_runs([("cifar10", "low-quality", "dynamic"), ("cifar100", "two-models", "dynamic")])
+    runs = made_runs([("cifar10", "low-quality", "paper"), ("cifar100", "two-models", "paper")])
     table = fig4.tabulate(runs)
     assert len(table) == 20
     for (one, run), marked in zip(runs, ({2, 9}, {5, 6, 7, 8, 9}), strict=True):
@@ -183,13 +183,13 @@ def test_fig4_is_the_trust_received_from_peers() -> None:
 
 
 def test_fig4_takes_an_early_middle_round() -> None:
-    ((_, run),) = made_runs([("cifar10", "low-quality", "dynamic")])
+    ((_, run),) = made_runs([("cifar10", "low-quality", "paper")])
     longer = Run(run.metrics, np.arange(9 * 4).reshape(9, 2, 2), np.arange(9), run.summary)
     np.testing.assert_array_equal(fig4.trust_matrix(longer), longer.trust[2])
 
 
 def test_theory_counts_rounds_and_measures_both_sides_of_the_lemma() -> None:
-    runs = made_runs(needs(["cifar10"], ["regular", "low-quality"], ("static", "dynamic")))
+    runs = made_runs(needs(["cifar10"], ["regular", "low-quality"], ("static", "paper")))
     table = theory.tabulate(runs)
     for (one, run), row in zip(runs, table.to_dict("records"), strict=True):
         traces = [sum(w[i, i] for i in range(10)) for w in run.trust]
@@ -220,7 +220,7 @@ def verdicts(sentences: list[str]) -> list[bool]:
 
 
 def table1_of(labels: str, **changed: float) -> pd.DataFrame:
-    ours = dict.fromkeys(METHODS, 0.5) | {"alone": 0.3, "naive": 0.58, "static": 0.6, "dynamic": 0.59} | changed
+    ours = dict.fromkeys(METHODS, 0.5) | {"alone": 0.3, "naive": 0.58, "static": 0.6, "paper": 0.59} | changed
     rows = [("cifar10", labels, method, ours[method]) for method in METHODS]
     return pd.DataFrame(rows, columns=["dataset", "labels", "method", "ours"])
 
@@ -247,7 +247,7 @@ def test_fig4_is_checked_on_the_most_trusted_of_the_marked() -> None:
 def test_fig5_is_checked_for_strong_and_for_weak_agents() -> None:
     rows = [
         ("cifar10", method, group, mean)
-        for method, strong, weak in (("alone", 0.2, 0.1), ("naive", 0.4, 0.3), ("dynamic", 0.5, 0.2))
+        for method, strong, weak in (("alone", 0.2, 0.1), ("naive", 0.4, 0.3), ("paper", 0.5, 0.2))
         for group, mean in (("strong", strong), ("weak", weak))
     ]
     said = fig5.check(pd.DataFrame(rows, columns=["dataset", "method", "group", "mean"]))
@@ -263,7 +263,7 @@ def lines(scores: dict[str, list[float]], x: list[float]) -> pd.DataFrame:
 
 
 def test_fig6_on_epochs_is_checked_step_by_step() -> None:
-    said = fig6.check_epochs(lines({"fedavg": [0.2, 0.3, 0.25], "dynamic": [0.1, 0.1, 0.05]}, [1, 3, 5]))
+    said = fig6.check_epochs(lines({"fedavg": [0.2, 0.3, 0.25], "paper": [0.1, 0.1, 0.05]}, [1, 3, 5]))
     assert said == [
         "From 1 to 3 local epochs consensus keeps its accuracy: holds (+0.000), FedAvg loses: does not hold (+0.100).",
         "From 3 to 5 local epochs consensus keeps its accuracy: does not hold (-0.050), FedAvg loses: holds (-0.050).",
@@ -272,7 +272,7 @@ def test_fig6_on_epochs_is_checked_step_by_step() -> None:
 
 def test_fig6_on_rounds_is_checked_from_the_end_of_the_warmup() -> None:
     def said(dynamic: list[float], fedavg: float) -> list[str]:
-        scores = {"alone": [0.1, 0.2, 0.22, 0.25], "dynamic": dynamic, "fedavg": [fedavg] * 4}
+        scores = {"alone": [0.1, 0.2, 0.22, 0.25], "paper": dynamic, "fedavg": [fedavg] * 4}
         return fig6.check_rounds(lines(scores, [1, 2, 3, 4]))
 
     assert said([0.1, 0.2, 0.3, 0.4], 0.45) == [
@@ -281,22 +281,22 @@ def test_fig6_on_rounds_is_checked_from_the_end_of_the_warmup() -> None:
     ]
     assert verdicts(said([0.1, 0.2, 0.2, 0.21], 0)) == [False, True]
     assert verdicts(said([0.1, 0.2, 0.22, 0.25], 0)) == [False, True], "who is always alone does not rise more"
-    at_once = fig6.check_rounds(lines({"alone": [0.1, 0.2], "dynamic": [0.2, 0.4], "fedavg": [0, 0]}, [1, 2]))
+    at_once = fig6.check_rounds(lines({"alone": [0.1, 0.2], "paper": [0.2, 0.4], "fedavg": [0, 0]}, [1, 2]))
     assert at_once[0].startswith("From round 1 to 2"), "without a warm-up"
 
 
 def test_lambda_is_checked_against_the_best() -> None:
     x = [0.1, 0.5, 2.0]
     best = "Lambda 0.5 is within 0.01 of the best: holds (it is the best)."
-    assert lam.check(lines({"dynamic": [0.1, 0.4, 0.3]}, x)) == [best]
+    assert lam.check(lines({"paper": [0.1, 0.4, 0.3]}, x)) == [best]
     near = "Lambda 0.5 is within 0.01 of the best: holds (the best is 2, 0.005 above it)."
-    assert lam.check(lines({"dynamic": [0.1, 0.4, 0.405]}, x)) == [near]
-    assert verdicts(lam.check(lines({"dynamic": [0.5, 0.4, 0.4]}, x))) == [False]
+    assert lam.check(lines({"paper": [0.1, 0.4, 0.405]}, x)) == [near]
+    assert verdicts(lam.check(lines({"paper": [0.5, 0.4, 0.4]}, x))) == [False]
 
 
 def test_communication_is_checked_against_formula_and_server() -> None:
     def table(consensus: int, server: int) -> pd.DataFrame:
-        rows = [("alone", 0, 0), ("dynamic", consensus, 900), ("fedavg", server, 2000), ("scaffold", 4000, 4000)]
+        rows = [("alone", 0, 0), ("paper", consensus, 900), ("fedavg", server, 2000), ("scaffold", 4000, 4000)]
         return pd.DataFrame(rows, columns=["method", "bytes_per_round", "formula_bytes"])
 
     assert verdicts(communication.check(table(900, 2000))) == [True, True, True]
@@ -308,15 +308,15 @@ def test_communication_is_checked_against_formula_and_server() -> None:
 
 
 def test_theory_is_checked_run_by_run() -> None:
-    row = {"experiment": "e", "method": "dynamic", "rounds": 9, "stochastic": 8, "trace_falls": 7}
+    row = {"experiment": "e", "method": "paper", "rounds": 9, "stochastic": 8, "trace_falls": 7}
     row |= {"trace_first": 2.5, "trace_last": 1.25, "delta": 1e-3, "bound": 1e-2, "proposition": 6}
     broken = row | {"delta": 1e-1, "proposition": -1}
     said = theory.check(pd.DataFrame([row, broken]))
     assert said[:4] == [
-        "e, dynamic: W is row-stochastic and positive in 8 of 9 rounds.",
-        "e, dynamic: self-confidence fell in 7 of 8 rounds, from 2.50 to 1.25.",
-        "e, dynamic: the bound of the lemma holds (1.0e-03 against 1.0e-02).",
-        "e, dynamic: the conditions of the proposition on low-quality agents hold in 6 of 9 rounds.",
+        "e, paper: W is row-stochastic and positive in 8 of 9 rounds.",
+        "e, paper: self-confidence fell in 7 of 8 rounds, from 2.50 to 1.25.",
+        "e, paper: the bound of the lemma holds (1.0e-03 against 1.0e-02).",
+        "e, paper: the conditions of the proposition on low-quality agents hold in 6 of 9 rounds.",
     ]
     assert len(said) == 7, "without low-quality agents there is no proposition to check"
     assert "the bound of the lemma does not hold" in said[6]

@@ -50,9 +50,9 @@ def test_the_distance_between_polynomials_is_that_of_their_coefficients(three_po
 
 def test_strong_agents_are_better_with_dynamic_than_with_naive_trust(weak_among_strong: FigA1) -> None:
     strong, weak = weak_among_strong.errors[:3], weak_among_strong.errors.iloc[3]
-    assert (strong["dynamic"] < strong["naive"]).all()
-    assert strong["dynamic"].max() < 1 < strong["naive"].min()
-    assert weak["dynamic"] > 2 * strong["dynamic"].max()
+    assert (strong["paper"] < strong["naive"]).all()
+    assert strong["paper"].max() < 1 < strong["naive"].min()
+    assert weak["paper"] > 2 * strong["paper"].max()
 
 
 def test_trust_in_the_weak_agent_falls_from_a_peak_and_never_reaches_an_equal_share(weak_among_strong: FigA1) -> None:
@@ -65,19 +65,19 @@ def test_trust_in_the_weak_agent_falls_from_a_peak_and_never_reaches_an_equal_sh
 
 def test_good_agents_are_better_with_dynamic_than_with_naive_trust_and_alone(four_networks: Fig2) -> None:
     mean = four_networks.accuracies[:3].mean()
-    assert mean["dynamic"] > mean["naive"] > mean["alone"]
+    assert mean["paper"] > mean["naive"] > mean["alone"]
     assert {"dynamic beats naive", "dynamic beats alone"} <= holding(four_networks.claims)
 
 
 def test_flipped_labels_are_trusted_least_in_every_round(four_networks: Fig2) -> None:
     assert (four_networks.received.argmin(axis=1) == 3).all()
-    assert four_networks.accuracies["dynamic"][3] < 0.2
+    assert four_networks.accuracies["paper"][3] < 0.2
 
 
 def test_good_agents_put_the_mean_of_each_class_into_its_region(four_networks: Fig2) -> None:
     for label, (x, y) in enumerate(CENTRES):
         place = np.abs(AXIS - y).argmin(), np.abs(AXIS - x).argmin()
-        for method in ("alone", "naive", "dynamic"):
+        for method in ("alone", "naive", "paper"):
             assert [int(four_networks.regions[method][(agent, *place)]) for agent in range(3)] == [label] * 3
 
 
@@ -100,7 +100,7 @@ def test_the_same_seed_gives_the_same_numbers(three_polynomials: Fig1) -> None:
     pd.testing.assert_frame_equal(fig1.compute(seed=0).course, three_polynomials.course)
     first, again = fig2.compute(seed=5, rounds=1), fig2.compute(seed=5, rounds=1)
     pd.testing.assert_frame_equal(first.accuracies, again.accuracies)
-    np.testing.assert_array_equal(first.regions["dynamic"], again.regions["dynamic"])
+    np.testing.assert_array_equal(first.regions["paper"], again.regions["paper"])
 
 
 def test_another_seed_gives_other_data() -> None:

@@ -138,21 +138,21 @@ def test_a_damaged_folder_is_a_page_that_cannot_be_made(tmp_path, capfd):
 
 
 def test_a_folder_of_several_runs_has_a_list(tmp_path):
-    stopped_after(2, tmp_path / "seed-0" / "dynamic")
-    run_experiment(SETTINGS, tmp_path / "seed-1" / "dynamic", 1)
+    stopped_after(2, tmp_path / "seed-0" / "paper")
+    run_experiment(SETTINGS, tmp_path / "seed-1" / "paper", 1)
     assert not is_run(tmp_path)
     with Watch(tmp_path) as page:
         text = get(page.address)[1]
-        assert '<a href="run/seed-0/dynamic/">seed-0/dynamic</a></td><td class="words">round 2 of 4 done' in text
-        assert 'seed-1/dynamic</a></td><td class="words">finished' in text
+        assert '<a href="run/seed-0/paper/">seed-0/paper</a></td><td class="words">round 2 of 4 done' in text
+        assert 'seed-1/paper</a></td><td class="words">finished' in text
         assert "2 runs, 1 of them finished" in text
         assert 'aria-label="accuracy, target by round"' in text, "their curves are drawn"
-        assert get(f"{page.address}run/seed-0/dynamic/")[0] == 200
+        assert get(f"{page.address}run/seed-0/paper/")[0] == 200
         (tmp_path / "compare.html").write_text("the comparison")
         assert 'href="compare.html"' in get(page.address)[1]
         assert get(f"{page.address}compare.html") == (200, "the comparison")
-        assert get(f"{page.address}run/seed-0/dynamic/report.html")[0] == 404
-    assert "Nothing has begun" in index_page(tmp_path / "seed-0" / "dynamic" / "checkpoint")
+        assert get(f"{page.address}run/seed-0/paper/report.html")[0] == 404
+    assert "Nothing has begun" in index_page(tmp_path / "seed-0" / "paper" / "checkpoint")
 
 
 def test_a_run_ends_with_the_last_of_its_references(tmp_path):

@@ -53,7 +53,7 @@ def make_run(
     active = np.arange(warmup + 1, rounds + 1) if collaborates else np.zeros(0, dtype=np.int64)
     trust = make_trust(len(active), len(names)) if collaborates else np.zeros((0, 0, 0))
     people = [AgentSummary(name, "mlp", 30, number == 1, 1000, [10, 20]) for number, name in enumerate(names)]
-    method = method_named(facts.pop("method", "dynamic" if collaborates else "alone"))
+    method = method_named(facts.pop("method", "paper" if collaborates else "alone"))
     known = {"task": "classification", "classes": ["no", "yes"], "dataset": "toy", "seconds": 4.2} | facts
     summary = Summary(
         method.label, method.title, rounds=rounds, warmup=warmup, shared_samples=40, **({"agents": people} | known)
@@ -92,7 +92,7 @@ def test_without_agents_that_trained_alone_no_gain_is_shown() -> None:
     assert found["alone"] == found["gain"] == [None] * 4
     assert found["together"] == [0.35, 0.4, 0.45, 0.5]
     assert "No gain is shown" in data["alone_note"]
-    assert [entry["method"] for entry in data["headline"]["entries"]] == ["consensus (dynamic)"]
+    assert [entry["method"] for entry in data["headline"]["entries"]] == ["consensus (paper)"]
     assert data["headline"]["gain"] == data["headline"]["interval"] == ""
     assert data["verdicts"] == []
 
@@ -103,7 +103,7 @@ def test_headline_is_the_mean_over_agents_with_good_labels() -> None:
     assert [(entry["method"], entry["mean"], entry["low"]) for entry in headline["entries"]] == [
         ("alone", "0.283", "0.250"),
         ("naive", "0.333", "0.300"),
-        ("consensus (dynamic)", "0.433", "0.400"),
+        ("consensus (paper)", "0.433", "0.400"),
     ]
 
 

@@ -9,17 +9,17 @@ from consilience.experiments.compare import Estimate, Line
 from consilience.report.tables import compare_grid, run_grid, size
 from consilience.runtime.summary import Summary
 
-SUMMARY = Summary("dynamic", "consensus (dynamic)", "classification", 2, 0, 10)
+SUMMARY = Summary("paper", "consensus (paper)", "classification", 2, 0, 10)
 NOTHING = Estimate(np.nan, np.nan)
 LINES = [
-    Line("dynamic", "consensus (dynamic)", Estimate(0.8, 0.01), 0.7, Estimate(0.2, 0.05), NOTHING, 1_230_000.0, 2000.0),
+    Line("paper", "consensus (paper)", Estimate(0.8, 0.01), 0.7, Estimate(0.2, 0.05), NOTHING, 1_230_000.0, 2000.0),
     Line("alone", "alone", Estimate(0.6, 0.02), 0.5, NOTHING, Estimate(-0.2, 0.05)),
 ]
 
 
 def test_a_comparison_in_three_forms():
     grid = compare_grid(LINES, "accuracy_target", seeds=5)
-    assert "| consensus (dynamic) | 0.800 | 0.700 | +0.200 ± 0.050 | - | 1.23 M | 2.0 k |" in grid.markdown()
+    assert "| consensus (paper) | 0.800 | 0.700 | +0.200 ± 0.050 | - | 1.23 M | 2.0 k |" in grid.markdown()
     assert r"alone & 0.600 & 0.500 & - & -0.200 $\pm$ 0.050 & - & - \\" in grid.latex()
     console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
     console.print(grid)

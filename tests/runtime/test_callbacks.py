@@ -11,7 +11,7 @@ from consilience.runtime.summary import Summary
 from consilience.settings.presets import read_settings
 from tests.conftest import blobs
 
-STARTED = Started(Summary("dynamic", "dynamic", "classification", 3, 1, 40), (("a", "b"),))
+STARTED = Started(Summary("paper", "paper", "classification", 3, 1, 40), (("a", "b"),))
 
 
 class Diary(Callback):

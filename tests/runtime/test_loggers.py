@@ -178,6 +178,6 @@ def test_an_unknown_logger_names_the_known():
 )
 def test_a_tool_that_is_not_installed_is_named_with_its_extra(name, module, monkeypatch, tmp_path):
     monkeypatch.setitem(__import__("sys").modules, module, None)
-    started = Started(Summary("dynamic", "dynamic", "classification", 3, 1, 9), ((),))
+    started = Started(Summary("paper", "paper", "classification", 3, 1, 9), ((),))
     with pytest.raises(ConsilienceError, match=rf"pip install 'consilience\[{name}\]'"):
         logger(f"{name}:{tmp_path}").tell(About(), started)

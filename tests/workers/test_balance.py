@@ -67,7 +67,7 @@ def test_small_work_stays_in_one_process_and_long_work_is_spread():
 def test_training_alone_is_shorter_work_than_training_together():
     """Without the shared pass every worker gets less to do, so that fewer pay off."""
     middle = changed(LONG, {"data.limit": 1000, "rounds": 6, "warmup": 1, "epochs": 1})
-    sizes = [team_sizes([middle.with_method(name)], 64, asked=False) for name in ("dynamic", "alone", "fedavg")]
+    sizes = [team_sizes([middle.with_method(name)], 64, asked=False) for name in ("paper", "alone", "fedavg")]
     assert sizes[0] > sizes[1] == sizes[2]
     warm = changed(middle, {"warmup": 6})
     assert team_sizes([warm], 64, asked=False) == sizes[1]
