@@ -19,16 +19,16 @@ from typing import Any
 import numpy as np
 
 from benchmarks.timing import table
-from consilience.agents.reading import kept
+from consilience.agents.input_cache import cached_rows
+from consilience.base.toml import value
 from consilience.data.datasets import Request, load
 from consilience.data.partition import place_in_class
 from consilience.experiments.compare import Estimate, estimate, parse_seeds
-from consilience.experiments.restored import restore
+from consilience.experiments.load_agents import restore
 from consilience.experiments.run import run_experiment
-from consilience.methods.collective import collective
-from consilience.runtime.collective import weights_of
+from consilience.methods.ensemble import collective
+from consilience.runtime.ensemble_weights import weights_of
 from consilience.settings.presets import read_settings
-from consilience.toml import value
 
 Changes = dict[str, Any]
 NONE: Changes = {"training.batch": 64, "training.shared_batch": 64, "run.references": []}
@@ -114,7 +114,7 @@ def measured(folder: Path, changes: dict[str, Any], fresh: tuple[Array, Array]) 
     run = run_experiment(read_settings("cifar10", NONE | changes), folder, workers=1)
     found = restore(folder)
     scenario, scores = found.scenario, []
-    with kept([scenario.shared, fresh[0]]):
+    with cached_rows([scenario.shared, fresh[0]]):
         said = {
             place: {agent.name: agent.predict(rows) for agent in found.agents}
             for place, rows in (("X*", scenario.shared), ("fresh", fresh[0]))

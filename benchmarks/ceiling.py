@@ -31,7 +31,7 @@ class Truth(cs.Options):
 
     def __call__(self, f, context):
         labels = np.eye(f.shape[2], dtype=f.dtype)[truth]
-        return cs.Opinion(np.eye(len(f)), np.broadcast_to(labels, (len(context.rows), *labels.shape)))
+        return cs.TrustResult(np.eye(len(f)), np.broadcast_to(labels, (len(context.rows), *labels.shape)))
 
 
 def main(seeds: list[int]) -> None:

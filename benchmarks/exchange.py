@@ -16,10 +16,10 @@ from benchmarks.timing import table
 from consilience.federation.peers import keys
 from consilience.federation.peers.audit import AuditLog
 from consilience.federation.peers.federation import Federation, fingerprint
-from consilience.federation.peers.link import Tls
-from consilience.federation.peers.mesh import Mesh
-from consilience.federation.peers.outside import read_member
 from consilience.federation.peers.ports import free_addresses
+from consilience.federation.peers.site_exchange import SiteExchange
+from consilience.federation.peers.untrusted_input import read_member
+from consilience.federation.peers.zenoh_config import Tls
 from consilience.runtime.exchange import InMemory
 
 SIZES = {"40 kB": (1000, 10), "1.2 MB": (3000, 100), "12 MB": (30_000, 100)}
@@ -119,7 +119,7 @@ def _site(federation: Federation, agent: str, folder: Path, rounds: int, pipe: C
     signing = keys.read_signing_key(place / "signing.key")
     log = AuditLog(folder / "audit.jsonl", signing)
     address = federation.member(agent).address
-    mesh = Mesh(federation, agent, signing, tls, folder, log, lambda text: None, address)
+    mesh = SiteExchange(federation, agent, signing, tls, folder, log, lambda text: None, address)
     samples, classes = federation.shared_samples, len(federation.classes)
     draw = np.random.default_rng(federation.names.index(agent))  # who says the same as another, or twice, is suspicious
     said = [draw.dirichlet(np.ones(classes), samples).astype(np.float32) for _ in range(rounds + 1)]

@@ -17,15 +17,15 @@ from threadpoolctl import threadpool_limits
 from benchmarks.crowd import crowd
 from benchmarks.timing import exponent, table, verdict
 from consilience.agents import networks
-from consilience.agents.reading import kept
-from consilience.agents.team import Team
+from consilience.agents.input_cache import cached_rows
+from consilience.agents.local_agents import LocalAgents
 from consilience.agents.torch_agent import TorchAgent
 from consilience.experiments.run import run_experiment
 from consilience.methods.consensus import Consensus
 from consilience.methods.listening.sparse import Sparse
 from consilience.methods.protocol import Start
 from consilience.report.page import write_page
-from consilience.runtime.callbacks import About, Callback, Finished, Started
+from consilience.runtime.callbacks import Callback, Finished, RunInfo, Started
 from consilience.runtime.exchange import InMemory
 from consilience.runtime.history import Evaluation
 from consilience.settings.presets import read_settings
@@ -88,11 +88,11 @@ class Clock(Callback):
     def __init__(self) -> None:
         self.at: list[float] = []
 
-    def start(self, run: About, news: Started) -> None:
+    def start(self, run: RunInfo, news: Started) -> None:
         """The first round begins."""
         self.at.append(time.perf_counter())
 
-    def round(self, run: About, news: Finished) -> None:
+    def round(self, run: RunInfo, news: Finished) -> None:
         """A round has ended."""
         self.at.append(time.perf_counter())
 
@@ -170,7 +170,7 @@ def parts(agents: int) -> dict[str, float]:
     data = crowd(80 * agents + 750, (64,))
     shared, target, own = data.x[:300], (data.x[300:750], data.y[300:750]), (data.x[750:], data.y[750:])
     names = tuple(str(number) for number in range(agents))
-    team = Team(
+    team = LocalAgents(
         [
             TorchAgent(networks.mlp((64,), 10), own[0][80 * k : 80 * k + 80], own[1][80 * k : 80 * k + 80], name)
             for k, name in enumerate(names)
@@ -178,7 +178,7 @@ def parts(agents: int) -> dict[str, float]:
         names,
     )
     exchange, evaluation = InMemory(names), Evaluation(data.y[:300], target)
-    with kept([shared, target[0]]):
+    with cached_rows([shared, target[0]]):
         said: dict[str, Any] = {}
         psi: dict[str, Any] = {}
 

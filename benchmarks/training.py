@@ -11,7 +11,7 @@ from benchmarks.timing import interleaved, table, verdict
 from consilience.agents import networks
 from consilience.agents.batched import LARGEST_MODEL, train_all
 from consilience.agents.torch_agent import TorchAgent
-from consilience.memory import keep_memory
+from consilience.base.malloc import keep_memory
 
 GFLOP_PER_IMAGE = {"resnet20": 0.242}
 """Forward and backward pass, 2 operations for each multiply-add."""

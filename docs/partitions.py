@@ -4,10 +4,10 @@ from pathlib import Path
 
 import numpy as np
 
+from consilience.base.data_dir import data_folder
 from consilience.core.streams import stream
 from consilience.data.datasets import Request, load
 from consilience.data.partitions import PARTITIONS, Deal
-from consilience.places import data_folder
 
 AGENTS, CELL, LEFT, TOP, WIDTH, HEIGHT = 10, 17, 30, 46, 250, 268
 SHOWN = {

@@ -16,9 +16,9 @@ from consilience.experiments.run import run_experiment
 from consilience.experiments.sweep import parse_axis, sweep
 from consilience.report.breakdown import write_breakdown
 from consilience.report.compare import write_compare
-from consilience.report.index import note_finding, write_index
 from consilience.report.live import Watch
 from consilience.report.page import write_page
+from consilience.report.run_index import note_finding, write_index
 from consilience.report.study import write_study
 from consilience.report.sweep import write_sweep
 from consilience.settings.presets import read_settings

@@ -150,7 +150,7 @@ def test_nameless_agents_get_numbers_and_missing_classes_are_filled(shared):
         ({"rounds": 0}, "rounds is 0"),
         ({"method": "blind"}, "unknown method 'blind'"),
         ({"method": "fedavg"}, "has no weights that can be averaged"),
-        ({"agents": [*three_agents(), "x"]}, r"agent 3 \(str\) is none: it lacks name"),
+        ({"agents": [*three_agents(), "x"]}, r"agent 3 \(str\) does not implement Agent; missing: name"),
         ({"shared_labels": np.zeros(3, int)}, "3 shared labels for 40 shared samples"),
     ],
 )

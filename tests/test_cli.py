@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from consilience.base.errors import ConsilienceError
 from consilience.cli.main import app
-from consilience.errors import ConsilienceError
 
 QUICK = [
     "--set",

@@ -181,7 +181,9 @@ def test_the_steps_of_the_dockerfile_run_as_processes(tmp_path):
     ended([str(image / "pip"), *hashed, str(ROOT / "requirements.lock")], env=clean)
     ended([str(image / "pip"), "install", "-q", "--no-deps", "--no-index", str(wheel)], env=clean)
     ended([str(image / "pip"), "check"], env=clean)
-    imports = "import consilience.federation.peers.mesh, cryptography, dp_accounting, onnxruntime, opacus, zenoh"
+    imports = (
+        "import consilience.federation.peers.site_exchange, cryptography, dp_accounting, onnxruntime, opacus, zenoh"
+    )
     ended([str(image / "python"), "-c", imports], cwd=tmp_path, env=clean)
     ended([str(image / "consilience"), "keys", "alpha", "--address", "alpha:7447"], cwd=tmp_path, env=clean)
 

@@ -10,7 +10,7 @@ from pkgutil import resolve_name
 import pytest
 
 import consilience
-from consilience import toml
+from consilience.base import toml
 from consilience.cli.runs import split_names
 from consilience.methods import method_named
 from consilience.settings.presets import preset_names, read_settings

@@ -7,7 +7,7 @@ import pytest
 
 SWALLOWS = """
 import os, signal, time
-from consilience.cli import ending
+from consilience.cli import signals as ending
 from consilience.cli.main import app, main
 
 ending.AGAIN = 0.3

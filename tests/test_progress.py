@@ -7,10 +7,10 @@ from rich.console import Console
 
 from consilience.cli import progress as module
 from consilience.cli.progress import Progress
-from consilience.runtime.callbacks import About, Finished, Started, Trained
+from consilience.runtime.callbacks import Finished, RunInfo, Started, Trained
 from consilience.runtime.summary import Summary
 
-RUN = About("paper")
+RUN = RunInfo("paper")
 MEANS = {"accuracy_shared": 0.9, "accuracy_target": 0.5, "auc_target": 0.7, "disagreement_all": 0.25}
 
 

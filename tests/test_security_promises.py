@@ -15,8 +15,10 @@ pytest.importorskip("zenoh", reason="needs consilience[peers]")
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from consilience.errors import ConsilienceError
-from consilience.federation.peers import door, mailbox, mesh, outbox
+from consilience.base.errors import ConsilienceError
+from consilience.federation.peers import connection_limiter as door
+from consilience.federation.peers import mailbox, outbox
+from consilience.federation.peers import site_exchange as mesh
 from consilience.federation.peers.federation import Federation, Member, default_quorum, fingerprint
 from consilience.federation.peers.frame import SIGNATURE, STATUS, Format
 from consilience.federation.peers.keys import public_key
@@ -100,7 +102,7 @@ def test_the_limits_that_are_named_are_in_force():
 def test_strangers_at_the_door_are_few_and_who_says_nothing_is_sent_away():
     """Over loopback, with members elsewhere: who comes from here is a stranger."""
     (address,) = free_addresses(1)
-    entrance = door.Door(address, ["192.0.2.1"])
+    entrance = door.ConnectionLimiter(address, ["192.0.2.1"])
     entrance.start()
     host, port = address.split(":")
     started = time.monotonic()
@@ -165,4 +167,4 @@ def test_messages_of_peers_are_taken_apart_in_two_modules_whose_readers_raise_on
             strict = "strict" in [ast.unparse(decorator) for decorator in function.decorator_list]
             assert strict or path.name in own, f"{path.name}: {function.name} reads bytes, and is not `strict`"
     assert seen - own == {"outside.py", "question.py"}
-    assert "`federation/peers/outside.py`; `federation/peers/question.py`" in TEXT
+    assert "`federation/peers/untrusted_input.py`; `federation/peers/question.py`" in TEXT

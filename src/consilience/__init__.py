@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from consilience.agents.torch_agent import TorchAgent
     from consilience.agents.wrapper import Wrapper
     from consilience.api import Result, collaborate
+    from consilience.base.errors import ConsilienceError
+    from consilience.base.options import Options, option
     from consilience.core.consensus import (
         contraction_bound,
         influence,
@@ -27,12 +29,11 @@ if TYPE_CHECKING:
     from consilience.core.trust import cosine_trust, entropy_trust, gaussian_trust, ideal_trust, metropolis
     from consilience.core.wire import Wire
     from consilience.data.datasets import Dataset, dataset
-    from consilience.errors import ConsilienceError
     from consilience.export.folder import ExportedModel, load_model
     from consilience.methods import METHODS
     from consilience.methods.alone import Alone
-    from consilience.methods.collective import Collective
     from consilience.methods.consensus import Consensus
+    from consilience.methods.ensemble import Collective
     from consilience.methods.fd import FD
     from consilience.methods.fedavg import FedAvg
     from consilience.methods.feddf import FedDF
@@ -50,10 +51,9 @@ if TYPE_CHECKING:
     from consilience.methods.trust.entropy import Entropy
     from consilience.methods.trust.gaussian import Gaussian
     from consilience.methods.trust.paper import Paper
-    from consilience.methods.trust.protocol import Context, Opinion, Trust
+    from consilience.methods.trust.protocol import Context, Trust, TrustResult
     from consilience.methods.trust.stratified import Stratified
     from consilience.methods.trust.uniform import Uniform
-    from consilience.options import Options, option
     from consilience.privacy.options import Privacy
     from consilience.runtime.callbacks import Callback
     from consilience.runtime.exchange import InMemory
@@ -96,7 +96,7 @@ _HOMES = {
     "methods.trust.cosine": ("Cosine",),
     "methods.trust.entropy": ("Entropy",),
     "methods.trust.gaussian": ("Gaussian",),
-    "methods.trust.protocol": ("Context", "Opinion", "Trust"),
+    "methods.trust.protocol": ("Context", "TrustResult", "Trust"),
     "methods.trust.paper": ("Paper",),
     "methods.trust.stratified": ("Stratified",),
     "methods.trust.uniform": ("Uniform",),
@@ -155,7 +155,6 @@ __all__ = [
     "Memory",
     "Method",
     "OneSet",
-    "Opinion",
     "Options",
     "Paper",
     "Privacy",
@@ -177,6 +176,7 @@ __all__ = [
     "TensorBoard",
     "TorchAgent",
     "Trust",
+    "TrustResult",
     "Uniform",
     "WandB",
     "Wire",

@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from consilience.agents.classes import agree_on_classes, measured
-from consilience.agents.protocol import Agent, Widens, can, lacks
+from consilience.agents.classes import agree_on_classes, evaluate
+from consilience.agents.protocol import AcceptsMoreClasses, Agent, implements, missing
+from consilience.base.errors import ConsilienceError
+from consilience.base.options import flat, hint, stable_text, to_table
+from consilience.base.rows import Rows, as_rows, count, fingerprint
 from consilience.core.consensus import influence
-from consilience.errors import ConsilienceError
 from consilience.export.facts import facts_of
 from consilience.export.folder import export_agent
 from consilience.methods import check_rounds, method_named
-from consilience.methods.collective import Collective, collective
+from consilience.methods.ensemble import Collective, collective
 from consilience.methods.protocol import Method
-from consilience.options import flat, hint, stable_text, to_table
-from consilience.rows import Rows, as_rows, count, fingerprint
-from consilience.runtime.callbacks import About, Callback, Callbacks
-from consilience.runtime.collective import weights_of
+from consilience.runtime.callbacks import Callback, Callbacks, RunInfo
 from consilience.runtime.driver import run_rounds
+from consilience.runtime.ensemble_weights import weights_of
 from consilience.runtime.exchange import InMemory
-from consilience.runtime.folders import claim_folder
 from consilience.runtime.history import Evaluation
-from consilience.runtime.now import Now
+from consilience.runtime.progress_file import ProgressFile
 from consilience.runtime.run import Run
+from consilience.runtime.run_folders import claim_folder
 from consilience.runtime.summary import Summary, summarised
 from consilience.tasks.protocol import Array
 
@@ -88,7 +88,7 @@ class Result:
     def predict(self, x: Rows, as_agent: str = "") -> Collective:
         """What all agents together say of new samples: `predictions`, and each one's `parts` and own predictions.
 
-        Agents count by the consensus that the last trust leads to (`core/collective.py`), or as the agent called
+        Agents count by the consensus that the last trust leads to (`core/ensemble.py`), or as the agent called
         `as_agent` trusts them. With trust per class, they count for what each sample seems to be.
         """
         by_agent = {agent.name: agent.predict(x) for agent in self.agents}
@@ -142,7 +142,7 @@ def collaborate(
     threads: int = 1,
     callbacks: Sequence[Callback] = (),
 ) -> Result:
-    """Trains `agents` together on the unlabelled `shared` data, which are rows of any kind (`rows.py`).
+    """Trains `agents` together on the unlabelled `shared` data, which are rows of any kind (`base/rows.py`).
 
     `method` is an object such as `cs.Consensus(lam=0.5, trust=cs.Entropy())`, whose fields are its options, or the
     name of one: consensus, paper, static, every-K, naive, alone, fedavg, fedprox(mu=0.1), ...
@@ -165,7 +165,7 @@ def collaborate(
     classes = list(names) or [str(c) for c in range(outputs)]
     if own is not None and not isinstance(own, Mapping):
         raise ConsilienceError("own must say whose data they are: own={'name of an agent': (x, y)}.")
-    labels_of = partial(measured, agents[0].task, names)
+    labels_of = partial(evaluate, agents[0].task, names)
     evaluation = Evaluation(
         None if shared_labels is None else labels_of(shared, shared_labels, "the shared data")[1],
         None if target is None else labels_of(*_pair(target, "target"), "the target data"),
@@ -194,7 +194,7 @@ def collaborate(
     options = flat({"method": {"name": method.label} | to_table(method), "run": {"rounds": rounds}})
     with ExitStack() as around:
         shown = [around.enter_context(_progress(rounds))] if progress else []
-        all_of_them = around.enter_context(Callbacks([Now(), *shown, *callbacks]))
+        all_of_them = around.enter_context(Callbacks([ProgressFile(), *shown, *callbacks]))
         run = run_rounds(
             agents,
             shared,
@@ -204,7 +204,7 @@ def collaborate(
             evaluation,
             folder=folder,
             threads=threads,
-            tell=partial(all_of_them.tell, About(method.label, folder, options)),
+            tell=partial(all_of_them.tell, RunInfo(method.label, folder, options)),
             baseline=baseline,
             options={key: stable_text(value) for key, value in options.items() if key != "run.rounds"},
         )
@@ -287,9 +287,11 @@ def _agree(agents: list[Agent], shared: Rows, class_names: Sequence[str]) -> tup
     if count(shared) == 0:
         raise ConsilienceError("the shared data are empty. Give unlabelled samples of the target domain.")
     for number, agent in enumerate(agents):
-        missing = lacks(agent, Agent)
-        if missing:
-            raise ConsilienceError(f"agent {number} ({type(agent).__name__}) is none: it lacks {', '.join(missing)}.")
+        lacking = missing(agent, Agent)
+        if lacking:
+            raise ConsilienceError(
+                f"agent {number} ({type(agent).__name__}) does not implement Agent; missing: {', '.join(lacking)}."
+            )
         agent.name = agent.name or str(number)
     names = [agent.name for agent in agents]
     repeated = Counter(names)
@@ -302,8 +304,8 @@ def _agree(agents: list[Agent], shared: Rows, class_names: Sequence[str]) -> tup
     classes = agree_on_classes(agents, class_names)
     outputs = max(agent.outputs for agent in agents)
     for agent in agents:
-        if can(agent, Widens):
-            cast(Widens, agent).widen(outputs)
+        if implements(agent, AcceptsMoreClasses):
+            cast(AcceptsMoreClasses, agent).accept_classes(outputs)
         if agent.outputs != outputs:
             raise ConsilienceError(
                 f"agent {agent.name!r} predicts {agent.outputs} outputs, another agent {outputs}. "

@@ -217,7 +217,7 @@ class DrawsFromPython(Nearest):
 
 
 class WidensByWord(Nearest):
-    def widen(self, outputs):
+    def accept_classes(self, outputs):
         self.outputs = outputs
 
 

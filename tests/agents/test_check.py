@@ -13,7 +13,7 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from torch import nn
 
 from consilience import TASKS, ConsilienceError, SklearnAgent, TorchAgent, Wrapper, check_agent
-from consilience.agents.models import MODELS, Order, build_agent
+from consilience.agents.models import MODELS, AgentSpec, build_agent
 from tests.agents.broken import FAULTS, HasWeights, Nearest, Unfitted
 from tests.conftest import CLASSES, FEATURES, blobs
 
@@ -70,7 +70,7 @@ def test_regressors_conform(estimator, outputs):
 def test_built_in_models_conform(model):
     assert model in MODELS.names()
     task = TASKS.find("classification")
-    check_agent(lambda x, y, name: build_agent(Order(name, model, x, y, CLASSES, task)), X, Y)
+    check_agent(lambda x, y, name: build_agent(AgentSpec(name, model, x, y, CLASSES, task)), X, Y)
 
 
 def test_a_wrapper_conforms():

@@ -6,7 +6,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from torch import nn
 
 from consilience import TASKS, Agent, ConsilienceError, SklearnAgent, TorchAgent, Wrapper
-from consilience.agents.protocol import Averageable, Publishes, Widens, can, lacks, published
+from consilience.agents.protocol import AcceptsMoreClasses, Averageable, Publishes, implements, missing, published
 from consilience.tasks.protocol import labelled
 from tests.conftest import CLASSES, FEATURES, blobs
 
@@ -28,8 +28,8 @@ class Liar(Wrapper):
 
 @pytest.mark.parametrize("make", [torch_agent, sklearn_agent])
 def test_our_agents_have_all_that_an_agent_needs(make):
-    assert lacks(make(), Agent) == []
-    assert can(make(), Agent)
+    assert missing(make(), Agent) == []
+    assert implements(make(), Agent)
 
 
 def test_what_is_missing_is_named_in_the_order_of_the_protocol():
@@ -42,13 +42,13 @@ def test_what_is_missing_is_named_in_the_order_of_the_protocol():
         def state(self):
             return {}
 
-    assert lacks(Half(), Agent) == ["samples", "class_counts", "parameters", "noise", "train", "restore"]
-    assert not can(Half(), Agent)
+    assert missing(Half(), Agent) == ["samples", "class_counts", "parameters", "noise", "train", "restore"]
+    assert not implements(Half(), Agent)
 
 
 def test_weights_can_be_averaged_of_torch_models_and_not_of_estimators():
-    assert can(torch_agent(), Averageable)
-    assert lacks(sklearn_agent(), Averageable) == [
+    assert implements(torch_agent(), Averageable)
+    assert missing(sklearn_agent(), Averageable) == [
         "steps",
         "lr",
         "trained_names",
@@ -60,16 +60,16 @@ def test_weights_can_be_averaged_of_torch_models_and_not_of_estimators():
 
 
 def test_a_wrapper_can_what_its_agent_can():
-    assert can(Wrapper(torch_agent()), Averageable)
-    assert not can(Wrapper(sklearn_agent()), Averageable)
-    assert can(Wrapper(Wrapper(sklearn_agent())), Widens)
-    assert not can(Wrapper(torch_agent()), Widens)
-    assert can(Wrapper(Liar(torch_agent())), Publishes)
+    assert implements(Wrapper(torch_agent()), Averageable)
+    assert not implements(Wrapper(sklearn_agent()), Averageable)
+    assert implements(Wrapper(Wrapper(sklearn_agent())), AcceptsMoreClasses)
+    assert not implements(Wrapper(torch_agent()), AcceptsMoreClasses)
+    assert implements(Wrapper(Liar(torch_agent())), Publishes)
 
 
 def test_an_agent_says_what_it_predicts_unless_it_publishes_something_else():
     agent = sklearn_agent()
-    assert not can(agent, Publishes)
+    assert not implements(agent, Publishes)
     np.testing.assert_array_equal(published(agent, X), agent.predict(X))
     np.testing.assert_array_equal(published(Liar(agent), X), agent.predict(X)[:, ::-1])
 
@@ -77,12 +77,12 @@ def test_an_agent_says_what_it_predicts_unless_it_publishes_something_else():
 def test_an_estimator_learns_of_classes_that_its_own_data_do_not_show():
     agent = SklearnAgent(LogisticRegression(), X, Y % 2, "a")
     before = agent.predict(X)
-    agent.widen(4)
+    agent.accept_classes(4)
     after = agent.predict(X)
     assert agent.outputs == 4
     np.testing.assert_array_equal(after[:, :2], before)
     assert not after[:, 2:].any()
-    agent.widen(3)
+    agent.accept_classes(3)
     assert agent.outputs == 4
 
 
@@ -91,7 +91,7 @@ def test_values_and_labels_are_as_many_as_they_are():
         SklearnAgent(LinearRegression(), X, X[:, :2], "a"),
         SklearnAgent(LogisticRegression(), X, np.stack([Y == 0, Y == 1], axis=1), "a"),
     ):
-        agent.widen(5)
+        agent.accept_classes(5)
         assert agent.outputs == 2
         assert agent.predict(X).shape == (20, 2)
 

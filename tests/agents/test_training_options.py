@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from consilience import ConsilienceError, TorchAgent
 from consilience.agents.networks import convnet
-from consilience.core.balance import class_offsets
+from consilience.core.class_prior import class_offsets
 from consilience.privacy.options import Privacy
 from tests.conftest import blobs
 from tests.methods.models import classifier

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from consilience import ConsilienceError, TorchAgent
-from consilience.agents.reading import kept
+from consilience.agents.input_cache import cached_rows
 from consilience.agents.scattering import morlet, scattering
 from consilience.agents.wavelets import COLOURS, LEVELS, ROOTS, SIZES, Wavelets, wavelets
 
@@ -87,7 +87,7 @@ def test_weights_that_are_shared_are_those_that_are_learned():
 def test_agents_with_other_features_do_not_share_what_they_read():
     one, x = agent()
     two, _ = agent(scattering)
-    with kept([x]):
+    with cached_rows([x]):
         for each in (one, two):
             with torch.no_grad():
                 whole = torch.softmax(each.model.eval()(torch.from_numpy(x)), dim=1)

@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
+from consilience.base.errors import ConsilienceError
 from consilience.core.attacks import (
     ATTACKS,
+    AttackContext,
+    AttackStratum,
     Echo,
     EchoEach,
-    Moment,
     Sleeper,
-    Stratum,
     Targeted,
     attack_name,
     attack_named,
@@ -17,7 +18,6 @@ from consilience.core.attacks import (
 )
 from consilience.core.stratified import capped, informativeness, reference, strata
 from consilience.core.trust import uniform_trust
-from consilience.errors import ConsilienceError
 from consilience.tasks import task_named
 from consilience.tasks.protocol import checked_predictions
 
@@ -34,8 +34,10 @@ HONEST, OWN = words(), words(1)[0]
 MEAN = HONEST.mean(axis=0)
 
 
-def said(name: str, moment: Moment | None = None, honest: np.ndarray = HONEST, own: np.ndarray = OWN) -> np.ndarray:
-    return attack_named(name)(honest, own, moment or Moment())
+def said(
+    name: str, moment: AttackContext | None = None, honest: np.ndarray = HONEST, own: np.ndarray = OWN
+) -> np.ndarray:
+    return attack_named(name)(honest, own, moment or AttackContext())
 
 
 def one_hot(label: int, classes: int = CLASSES) -> list[float]:
@@ -53,7 +55,7 @@ def test_every_attack_says_probabilities_of_its_own_shape_and_changes_nothing_it
     honest, own = words(2, classes=classes), words(3, classes=classes)[0]
     before = honest.copy(), own.copy()
     for victim in (None, 1):
-        f = said(name, Moment(4, 1, 7, victim), honest, own)
+        f = said(name, AttackContext(4, 1, 7, victim), honest, own)
         np.testing.assert_array_equal(f, checked_predictions("liar", f, SAMPLES, classes, task_named("classification")))
         assert f.dtype == np.float32
     np.testing.assert_array_equal(honest, before[0])
@@ -62,7 +64,7 @@ def test_every_attack_says_probabilities_of_its_own_shape_and_changes_nothing_it
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_said_depends_on_the_arguments_alone(name):
-    np.testing.assert_array_equal(said(name, Moment(2, 1, 5, 0)), said(name, Moment(2, 1, 5, 0)))
+    np.testing.assert_array_equal(said(name, AttackContext(2, 1, 5, 0)), said(name, AttackContext(2, 1, 5, 0)))
 
 
 def test_fourteen_attacks_are_known_and_a_wrong_name_is_an_error():
@@ -79,7 +81,10 @@ def test_flip_calls_every_class_by_the_next_ones_name():
 
 
 def test_random_differs_between_liars_rounds_and_seeds():
-    drawn = [said("random", moment) for moment in (Moment(), Moment(round=1), Moment(place=1), Moment(seed=1))]
+    drawn = [
+        said("random", moment)
+        for moment in (AttackContext(), AttackContext(round=1), AttackContext(place=1), AttackContext(seed=1))
+    ]
     for i in range(4):
         for j in range(i):
             assert np.abs(drawn[i] - drawn[j]).max() > 0.1
@@ -103,12 +108,12 @@ def test_colluders_agree_on_one_wrong_class_per_sample_in_all_rounds():
     f = said("collusion")
     assert (f.argmax(axis=1) != MEAN.argmax(axis=1)).all() and (f.max(axis=1) == 1).all()
     assert len(set(f.argmax(axis=1))) > 3, "not one class for all samples"
-    np.testing.assert_array_equal(f, said("collusion", Moment(round=3, place=2), own=words(9)[0]))
-    assert (f != said("collusion", Moment(seed=1))).any()
+    np.testing.assert_array_equal(f, said("collusion", AttackContext(round=3, place=2), own=words(9)[0]))
+    assert (f != said("collusion", AttackContext(seed=1))).any()
 
 
 def test_stale_repeats_its_first_words():
-    moment = Moment(memory={})
+    moment = AttackContext(memory={})
     np.testing.assert_array_equal(said("stale", moment), OWN)
     np.testing.assert_array_equal(said("stale", moment, own=words(5)[0]), OWN)
 
@@ -122,7 +127,7 @@ def test_worst_honest_repeats_whoever_is_furthest_from_the_rest():
 
 def test_copies_are_of_one_peer_each():
     for place in range(7):
-        np.testing.assert_array_equal(said("copy", Moment(place=place)), HONEST[place % AGENTS])
+        np.testing.assert_array_equal(said("copy", AttackContext(place=place)), HONEST[place % AGENTS])
 
 
 def test_echo_lies_where_the_honest_are_unsure_and_nowhere_else():
@@ -133,14 +138,14 @@ def test_echo_lies_where_the_honest_are_unsure_and_nowhere_else():
             assert f[s].tolist() == said("runner-up")[s].tolist()
         else:
             np.testing.assert_array_equal(f[s], MEAN[s])
-    assert (Echo(share=0.1)(HONEST, OWN, Moment()) != MEAN).any(axis=1).sum() == 4
+    assert (Echo(share=0.1)(HONEST, OWN, AttackContext()) != MEAN).any(axis=1).sum() == 4
 
 
 def test_echo_each_speaks_to_every_victim_in_its_own_words():
     assert per_victim(EchoEach()) and not per_victim(Echo())
     np.testing.assert_array_equal(said("echo-each"), said("echo"))
     for victim in range(AGENTS):
-        f, lies = said("echo-each", Moment(victim=victim)), least_sure(HONEST[victim])
+        f, lies = said("echo-each", AttackContext(victim=victim)), least_sure(HONEST[victim])
         for s in range(SAMPLES):
             expected = said("runner-up")[s] if s in lies else HONEST[victim, s]
             np.testing.assert_array_equal(f[s], expected)
@@ -165,14 +170,14 @@ def test_targeted_lies_about_one_class_alone():
 def test_a_sleeper_is_honest_for_some_rounds():
     for number in range(4):
         expected = OWN if number < 3 else said("collusion")
-        np.testing.assert_array_equal(said("sleeper", Moment(round=number)), expected)
-    np.testing.assert_array_equal(Sleeper(rounds=0)(HONEST, OWN, Moment()), said("collusion"))
+        np.testing.assert_array_equal(said("sleeper", AttackContext(round=number)), expected)
+    np.testing.assert_array_equal(Sleeper(rounds=0)(HONEST, OWN, AttackContext()), said("collusion"))
 
 
 def test_stratum_lies_in_the_same_share_of_every_stratum():
     honest, own = words(4, samples=400, classes=3), words(5, samples=400, classes=3)[0]
     mean = honest.mean(axis=0)
-    f = Stratum(share=0.25)(honest, own, Moment())
+    f = AttackStratum(share=0.25)(honest, own, AttackContext())
     found = strata(*reference(uniform_trust(AGENTS), honest), 3)
     lies = f.argmax(axis=1) != mean.argmax(axis=1)
     assert (f.max(axis=1) == 1).all()
@@ -190,12 +195,12 @@ def test_where_all_are_unsure_stratum_is_taken_for_better_informed_than_echo():
     honest = np.stack([[draw.dirichlet(row) for row in strength] for _ in range(7)]).astype(np.float32)
 
     def scores(attack) -> np.ndarray:
-        everyone = np.concatenate([honest, attack(honest, honest[0], Moment())[None]])
+        everyone = np.concatenate([honest, attack(honest, honest[0], AttackContext())[None]])
         found = strata(*reference(capped(uniform_trust(8)), everyone), 3)
         s = informativeness(everyone, found, 5.0)[:, 1::2]
         return s[7] / s.max(axis=0)
 
-    assert scores(Stratum()).mean() > scores(Echo()).mean()
+    assert scores(AttackStratum()).mean() > scores(Echo()).mean()
 
 
 def test_options_in_brackets_and_back():
@@ -213,10 +218,10 @@ def test_options_in_brackets_and_back():
 def test_liars_that_blur_their_words_are_less_alike(name):
     honest = np.random.default_rng(0).dirichlet(np.ones(4), (5, 30)).astype(np.float32)
     own = honest[0]
-    plain = attack_named(name)(honest, own, Moment(place=0))
-    first, second_ = (attack_named(f"{name}(noise=0.3)")(honest, own, Moment(place=place)) for place in (0, 1))
-    assert (attack_named(name)(honest, own, Moment(place=1)) == plain).all()
+    plain = attack_named(name)(honest, own, AttackContext(place=0))
+    first, second_ = (attack_named(f"{name}(noise=0.3)")(honest, own, AttackContext(place=place)) for place in (0, 1))
+    assert (attack_named(name)(honest, own, AttackContext(place=1)) == plain).all()
     np.testing.assert_allclose(first.sum(axis=1), 1, atol=1e-5)
     assert np.abs(first - second_).max() > 0.1
-    drawn = attack_named("random")(honest, own, Moment(place=1))
+    drawn = attack_named("random")(honest, own, AttackContext(place=1))
     np.testing.assert_allclose(second_, 0.7 * plain + 0.3 * drawn, atol=1e-6)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consilience.core.duals import LEAST, SCALES, insisted
+from consilience.core.duals import LEAST, SCALES, dual_update
 
 DRAW = np.random.default_rng(0)
 PREDICTIONS = {
@@ -42,8 +42,8 @@ def slowly(u, own, psi, step, scale):
 @pytest.mark.parametrize("step", [0.5, 1.0])
 def test_duals_with_plain_loops(scale, step):
     own, psi, later = PREDICTIONS[scale]
-    u, labels = insisted(np.zeros((5, 3)), own, psi, step, scale)
-    u, labels = insisted(u, labels, later, step, scale)
+    u, labels = dual_update(np.zeros((5, 3)), own, psi, step, scale)
+    u, labels = dual_update(u, labels, later, step, scale)
     for row in range(5):
         expected, told = slowly([0.0] * 3, own[row], psi[row], step, scale)
         expected, told = slowly(expected, told, later[row], step, scale)
@@ -56,7 +56,7 @@ def test_labels_are_predictions_in_the_precision_of_the_pseudo_labels_whatever_w
     own, psi = np.eye(3, dtype=np.float64), np.eye(3, dtype=np.float32)
     u = np.zeros_like(own)
     for _ in range(50):
-        u, labels = insisted(u, own[::-1], psi, 1.0, scale)
+        u, labels = dual_update(u, own[::-1], psi, 1.0, scale)
     assert labels.dtype == u.dtype == np.float32
     assert np.isfinite(labels).all()
     if scale != "values":
@@ -84,7 +84,7 @@ def test_agents_agree_on_what_fits_the_labels_of_all(seed, agents, lam):
     z, u = b.copy(), np.zeros(agents)
     for _ in range(300):
         t = np.full(agents, z.mean())
-        u, labels = insisted(u, z, t, 1.0, "values")
+        u, labels = dual_update(u, z, t, 1.0, "values")
         z = (a * b + lam * labels) / (a + lam)
         assert abs(u.sum()) < 1e-8 * max(1, np.abs(u).max()) * agents  # so that the mean of what is said is enough
     np.testing.assert_allclose(z, (a * b).sum() / a.sum(), atol=1e-3)

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from consilience.base.errors import ConsilienceError
 from consilience.data.arrays import read_array, read_arrays
 from consilience.data.files import read_features
-from consilience.errors import ConsilienceError
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from consilience.base.errors import ConsilienceError
 from consilience.data.columns import read_columns
-from consilience.errors import ConsilienceError
 
 ROWS = 60
 DRAW = np.random.default_rng(0)

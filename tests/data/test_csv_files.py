@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from consilience.base.errors import ConsilienceError
 from consilience.data.csv_files import read_csv
-from consilience.errors import ConsilienceError
 
 ROWS = "age;weight;town\n50;70,5;Köln\n61;80;Zürich\n?;66,25;\n"
 

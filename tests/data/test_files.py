@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from consilience.base.errors import ConsilienceError
 from consilience.data.files import read_features, read_labelled
-from consilience.errors import ConsilienceError
 
 CLASSES = ("healthy", "ill")
 

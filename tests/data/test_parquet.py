@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from consilience.base.errors import ConsilienceError
 from consilience.data.files import read_table
 from consilience.data.parquet import check_parquet, read_parquet
-from consilience.errors import ConsilienceError
 
 ROWS = 8_000_000
 

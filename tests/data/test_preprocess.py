@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from consilience.base.errors import ConsilienceError
 from consilience.data.columns import MOST_CATEGORIES, plain_values, read_columns
 from consilience.data.preprocess import stored_preprocessing, table_preprocessing
-from consilience.errors import ConsilienceError
 
 SHARED = pd.DataFrame(
     {

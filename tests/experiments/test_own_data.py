@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from consilience.base.errors import ConsilienceError
 from consilience.cli.main import app
-from consilience.errors import ConsilienceError
 from consilience.experiments.compare import compare
 from consilience.report.page import page_data
 from consilience.runtime.run import load_run

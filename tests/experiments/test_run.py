@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from consilience import load_run, toml
+from consilience import load_run
+from consilience.base import toml
+from consilience.base.options import flat, to_table
 from consilience.core.consensus import trust_received
-from consilience.options import flat, to_table
 from consilience.settings.presets import read_settings
 from consilience.settings.settings import Settings
 

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from consilience.base.errors import ConsilienceError
 from consilience.cli.main import app
 from consilience.data.datasets import load
-from consilience.errors import ConsilienceError
-from consilience.experiments.restored import restore
+from consilience.experiments.load_agents import restore
 from consilience.export.folder import load_model
 from consilience.settings.presets import read_settings
 from consilience.workers.work import work

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 import consilience as cs
-from consilience.agents.models import Order, build_agent
+from consilience.agents.models import AgentSpec, build_agent
 from consilience.tasks import task_named
 
 DRAW = np.random.default_rng(0)
@@ -61,7 +61,7 @@ def trained() -> dict[str, Any]:
     agents: dict[str, Any] = {}
     for name, (estimator, y, outputs) in estimators.items():
         agents[name] = cs.SklearnAgent(estimator, X, y, name, classes=outputs if y.ndim == 1 else 0)
-    agents["mlp"] = build_agent(Order("mlp", "mlp", X, Y, 3, task_named("classification")))
+    agents["mlp"] = build_agent(AgentSpec("mlp", "mlp", X, Y, 3, task_named("classification")))
     for name, agent in agents.items():
         alone = name == "one-class"
         said = agent.predict(NEW) if name in ("mlp",) else np.full((len(NEW), agent.outputs), 1 / agent.outputs)

@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 import consilience as cs
-from consilience.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError
 from consilience.export.folder import Facts, copy_model, export_agent, load_model
 from consilience.export.inputs import Scale
 from consilience.export.manifest import checksum, read_manifest

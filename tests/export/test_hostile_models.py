@@ -25,7 +25,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.svm import SVC
 
 import consilience as cs
-from consilience.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError
 from consilience.export.folder import export_agent, load_model
 from consilience.export.manifest import checksum
 from tests.export.conftest import NEW, X, Y

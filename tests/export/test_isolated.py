@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from consilience.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError
 from consilience.export.folder import copy_model, export_agent, load_model
 from consilience.export.isolated import predict_isolated
 from tests.export.conftest import NEW

@@ -16,7 +16,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from torch import nn
 
 import consilience as cs
-from consilience.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError
 from consilience.export.folder import export_agent, load_model
 
 DRAW = np.random.default_rng(0)

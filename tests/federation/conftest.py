@@ -242,7 +242,7 @@ def lay_out(
     start_wait: float | None = None,
 ) -> dict[str, Path]:
     """Sites that read digits, each with little data; their agent is that of agent.py."""
-    from consilience.federation import trial
+    from consilience.federation import demo as trial
     from consilience.federation.membership import write_site
     from consilience.federation.site import read_site
     from consilience.settings.presets import read_settings
@@ -261,7 +261,7 @@ def signed(trial: Trial, revoked: str, signers: Iterable[str]) -> Any:
     """A change of the federation file that revokes a member, signed by others."""
     from consilience.federation.peers.change import Change
     from consilience.federation.peers.keys import read_signing_key
-    from consilience.federation.peers.outside import read_federation
+    from consilience.federation.peers.untrusted_input import read_federation
 
     agreed = read_federation(trial.folder / "federation.toml")
     change = Change(agreed.identity().hex(), (revoked,), (), {})
@@ -272,7 +272,7 @@ def signed(trial: Trial, revoked: str, signers: Iterable[str]) -> Any:
 
 def give(trial: Trial, change: Any, sites: Iterable[str]) -> None:
     """Puts a change beside the site.toml of sites."""
-    from consilience.runtime.checkpoint import write_atomically
+    from consilience.base.files import write_atomically
 
     for name in sites:
         write_atomically(trial.sites[name].parent / "change.toml", change.to_toml().encode())

@@ -7,13 +7,13 @@ import sys
 import time
 from pathlib import Path
 
-from consilience.federation.peers import link
-from consilience.federation.site import prepare
+from consilience.federation.peers import zenoh_config as link
+from consilience.federation.site import load_site
 
 
 def main(site: Path, identity: str) -> None:
     """Says again and again to how many peers it is linked."""
-    prepared, settings = prepare(site), link._settings
+    prepared, settings = load_site(site), link._settings
     link._settings = lambda *arguments: settings(*arguments) | {"id": identity}
     session = link.open_session(prepared.federation, prepared.site.agent, prepared.tls, "", 10**8)
     while True:

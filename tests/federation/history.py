@@ -9,7 +9,7 @@ from typing import Any
 
 from consilience.federation.peers.audit import broken_at, read_audit
 from consilience.federation.peers.federation import Federation
-from consilience.federation.peers.outside import read_federation
+from consilience.federation.peers.untrusted_input import read_federation
 
 Events = dict[str, list[dict[str, Any]]]
 

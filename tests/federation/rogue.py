@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from consilience.federation.answering import TOPIC
-from consilience.federation.peers import link
+from consilience.federation.peers import zenoh_config as link
 from consilience.federation.peers.federation import FIELD, FIELDS, MOST_FIELDS, Federation
 from consilience.federation.peers.frame import NONCE, Format, Receipt
 from consilience.federation.peers.keys import read_signing_key
-from consilience.federation.peers.link import ANSWERS, Tls, key_of, open_session, token_of
-from consilience.federation.peers.outside import frame_from
 from consilience.federation.peers.question import Questions
-from consilience.federation.site import prepare
+from consilience.federation.peers.untrusted_input import frame_from
+from consilience.federation.peers.zenoh_config import ANSWERS, Tls, key_of, open_session, token_of
+from consilience.federation.remote_prediction_server import TOPIC
+from consilience.federation.site import load_site
 
 link._access = lambda *arguments: {"enabled": False}  # type: ignore[assignment]  # it holds itself to nothing
 
@@ -29,7 +29,7 @@ class Rogue:
     """Signs and answers whatever its mode says."""
 
     def __init__(self, site: Path, modes: list[str]) -> None:
-        prepared = prepare(site)
+        prepared = load_site(site)
         self.federation, self.name, self.modes = prepared.federation, prepared.site.agent, modes
         self.place = self.federation.names.index(self.name)
         self.format = Format(self.federation)
@@ -192,7 +192,7 @@ def _of_another_run(rogue: Rogue, number: int) -> bytes:
 
 def impostor(site: Path, folder: Path, agent: str, asker: str) -> None:
     """Speaks for `agent` with the certificate in `folder`, and asks everyone as `asker`; says whether any answers."""
-    prepared = prepare(site)
+    prepared = load_site(site)
     federation: Federation = prepared.federation
     tls = Tls(folder / "tls.key", folder / "tls.crt", prepared.tls.authority)
     session = open_session(federation, agent, tls, federation.member(agent).address, 10**7)
@@ -338,7 +338,7 @@ if __name__ == "__main__":
         if "answers" in arguments:
             answer_questions(member)
         if "ask" in arguments:
-            ask_badly(member, prepare(Path(sys.argv[1])).shared)
+            ask_badly(member, load_site(Path(sys.argv[1])).shared)
         if "flap-answers" in arguments:
             flap_answers(member)
         if "return" in extra:

@@ -7,7 +7,7 @@ import pytest
 
 from consilience.federation.peers import keys
 from consilience.federation.peers.frame import RECEIPT, Format, Receipt
-from consilience.federation.peers.outside import read_federation
+from consilience.federation.peers.untrusted_input import read_federation
 
 pytestmark = pytest.mark.faults
 ROGUE = Path(__file__).parent / "rogue.py"

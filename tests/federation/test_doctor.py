@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from consilience.federation.demo import lay_out
 from consilience.federation.peers.keys import issue_certificate, new_authority
-from consilience.federation.trial import lay_out
 from consilience.settings.presets import read_settings
 from consilience.settings.wiring import build_scenario
 from tests.conftest import slowness

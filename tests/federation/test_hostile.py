@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from consilience.errors import ConsilienceError
-from consilience.federation.asking import ask_peers
+from consilience.base.errors import ConsilienceError
+from consilience.base.files import write_atomically
 from consilience.federation.peers.audit import AuditLog, read_audit
 from consilience.federation.peers.change import Change, applied
 from consilience.federation.peers.keys import read_signing_key
-from consilience.federation.peers.outside import read_federation
-from consilience.federation.site import prepare
+from consilience.federation.peers.untrusted_input import read_federation
+from consilience.federation.remote_prediction_client import ask_peers
+from consilience.federation.site import load_site
 from consilience.federation.verify import verify_log
-from consilience.runtime.checkpoint import write_atomically
 from tests.federation.conftest import give, signed
 
 pytestmark = pytest.mark.faults
@@ -81,7 +81,7 @@ def test_questions_made_to_end_a_site_that_answers_end_nothing(federate):
         assert f"answered by {name}" in trial.output(rogue)
         log = read_audit(trial.sites[name].parent / "run" / "answered.jsonl")
         assert any(rogue == line["agent"] and "outside of the range" in line.get("reason", "") for line in log)
-    prepared = prepare(trial.sites[asking])
+    prepared = load_site(trial.sites[asking])
     samples = prepared.path(prepared.site.shared)
     assert ask_peers(prepared, samples, lambda text: None).names == [asking, *answering]
     trial.kill(processes[0])
@@ -411,7 +411,7 @@ def test_a_revoked_member_is_asked_nothing_and_answered_nothing(federate):
     rogue, asking, *answering = trial.names
     trial.start()
     trial.finish()
-    prepared = prepare(trial.sites[asking])
+    prepared = load_site(trial.sites[asking])
     samples = prepared.path(prepared.site.shared)
     processes = [trial.start_beside(name, "answer") for name in answering]
     for process in processes:
@@ -430,7 +430,7 @@ def test_a_revoked_member_is_asked_nothing_and_answered_nothing(federate):
         trial.start_script(rogue, ROGUE, str(trial.sites[rogue]), "good", "answers", "ask")
         trial.until(lambda: "\nasked\n" in trial.output(rogue), "the questions")
         assert "answered by" not in trial.output(rogue), turn
-        prepared = prepare(trial.sites[asking])
+        prepared = load_site(trial.sites[asking])
         assert ask_peers(prepared, samples, lambda text: None).names == [asking, *answering]
         assert "was asked" not in trial.output(rogue), turn
         trial.kill(rogue)

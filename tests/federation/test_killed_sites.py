@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from consilience.federation.peers.frame import Format
-from consilience.federation.peers.outside import frame_from, read_federation
+from consilience.federation.peers.untrusted_input import frame_from, read_federation
 
 pytestmark = pytest.mark.faults
 ROUNDS = 6

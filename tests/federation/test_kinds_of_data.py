@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from consilience.base.files import write_atomically
 from consilience.cli.main import app
 from consilience.federation.membership import make_keys, new_federation, write_site
 from consilience.federation.peers.ports import free_addresses
 from consilience.federation.site import Site
-from consilience.runtime.checkpoint import write_atomically
 from consilience.runtime.run import load_run
 from tests.federation.conftest import Launcher, Trial, slowness
 

@@ -10,9 +10,9 @@ import pytest
 
 pytest.importorskip("zenoh", reason="needs consilience[peers]")
 
-from consilience.federation.private import _raw_rows
 from consilience.federation.site import Site
-from consilience.privacy.entry import Entry
+from consilience.federation.site_ledger import _raw_rows
+from consilience.privacy.entry import LedgerEntry
 from consilience.privacy.ledger import LedgerFile
 
 
@@ -49,6 +49,6 @@ def test_the_same_rows_in_another_file_or_with_another_label_are_known_again(tmp
 
     site = Site("a", model="logistic", data="patients.csv", label="sick")
     file = opened(site)
-    file.add("run", Entry(1, 0.5, 2.0, 10))
+    file.add("run", LedgerEntry(1, 0.5, 2.0, 10))
     file.close()
     assert len(opened(replace(site, **changes)).entries) == 1

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from consilience import load_run, toml
+from consilience import load_run
+from consilience.base import toml
 
 pytestmark = pytest.mark.faults
 

@@ -12,16 +12,17 @@ pytest.importorskip("zenoh", reason="needs consilience[peers]")
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from consilience.federation.peers import keys, mesh, session
+from consilience.federation.peers import keys, session
+from consilience.federation.peers import site_exchange as mesh
 from consilience.federation.peers.audit import AuditLog, read_audit
 from consilience.federation.peers.equivocation import equivocations
 from consilience.federation.peers.federation import Federation, Member, fingerprint
 from consilience.federation.peers.frame import NONCE, Format, Receipt
 from consilience.federation.peers.inbox import Inbox
-from consilience.federation.peers.link import Tls
 from consilience.federation.peers.mailbox import Event
 from consilience.federation.peers.open_round import OpenRound
-from consilience.federation.peers.outside import frame_from
+from consilience.federation.peers.untrusted_input import frame_from
+from consilience.federation.peers.zenoh_config import Tls
 from consilience.methods.protocol import Received
 
 NAMES = "abcd"
@@ -168,7 +169,7 @@ def gathered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., A
     def gather(*events: Event) -> tuple[Received, list[dict[str, Any]]]:
         monkeypatch.setattr(mesh, "Session", lambda *arguments: Scripted(*events))
         log, tls = AuditLog(tmp_path / "audit.jsonl", SIGNING[0]), Tls(tmp_path, tmp_path, tmp_path)
-        site = mesh.Mesh(federation(), "a", SIGNING[0], tls, tmp_path, log, lambda text: None)
+        site = mesh.SiteExchange(federation(), "a", SIGNING[0], tls, tmp_path, log, lambda text: None)
         return site.gather(5, {"a": UNSURE}), read_audit(tmp_path / "audit.jsonl")
 
     return gather

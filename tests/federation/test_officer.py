@@ -14,8 +14,8 @@ from consilience.federation.membership import make_keys
 from consilience.federation.peers.audit import AuditLog
 from consilience.federation.peers.frame import Format
 from consilience.federation.peers.keys import read_signing_key
-from consilience.federation.peers.outside import frame_from, read_federation, read_member, stored_receipts
-from consilience.federation.site import prepare
+from consilience.federation.peers.untrusted_input import frame_from, read_federation, read_member, stored_receipts
+from consilience.federation.site import load_site
 from tests.federation.conftest import lay_out
 
 
@@ -114,18 +114,18 @@ def test_the_next_epoch_is_refused_while_a_signed_change_is_not_applied(folder: 
     assert "0, 1, 2; quorum 2, epoch 2" in say("federation", "apply", file, "--site", site)
     assert "epoch 3" in say("federation", "again", file, "--site", site)
     assert read_federation(file).names == ("0", "1", "2"), "it starts from the changed roster"
-    assert not prepare(site).changes.revoked
+    assert not load_site(site).changes.revoked
 
 
 def test_a_file_of_a_later_epoch_that_still_has_who_was_revoked_is_refused_by_every_command(folder: Path) -> None:
     file, site = folder / "federation.toml", folder / "0" / "site.toml"
     shutil.copy(revoke(folder, "3", "012"), site.parent)
-    assert prepare(site).changes.revoked == {"3": ["0", "1", "2"]}
+    assert load_site(site).changes.revoked == {"3": ["0", "1", "2"]}
     (site.parent / "change.toml").unlink()
-    assert prepare(site).changes.revoked == {"3": ["0", "1", "2"]}, "without the file of the operator, too"
+    assert load_site(site).changes.revoked == {"3": ["0", "1", "2"]}, "without the file of the operator, too"
     agreed = read_federation(file)
     file.write_text(replace(agreed, deadline=9.0).to_toml())
-    assert list(prepare(site).changes.revoked) == ["3"], "an edited file readmits nobody"
+    assert list(load_site(site).changes.revoked) == ["3"], "an edited file readmits nobody"
     file.write_text(replace(agreed, epoch=2).to_toml())
     (site.parent / "patients.npz").touch()
     for command in (("agent",), ("doctor",), ("answer",), ("predict", site.parent / "patients.npz", "--collective")):
@@ -136,10 +136,10 @@ def test_a_file_of_a_later_epoch_that_still_has_who_was_revoked_is_refused_by_ev
         say("federation", "apply", kept / "federation.toml", "--site", site)
     shutil.copy(kept / "federation.toml", file)
     say("federation", "apply", file, "--site", site)
-    assert not prepare(site).changes.revoked
+    assert not load_site(site).changes.revoked
     (kept / "change.toml").write_text((kept / "change.toml").read_text().replace('["3"]', '["2"]'))
     with pytest.raises(ConsilienceError, match=r"keeps a change that a quorum signed, is damaged.*Restore it"):
-        prepare(site)
+        load_site(site)
 
 
 def test_a_second_change_and_a_new_start_readmit_nobody(folder: Path) -> None:
@@ -150,8 +150,8 @@ def test_a_second_change_and_a_new_start_readmit_nobody(folder: Path) -> None:
     for name in "54":
         change = revoke(folder, name, "0123", f"change-{name}.toml")
         shutil.copy(change, site.parent / "change.toml")
-        prepare(site)
-    assert sorted(prepare(site).changes.revoked) == ["4", "5"]
+        load_site(site)
+    assert sorted(load_site(site).changes.revoked) == ["4", "5"]
     assert "0, 1, 2, 3; quorum 3, epoch 2" in say("federation", "apply", file, change, "--site", site)
     assert sorted(read_federation(file).names) == list("0123"), "both, though only one of them was named"
 

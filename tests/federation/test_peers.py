@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from consilience.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError
 from consilience.federation.peers import keys
 from consilience.federation.peers.audit import AuditLog, broken_at, read_audit
 from consilience.federation.peers.federation import Federation, Member, fingerprint
 from consilience.federation.peers.frame import Format
 from consilience.federation.peers.outbox import HELD, Outbox
-from consilience.federation.peers.outside import OutsideError, federation_from, frame_from, status_from
+from consilience.federation.peers.untrusted_input import InvalidInput, federation_from, frame_from, status_from
 from tests.federation.rogue import mutated
 
 SIGNING = [Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in range(4)]
@@ -156,7 +156,7 @@ def test_a_frame_is_rejected_with_the_reason(federation):
         "6 of 6 rows are not finite": format.pack(SIGNING[1], 1, 5, 8, {}, F * np.nan),
     }
     for reason, data in wrong.items():
-        with pytest.raises(OutsideError, match=reason):
+        with pytest.raises(InvalidInput, match=reason):
             frame_from(format, data, 1, 5)
 
 
@@ -179,7 +179,7 @@ def test_a_status_answers_one_request_only(federation):
     status = status_from(format, data, 1, b"n" * 16)
     assert (status.round, status.clock, status.same_run, status.same_shared) == (5, 99.5, True, True)
     for agent, nonce, given in ((1, b"m" * 16, data), (2, b"n" * 16, data), (1, b"n" * 16, data[:-64] + bytes(64))):
-        with pytest.raises(OutsideError):
+        with pytest.raises(InvalidInput):
             status_from(format, given, agent, nonce)
     foreign = Format(replace(federation, deadline=9.0)).pack_status(SIGNING[1], 1, 5, 0.0, b"n" * 16)
     assert not status_from(format, foreign, 1, b"n" * 16).same_run
@@ -193,7 +193,7 @@ def test_twenty_thousand_damaged_frames_are_rejected_without_growth_of_memory(fe
         for _ in range(count):
             try:
                 frame_from(format, mutated(good, draw), 1, 5)
-            except OutsideError:
+            except InvalidInput:
                 continue
             raise AssertionError("a damaged frame was accepted")
 
@@ -265,7 +265,7 @@ def test_receipts_with_a_changed_byte_are_not_read_back(federation, tmp_path):
     good = path.read_bytes()
     for place in range(len(good)):
         path.write_bytes(good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :])
-        with pytest.raises(OutsideError, match="its checksum is wrong"):
+        with pytest.raises(InvalidInput, match="its checksum is wrong"):
             again.heard_before()
 
 

@@ -28,17 +28,17 @@ def test_as_many_as_were_asked_for(count):
 
 def test_a_session_whose_port_was_taken_meanwhile_gets_another(tmp_path):
     pytest.importorskip("zenoh")
-    from consilience.federation.peers.door import Door
-    from consilience.federation.peers.link import open_behind
-    from consilience.federation.site import prepare
+    from consilience.federation.peers.connection_limiter import ConnectionLimiter
+    from consilience.federation.peers.zenoh_config import open_behind_limiter
+    from consilience.federation.site import load_site
     from tests.federation.conftest import lay_out
 
-    prepared = prepare(next(iter(lay_out(tmp_path / "trial", 4).values())))
+    prepared = load_site(next(iter(lay_out(tmp_path / "trial", 4).values())))
     federation, me = prepared.federation, prepared.site.agent
-    door = Door(federation.member(me).address, ["127.0.0.1"])
+    door = ConnectionLimiter(federation.member(me).address, ["127.0.0.1"])
     taken = door.inner
     with socket.create_server(("127.0.0.1", taken)):
-        session = open_behind(door, federation, me, prepared.tls, 10_000)
+        session = open_behind_limiter(door, federation, me, prepared.tls, 10_000)
     session.close()
     door.close()
     assert door.inner != taken

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 from consilience.federation.peers import presence
 from consilience.federation.peers.presence import LEAST, PAUSE, PRESENCE, Presence
-from consilience.runtime.now import read_quickly
+from consilience.runtime.progress_file import read_quickly
 
 
 def test_a_quick_round_of_many_peers_costs_no_writing_and_a_slow_one_is_seen(tmp_path, monkeypatch):

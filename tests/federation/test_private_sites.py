@@ -13,15 +13,15 @@ import pytest
 pytest.importorskip("opacus", reason="privacy needs the extra packages: pip install 'consilience[privacy]'")
 pytest.importorskip("dp_accounting", reason="privacy needs the extra packages: pip install 'consilience[privacy]'")
 
+from consilience.base.files import write_atomically
 from consilience.export.manifest import read_manifest
-from consilience.federation import trial
+from consilience.federation import demo as trial
 from consilience.federation.membership import write_site
-from consilience.federation.peers.outside import read_federation
+from consilience.federation.peers.untrusted_input import read_federation
 from consilience.federation.site import read_site
 from consilience.privacy.accountants import epsilon_of_record
-from consilience.privacy.entry import Entry, used
+from consilience.privacy.entry import LedgerEntry, used
 from consilience.privacy.options import Privacy
-from consilience.runtime.checkpoint import write_atomically
 from consilience.runtime.run import load_run
 from consilience.settings.presets import read_settings
 from consilience.settings.wiring import build_scenario
@@ -69,12 +69,12 @@ def make(at_home: Launcher, home: Path, tmp_path: Path) -> Iterator[Make]:
         one.end()
 
 
-def entries(home: Path) -> list[Entry]:
+def entries(home: Path) -> list[LedgerEntry]:
     """What is in all ledgers of the operator."""
     found = []
     for path in sorted((home / "consilience" / "ledger").glob("*.jsonl")):
         lines = [json.loads(line) for line in path.read_bytes().splitlines() if line.endswith(b"}")]
-        found += [Entry(*(line[key] for key in Entry._fields)) for line in lines[1:]]
+        found += [LedgerEntry(*(line[key] for key in LedgerEntry._fields)) for line in lines[1:]]
     return found
 
 

@@ -12,15 +12,15 @@ from sklearn.linear_model import LogisticRegression
 pytest.importorskip("zenoh", reason="needs consilience[peers]")
 
 import consilience as cs
-from consilience.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError
 from consilience.export.folder import Facts, export_agent, load_model
-from consilience.federation.answering import Desk, site_model
 from consilience.federation.membership import write_site
 from consilience.federation.peers import keys
 from consilience.federation.peers.audit import broken_at, read_audit
-from consilience.federation.peers.outside import OutsideError
 from consilience.federation.peers.question import REFUSALS, QuestionError, Questions
-from consilience.federation.site import prepare, read_site
+from consilience.federation.peers.untrusted_input import InvalidInput
+from consilience.federation.remote_prediction_server import QuestionHandler, site_model
+from consilience.federation.site import load_site, read_site
 from tests.federation.test_site import site  # noqa: F401 (a fixture: sites a, b and c)
 
 X = np.random.default_rng(0).normal(3, 2, (12, 2)).astype(np.float32)
@@ -31,7 +31,7 @@ class Bench:
 
     def __init__(self, path: Path, **changes: Any) -> None:
         write_site(path, replace(read_site(path), **changes))
-        self.prepared = prepare(path)
+        self.prepared = load_site(path)
         self.agent = cs.SklearnAgent(LogisticRegression(), X, np.arange(12) % 2, "a")
         self.agent.train(X, None, 0.0)
         training = {"federation": self.prepared.federation.identity().hex(), "round": 4}
@@ -43,8 +43,8 @@ class Bench:
         self.log = self.prepared.out / "answered.jsonl"
         self.said: list[str] = []
 
-    def desk(self) -> Desk:
-        return Desk(self.prepared, load_model(self.prepared.model), self.log, self.said.append)
+    def desk(self) -> QuestionHandler:
+        return QuestionHandler(self.prepared, load_model(self.prepared.model), self.log, self.said.append)
 
     def ask(self, asker: str, x: np.ndarray = X, to: int = 0, late: float = 0.0) -> bytes:
         return self.questions.ask(self.signing[asker], "abc".index(asker), to, x, time.time() - late)
@@ -73,12 +73,12 @@ def test_every_changed_byte_of_a_question_or_an_answer_is_noticed(bench: Bench) 
     for place in range(len(question)):
         bad = bytearray(question)
         bad[place] ^= 1
-        with pytest.raises(OutsideError):
+        with pytest.raises(InvalidInput):
             bench.questions.read(bytes(bad), 0)
     for place in range(len(answer)):
         bad = bytearray(answer)
         bad[place] ^= 1
-        with pytest.raises(OutsideError):
+        with pytest.raises(InvalidInput):
             bench.questions.read_answer(bytes(bad), 0, 1, question)
     for data in (b"", question[:-1], question + b"x", question[:60], bytes(10), bytes(2_000_000)):
         assert desk.reply(data) == (False, b"wrong")
@@ -136,7 +136,7 @@ def test_a_model_that_fails_on_a_question_ends_nothing_and_is_asked_less(site: P
         def predict(self, x: np.ndarray) -> np.ndarray:
             raise MemoryError(f"{len(x)} samples are too many")
 
-    desk = Desk(bench.prepared, Failing(), bench.log, bench.said.append)
+    desk = QuestionHandler(bench.prepared, Failing(), bench.log, bench.said.append)
     assert desk.reply(bench.ask("b")) == (False, b"wrong")
     assert desk.reply(bench.ask("b")) == (False, b"enough"), "what fails costs time, too"
     desk.close()
@@ -159,7 +159,7 @@ def test_a_site_answers_whom_it_will_and_as_much_as_it_will(site: Path) -> None:
 
 
 def test_the_model_must_be_there_and_of_this_federation(site: Path) -> None:  # noqa: F811
-    prepared = prepare(site)
+    prepared = load_site(site)
     with pytest.raises(ConsilienceError, match="holds no trained model"):
         site_model(prepared)
     bench = Bench(site)

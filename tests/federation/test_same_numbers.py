@@ -6,15 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from consilience.errors import ConsilienceError
-from consilience.experiments.restored import restore
+from consilience.base.errors import ConsilienceError
+from consilience.experiments.load_agents import restore
 from consilience.experiments.run import run_experiment
-from consilience.federation.asking import ask_peers
+from consilience.federation.demo import lay_out
 from consilience.federation.membership import write_site
 from consilience.federation.model import predict_site
 from consilience.federation.peers.audit import broken_at, read_audit
-from consilience.federation.site import prepare, read_site
-from consilience.federation.trial import lay_out
+from consilience.federation.remote_prediction_client import ask_peers
+from consilience.federation.site import load_site, read_site
 from consilience.runtime.run import load_run
 from consilience.settings.presets import read_settings
 from consilience.settings.wiring import build_scenario
@@ -137,7 +137,7 @@ def test_sites_predict_together_while_a_quorum_answers(both, tmp_path):
     trial, simulation = both
     restored = restore(simulation)
     x = restored.scenario.target_x
-    prepared = prepare(trial.sites["2"])
+    prepared = load_site(trial.sites["2"])
     samples = trial.sites["2"].parent.parent / "target.npz"
     with pytest.raises(ConsilienceError, match=r"1 agents of the 2 needed were heard .0: not there; 1: not there"):
         ask_peers(prepared, samples, lambda text: None, patience=1.0)

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from consilience.base.errors import ConsilienceError
 from consilience.data.preprocess import table_preprocessing
-from consilience.errors import ConsilienceError
 from consilience.federation.peers.samples import LARGEST, QuestionError, TableFormat, sample_format
 
 DRAW = np.random.default_rng(0)

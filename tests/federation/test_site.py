@@ -11,11 +11,11 @@ import tomli_w
 
 pytest.importorskip("zenoh", reason="needs consilience[peers]")
 
-from consilience.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError
 from consilience.federation.membership import make_keys, new_federation, write_site
 from consilience.federation.peers import keys
-from consilience.federation.peers.outside import federation_from, read_member
-from consilience.federation.site import Site, prepare, read_site
+from consilience.federation.peers.untrusted_input import federation_from, read_member
+from consilience.federation.site import Site, load_site, read_site
 from consilience.federation.site_agent import build_site_agent
 from consilience.privacy.options import Privacy
 from consilience.settings.settings import Settings, changed
@@ -56,7 +56,7 @@ def change(path: Path, old: str, new: str) -> None:
 
 
 def test_the_file_that_keys_writes_needs_only_the_data(site: Path) -> None:
-    prepared = prepare(site)
+    prepared = load_site(site)
     agent, evaluation = build_site_agent(prepared)
     assert (agent.name, agent.kind, agent.samples, agent.outputs) == ("a", "forest", 20, 2)
     x, y = evaluation.own["a"]
@@ -65,26 +65,26 @@ def test_the_file_that_keys_writes_needs_only_the_data(site: Path) -> None:
 
 
 def test_standardising_is_by_the_shared_data(site: Path) -> None:
-    prepared = prepare(site)
+    prepared = load_site(site)
     scaled = prepared.features(prepared.shared)
     np.testing.assert_allclose(scaled.mean(axis=0), 0, atol=1e-6)
     np.testing.assert_allclose(scaled.std(axis=0), 1, atol=1e-6)
     change(site, "standardise = true", "standardise = false")
-    assert prepare(site).features(prepared.shared) is prepared.shared
+    assert load_site(site).features(prepared.shared) is prepared.shared
 
 
 def test_a_python_file_may_make_the_agent(site: Path) -> None:
     (site.parent / "agent.py").write_text(OWN_AGENT)
     change(site, 'python = ""', 'python = "agent.py"')
     change(site, 'model = "forest"', 'model = ""')
-    agent, _ = build_site_agent(prepare(site))
+    agent, _ = build_site_agent(load_site(site))
     assert (agent.name, agent.kind) == ("a", "LogisticRegression")
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("return object()", "returned object, which is no agent: it lacks name, task"),
+        ("return object()", "returned object, which does not implement Agent; missing: name, task"),
         ("agent.task = 'classification'; return agent", "has the task 'classification'. Use consilience.TASKS"),
         ("return cs.SklearnAgent(LogisticRegression(), x, y % 3, name)", "must predict the 2 classes healthy, ill"),
     ],
@@ -95,7 +95,7 @@ def test_what_is_wrong_with_a_sites_own_agent_is_said(site: Path, line: str, mes
     change(site, 'python = ""', 'python = "agent.py"')
     change(site, 'model = "forest"', 'model = ""')
     with pytest.raises(ConsilienceError, match=message):
-        build_site_agent(prepare(site))
+        build_site_agent(load_site(site))
 
 
 def test_private_keys_are_their_owners_alone_and_never_overwritten(site: Path) -> None:
@@ -106,7 +106,7 @@ def test_private_keys_are_their_owners_alone_and_never_overwritten(site: Path) -
         make_keys(site.parent, "a", "127.0.0.1:7000")
     secret.chmod(0o640)
     with pytest.raises(ConsilienceError, match="chmod 600"):
-        prepare(site)
+        load_site(site)
 
 
 def _other_key(site: Path) -> None:
@@ -155,7 +155,7 @@ def test_what_is_wrong_with_a_site_is_said(site: Path, spoil: object, message: s
     assert callable(spoil)
     spoil(site)
     with pytest.raises(ConsilienceError, match=message):
-        prepare(site)
+        load_site(site)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_a_federation_file_settles_nothing_that_is_a_sites_own_and_runs_no_code(
     tables["settings"][table] = before | value if isinstance(value, dict) else value
     Path("federation.toml").write_text(tomli_w.dumps(tables))
     with pytest.raises(ConsilienceError, match=message):
-        prepare(site)
+        load_site(site)
 
 
 def test_a_federation_agrees_on_no_setting_of_data_models_or_machines(site: Path) -> None:
@@ -204,7 +204,7 @@ def test_methods_that_exchange_no_predictions_are_not_for_a_federation(site: Pat
     tables["settings"]["method"] = {"name": method}
     (site.parent / "federation.toml").write_text(tomli_w.dumps(tables))
     with pytest.raises(ConsilienceError, match="exchanges no predictions"):
-        prepare(site)
+        load_site(site)
 
 
 def test_the_settings_of_a_federation_file_are_complete_and_read_as_they_were_agreed_on(site: Path) -> None:

@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 
 from consilience import ConsilienceError
+from consilience.base.rows import count
 from consilience.export.folder import export_agent, load_model
 from consilience.federation.membership import make_keys, new_federation, write_site
 from consilience.federation.peers.frame import Format
-from consilience.federation.site import Site, prepare
+from consilience.federation.site import Site, load_site
 from consilience.federation.site_agent import build_site_agent
 from consilience.federation.site_notes import site_notes
-from consilience.rows import count
 
 Make = Callable[..., Path]
 
@@ -61,7 +61,7 @@ def table() -> pd.DataFrame:
 
 def trained(path: Path) -> np.ndarray:
     """What the site's agent predicts of the shared data after two rounds, one of them with pseudo-labels."""
-    prepared = prepare(path)
+    prepared = load_site(path)
     agent, evaluation = build_site_agent(prepared)
     shared = prepared.features(prepared.shared)
     agent.train(shared, None, 0.0)
@@ -94,7 +94,7 @@ def test_how_a_site_reads_its_table_is_said(make: Make, table: pd.DataFrame, tmp
     own = columns[20:].assign(diagnosis=table["diagnosis"][20:], ward="b", weight=columns["weight"] * 2.2)
     own.to_csv(tmp_path / "patients.csv", index=False, sep=";")
     entries = {"shared": "shared.csv", "data": "patients.csv", "label": "diagnosis", "model": "logistic"}
-    notes, warnings = site_notes(prepare(make("classification", ["healthy", "ill"], **entries)))
+    notes, warnings = site_notes(load_site(make("classification", ["healthy", "ill"], **entries)))
     assert "patients.csv: columns are separated by semicolons." in notes
     assert "patients.csv has columns that the shared data lack, which are not used: ward." in notes
     assert any(
@@ -105,7 +105,7 @@ def test_how_a_site_reads_its_table_is_said(make: Make, table: pd.DataFrame, tmp
     assert any(text.startswith("pain alone predicts the label almost perfectly") for text in warnings)
     assert any('drop=["pain"]' in text for text in warnings)
     asked = entries | {"drop": ("pain",), "types": {"row_id": "number"}}
-    prepared = prepare(make("classification", ["healthy", "ill"], **asked))
+    prepared = load_site(make("classification", ["healthy", "ill"], **asked))
     assert prepared.features(prepared.shared).shape[1] == 4, "age, its gaps, row_id and weight"
     notes, warnings = site_notes(prepared)
     assert any(line.startswith("pain: category") and line.endswith("left out by data.drop") for line in notes)
@@ -166,7 +166,7 @@ def test_preprocessing_of_ones_own(make: Make, table: pd.DataFrame, text: str, c
     (tmp_path / "prepare.py").write_text(text)
     entries = {"shared": "shared.csv", "data": "patients.csv", "label": "diagnosis", "model": "logistic"}
     path = make("classification", ["healthy", "ill"], **entries, preprocess="prepare.py")
-    prepared = prepare(path)
+    prepared = load_site(path)
     assert prepared.features(prepared.shared).shape == (20, columns)
     trained(path)
     agent, _ = build_site_agent(prepared)
@@ -180,7 +180,7 @@ def test_preprocessing_of_ones_own(make: Make, table: pd.DataFrame, text: str, c
         np.testing.assert_allclose(load_model(tmp_path / "model").predict(table), f, rtol=0, atol=1e-6)
     (tmp_path / "nothing.py").write_text("x = 1")
     with pytest.raises(ConsilienceError, match="neither a function transform"):
-        prepare(make("classification", ["healthy", "ill"], **entries, preprocess="nothing.py"))
+        load_site(make("classification", ["healthy", "ill"], **entries, preprocess="nothing.py"))
 
 
 def test_a_federation_for_values_may_have_one_and_others_must_have_two_classes(

@@ -69,7 +69,7 @@ def test_a_partition_into_four_and_two_heals(federate, networks, noticed_by_all)
 
 IDENTITY = "5eed5eed5eed5eed"
 SAME_AT_FIRST = f"""
-from consilience.federation.peers import link
+from consilience.federation.peers import zenoh_config as link
 settings, identities = link._settings, iter([{{"id": "{IDENTITY}"}}])
 link._settings = lambda *arguments: settings(*arguments) | next(identities, {{}})
 """

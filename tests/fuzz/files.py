@@ -6,10 +6,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from consilience import toml
+from consilience.base import toml
+from consilience.base.options import to_table
 from consilience.data.files import read_features, read_labelled
-from consilience.federation.answering import answered_today
-from consilience.federation.claim import _used
 from consilience.federation.peers import keys
 from consilience.federation.peers.audit import (
     AuditLog,
@@ -20,10 +19,11 @@ from consilience.federation.peers.audit import (
     suspicious_peers,
 )
 from consilience.federation.peers.change import Change, applied
-from consilience.federation.peers.outside import change_from, federation_from, member_from
+from consilience.federation.peers.untrusted_input import change_from, federation_from, member_from
+from consilience.federation.remote_prediction_server import answered_today
+from consilience.federation.run_lock import _used
 from consilience.federation.site import Site, read_site
-from consilience.options import to_table
-from consilience.privacy.entry import Entry, used
+from consilience.privacy.entry import LedgerEntry, used
 from consilience.privacy.ledger import LedgerFile
 from consilience.privacy.ledger_files import LedgerOwner
 from consilience.runtime.summary import AgentSummary, Summary, summary_from
@@ -97,7 +97,7 @@ def logs(scratch: Path) -> dict[str, Target]:
     owner = LedgerOwner(keys.public_key(SIGNING[0]), SIGNING[0].sign, keys.is_signed)
     ledger = LedgerFile(scratch / "ledger", rows, owner)
     for number in (1, 2):
-        ledger.add("run", Entry(number, 0.5, 2.0, 10))
+        ledger.add("run", LedgerEntry(number, 0.5, 2.0, 10))
     ledger.close()
 
     def spent(path: Path) -> None:

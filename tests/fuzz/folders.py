@@ -22,12 +22,12 @@ from sklearn.svm import SVC
 from consilience.agents.sklearn_agent import SklearnAgent
 from consilience.export.folder import export_agent, load_model
 from consilience.export.manifest import checksum
-from consilience.federation.claim import claim
 from consilience.federation.peers.outbox import Outbox
+from consilience.federation.run_lock import lock_run_folder
 from consilience.report.page import audit_of
 from consilience.runtime import checkpoint
+from consilience.runtime.checksums import write_sums
 from consilience.runtime.run import Run, load_run
-from consilience.runtime.sums import write_sums
 from tests.fuzz.files import summary
 from tests.fuzz.peers import SHARED, SIGNING, F, federation
 from tests.fuzz.target import Target, damaged, resealed, with_file
@@ -65,7 +65,7 @@ def site_folders(scratch: Path) -> dict[str, Target]:
     outbox.settle()
     key = scratch / "keys" / "signing.key"
     key.parent.mkdir()
-    claim(claimed, agreed, key)
+    lock_run_folder(claimed, agreed, key)
 
     def resumed() -> None:
         Outbox(agreed, "a", SIGNING[0], published).heard_before()
@@ -74,10 +74,12 @@ def site_folders(scratch: Path) -> dict[str, Target]:
         "frame that a site published": damaged(published / "1.frame", resumed),
         "receipts that a site kept": damaged(published / "receipts", resumed),
         "federation.toml of a run": damaged(
-            claimed / "federation.toml", lambda: claim(claimed, agreed, key), _same_federation
+            claimed / "federation.toml", lambda: lock_run_folder(claimed, agreed, key), _same_federation
         ),
         "claim of a run": damaged(
-            claimed / "claim", lambda: claim(claimed, agreed, key), lambda data, good: data.strip()[:64] == good
+            claimed / "claim",
+            lambda: lock_run_folder(claimed, agreed, key),
+            lambda data, good: data.strip()[:64] == good,
         ),
     }
 
@@ -192,6 +194,6 @@ def _same_json(data: bytes, good: bytes) -> bool:
 
 
 def _same_federation(data: bytes, good: bytes) -> bool:
-    from consilience.federation.peers.outside import federation_from
+    from consilience.federation.peers.untrusted_input import federation_from
 
     return federation_from(data, "it").identity() == federation_from(good, "it").identity()

@@ -9,15 +9,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from consilience.federation.peers import keys
 from consilience.federation.peers.federation import Federation, Member, fingerprint
 from consilience.federation.peers.frame import HEADER, NONCE, STATUS, Format, hash_of
-from consilience.federation.peers.outside import (
+from consilience.federation.peers.question import Questions
+from consilience.federation.peers.untrusted_input import (
     differences_from,
     frame_from,
+    printable,
     question_from,
     receipts_from,
-    shown,
     status_from,
 )
-from consilience.federation.peers.question import Questions
 from tests.fuzz.target import Target
 
 SIGNING = [Ed25519PrivateKey.from_private_bytes(bytes([number + 1]) * 32) for number in range(4)]
@@ -131,7 +131,7 @@ def _words(agreed: Federation) -> dict[str, Target]:
         question_from(key, parameters, "a", "agent", "abcd")
 
     def plain(data: bytes) -> None:
-        text = shown(data.decode("latin-1"))
+        text = printable(data.decode("latin-1"))
         assert text.isprintable() and len(text) < 4000
 
     return {

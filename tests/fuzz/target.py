@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from consilience.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from torch import nn
 
 from consilience import InMemory, Round, SklearnAgent, Start, TorchAgent
-from consilience.agents.team import Team
+from consilience.agents.local_agents import LocalAgents
 from consilience.methods.protocol import Method
 from tests.conftest import CLASSES, FEATURES, blobs
 
@@ -103,7 +103,7 @@ def rounds_of(
 ) -> list[Round]:
     """All rounds of a method among these agents."""
     exchange = InMemory(tuple(agent.name for agent in agents), method.wire)
-    return list(method.rounds(Team(agents, exchange.roster), shared, exchange, start or Start(rounds)))
+    return list(method.rounds(LocalAgents(agents, exchange.roster), shared, exchange, start or Start(rounds)))
 
 
 def assert_same_weights(one: dict[str, np.ndarray], two: dict[str, np.ndarray], **tolerance: float) -> None:

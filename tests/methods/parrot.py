@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from consilience import InMemory, Losses, Received, Round, Start
-from consilience.agents.team import Team
+from consilience.agents.local_agents import LocalAgents
 from consilience.methods.protocol import Method
 from consilience.tasks import task_named
 
@@ -91,5 +91,5 @@ def rounds_of(
 ) -> list[Round]:
     """All rounds of a method."""
     exchange = exchange or InMemory(NAMES, method.wire)
-    team = Team(parrots() if agents is None else agents, exchange.roster)
+    team = LocalAgents(parrots() if agents is None else agents, exchange.roster)
     return list(method.rounds(team, SHARED, exchange, start or Start(rounds)))

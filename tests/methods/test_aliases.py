@@ -20,8 +20,8 @@ from consilience import (
     Wire,
     collaborate,
 )
+from consilience.agents.local_agents import LocalAgents
 from consilience.agents.lying import Lying
-from consilience.agents.team import Team
 from consilience.core.distillation import mean_logits, sharpened_mean
 from consilience.core.labels import majority_labels
 from consilience.core.robust import filtered_mean
@@ -122,10 +122,10 @@ def test_fedmd_digests_and_then_revisits(shared):
         agent.train(shared, None, 0.0)
     psi = mean_logits(np.stack([agent.predict(shared) for agent in by_hand]), 1e-3)
     for agent in by_hand:
-        digested = agent.digest(shared, psi, 3)
+        digested = agent.train_on_shared(shared, psi, 3)
         revisited = agent.train(shared, None, 0.0)
     *_, done = list(
-        method_named("fedmd(warmup=1, passes=3)").rounds(Team(agents), shared, InMemory(("a", "b")), Start(2))
+        method_named("fedmd(warmup=1, passes=3)").rounds(LocalAgents(agents), shared, InMemory(("a", "b")), Start(2))
     )
     for one, other in zip(agents, by_hand, strict=True):
         np.testing.assert_allclose(one.predict(shared), other.predict(shared), atol=1e-5)
@@ -139,8 +139,10 @@ def test_ds_fl_trains_then_speaks_then_distils(shared):
     agents, by_hand = [[network("a", 0), network("b", 1)] for _ in range(2)]
     local = [agent.train(shared, None, 0.0) for agent in by_hand]
     psi = sharpened_mean(np.stack([agent.predict(shared) for agent in by_hand]), 0.1)
-    digested = [agent.digest(shared, psi, 2) for agent in by_hand]
-    [done] = method_named("ds-fl(warmup=0, passes=2)").rounds(Team(agents), shared, InMemory(("a", "b")), Start(1))
+    digested = [agent.train_on_shared(shared, psi, 2) for agent in by_hand]
+    [done] = method_named("ds-fl(warmup=0, passes=2)").rounds(
+        LocalAgents(agents), shared, InMemory(("a", "b")), Start(1)
+    )
     assert same(agents[0], by_hand[0], shared) and same(agents[1], by_hand[1], shared)
     cost = {"trained": 2 * 30 + 2 * len(shared), "forward": len(shared)}
     assert done.record.losses["a"] == Losses(local[0].local, digested[0].disagreement, **cost)
@@ -155,7 +157,7 @@ def test_digesting_uses_no_private_row_and_does_not_touch_the_global_generator(s
     before = torch.rand(1)
     torch.manual_seed(5)
     for agent in (one, two):
-        agent.digest(shared, labels, 4)
+        agent.train_on_shared(shared, labels, 4)
     assert same(one, two, shared)
     assert torch.rand(1) == before
     assert agent.task.distance(agent.predict(shared), labels) < network().task.distance(
@@ -170,7 +172,7 @@ def test_true_labels_of_the_shared_data_are_digested_before_the_first_round():
     right = {}
     for method in (plain, given):
         agents = [network("a", 0, 8), network("b", 1, 8), forest]
-        [done] = method.rounds(Team(agents), shared, InMemory(("a", "b", "c")), Start(1))
+        [done] = method.rounds(LocalAgents(agents), shared, InMemory(("a", "b", "c")), Start(1))
         right[method] = {name: (f.argmax(axis=1) == y).mean() for name, f in done.record.predictions.items()}
     for name in "abc":
         assert right[given][name] > right[plain][name] + 0.05, name
@@ -185,7 +187,7 @@ def test_true_labels_of_the_shared_data_are_digested_before_the_first_round():
 )
 def test_labels_that_are_not_those_of_the_shared_data_are_refused(method, says, shared):
     with pytest.raises(ConsilienceError, match=says):
-        next(method.rounds(Team([network()]), shared, InMemory(("a",)), Start(9)))
+        next(method.rounds(LocalAgents([network()]), shared, InMemory(("a",)), Start(9)))
 
 
 @pytest.mark.parametrize("task", ["regression", "multilabel"])
@@ -247,10 +249,10 @@ def test_a_liar_that_digests_lies_on():
     """The exchange is counted, so that an attack that begins later knows when."""
     shared, _ = blobs(20, seed=1000)
     liar = Lying(network(), "flip")
-    liar.digest(shared, liar.predict(shared), 1)
+    liar.train_on_shared(shared, liar.predict(shared), 1)
     assert int(liar.state()["lying/exchanges"]) == 1
     estimator = Lying(SklearnAgent(LogisticRegression(), *blobs(20, 0), "b"), "flip")
-    assert not hasattr(estimator, "digest")
+    assert not hasattr(estimator, "train_on_shared")
 
 
 @pytest.mark.parametrize("method", [*LABELS, FD(), FedDF()], ids=lambda method: method.label)
@@ -258,9 +260,9 @@ def test_the_loop_takes_up_where_it_is_told(shared, method):
     """With the agents as they are, the later rounds are those of a whole run."""
     whole, rest = classifiers(), classifiers()
     exchange = InMemory(tuple(agent.name for agent in whole), method.wire)
-    rounds = list(method.rounds(Team(whole), shared, exchange, Start(4)))
-    first = list(method.rounds(Team(rest), shared, exchange, Start(2)))
-    later = list(method.rounds(Team(rest), shared, exchange, Start(4, 2, first[-1].memory)))
+    rounds = list(method.rounds(LocalAgents(whole), shared, exchange, Start(4)))
+    first = list(method.rounds(LocalAgents(rest), shared, exchange, Start(2)))
+    later = list(method.rounds(LocalAgents(rest), shared, exchange, Start(4, 2, first[-1].memory)))
     assert [done.number for done in later] == [3, 4]
     for one, other in zip(whole, rest, strict=True):
         assert same(one, other, shared)

@@ -126,7 +126,7 @@ class Softmax:
         self._descend(self.rows, np.eye(CLASSES)[self.labels], 1.0, self.steps)
         return Losses(0.0)
 
-    def digest(self, shared, labels, passes):
+    def train_on_shared(self, shared, labels, passes):
         self.digested += passes
         self._descend(shared, labels, 1.0, passes)
         return Losses(float("nan"), 0.0)

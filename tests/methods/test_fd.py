@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
 from consilience import FD, ConsilienceError, InMemory, Privacy, Received, SklearnAgent, Start, TorchAgent, collaborate
-from consilience.agents.team import Team
+from consilience.agents.local_agents import LocalAgents
 from consilience.core.distillation import class_means, others_means
 from tests.conftest import CLASSES, blobs
 from tests.methods.models import plain_network
@@ -38,7 +38,7 @@ def test_fd_by_hand(shared):
     assert teachers[0][2].tolist() == [0, 0, 1], "nobody else has class 2"
     for agent, (x, y), teacher in zip(by_hand, data, teachers, strict=True):
         agent.train(x, teacher[y], 0.7)
-    one, two = FD(gamma=0.7).rounds(Team(agents), shared, InMemory(("a", "b", "c")), Start(2))
+    one, two = FD(gamma=0.7).rounds(LocalAgents(agents), shared, InMemory(("a", "b", "c")), Start(2))
     for agent, other in zip(agents, by_hand, strict=True):
         np.testing.assert_allclose(agent.predict(shared), other.predict(shared), atol=1e-5)
     assert one.record.sent == {"a": 0, "b": 0, "c": 0}
@@ -53,7 +53,7 @@ def test_the_shared_data_are_for_measuring_only(shared):
     ends = []
     for seen in (shared, shared[::-1].copy()):
         agents = mixed()
-        list(FD().rounds(Team(agents), seen, InMemory(("a", "b", "c")), Start(3)))
+        list(FD().rounds(LocalAgents(agents), seen, InMemory(("a", "b", "c")), Start(3)))
         ends.append([agent.predict(shared) for agent in agents])
     np.testing.assert_array_equal(ends[0], ends[1])
 
@@ -61,7 +61,7 @@ def test_the_shared_data_are_for_measuring_only(shared):
 @pytest.mark.parametrize("make", [estimator, lambda: estimator("b", 1, KNeighborsClassifier(3))])
 def test_an_estimator_that_learned_from_its_own_rows_is_restored_as_it_was(make, shared):
     agent, again = make(), make()
-    list(FD().rounds(Team([network(), agent]), shared, InMemory(("a", "b")), Start(3)))
+    list(FD().rounds(LocalAgents([network(), agent]), shared, InMemory(("a", "b")), Start(3)))
     again.restore(agent.state(), shared)
     np.testing.assert_array_equal(again.predict(shared), agent.predict(shared))
     agent.train(shared, agent.predict(shared), 0.5)
@@ -73,7 +73,7 @@ def test_an_estimator_that_learned_from_its_own_rows_is_restored_as_it_was(make,
 
 def test_agents_that_do_not_show_their_rows_are_refused():
     with pytest.raises(ConsilienceError, match=r"^agent 'a' \(parrot\) does not show its private data to a method"):
-        next(FD().rounds(Team(parrots()), SHARED, InMemory(NAMES), Start(2)))
+        next(FD().rounds(LocalAgents(parrots()), SHARED, InMemory(NAMES), Start(2)))
 
 
 def test_private_agents_are_refused(shared):
@@ -90,10 +90,10 @@ def test_between_organisations_only_predictions_travel(shared):
             return Received(own_predictions, dict.fromkeys(own_predictions, 0))
 
     with pytest.raises(ConsilienceError, match=r"^FD shares means of predictions, but between organisations only"):
-        next(FD().rounds(Team([network(), estimator()]), shared, Sites(), Start(1)))
+        next(FD().rounds(LocalAgents([network(), estimator()]), shared, Sites(), Start(1)))
 
 
 def test_all_agents_are_needed_in_one_place(shared):
-    team = Team([network()])
+    team = LocalAgents([network()])
     with pytest.raises(ConsilienceError, match="agents b live in another process, but FD averages"):
         list(FD().rounds(team, shared, InMemory(("a", "b")), Start(2)))

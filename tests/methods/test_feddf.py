@@ -34,7 +34,7 @@ def test_feddf_by_hand(shared):
     average = {k: sum(SIZES[a] * trained[a][k].astype(float) for a in SIZES) / total for k in start}
     server.set_weights({k: v.astype(np.float32) for k, v in average.items()})
     server.reset_optimizer()
-    server.digest(shared, mean_logits(np.stack(said)), 3)
+    server.train_on_shared(shared, mean_logits(np.stack(said)), 3)
     agents = classifiers()
     [done] = rounds_of(FedDF(passes=3), 1, agents, shared)
     for agent in agents:

@@ -28,11 +28,11 @@ from consilience import (
     Uniform,
     Wire,
 )
+from consilience.base.options import Options, from_table, option, to_table
 from consilience.methods import method_named
 from consilience.methods.learning.joint import Joint
 from consilience.methods.trust.ktpfl import KTpFL
 from consilience.methods.trust.labels import FilteredMean, MeanLogits, SharpenedMean, Vote
-from consilience.options import Options, from_table, option, to_table
 
 
 @dataclass(frozen=True)

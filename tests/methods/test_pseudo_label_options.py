@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from consilience import Consensus, ConsilienceError, Sequential, Sparse, Start, Uniform
-from consilience.core.balance import aligned
+from consilience.core.class_prior import match_class_prior
 from consilience.methods.trust.labels import Vote
 from tests.methods.parrot import NAMES, OUTPUTS, SAMPLES, Lossy, first_words, parrots, rounds_of
 
@@ -19,7 +19,7 @@ def test_pseudo_labels_are_aligned_with_a_prior():
     mean = first_words().mean(axis=0)
     even = np.full(OUTPUTS, 1 / OUTPUTS)
     np.testing.assert_allclose(after_one_round(), mean, rtol=1e-5)
-    np.testing.assert_allclose(after_one_round(prior="even"), aligned(mean, even), rtol=1e-4)
+    np.testing.assert_allclose(after_one_round(prior="even"), match_class_prior(mean, even), rtol=1e-4)
 
 
 def test_what_is_predicted_for_peers_is_counted():

@@ -22,7 +22,7 @@ from consilience import (
     TorchAgent,
     Wrapper,
 )
-from consilience.agents.team import Team
+from consilience.agents.local_agents import LocalAgents
 from consilience.methods.server import each
 from tests.conftest import CLASSES, FEATURES, blobs
 from tests.methods.models import (
@@ -88,7 +88,7 @@ def test_the_order_in_which_agents_are_listed_changes_no_bit(shared, method):
     listed, backwards = classifiers(), classifiers()[::-1]
     exchange, done = InMemory(tuple(SIZES)), []
     for agents in (listed, backwards):
-        done.append(list(method.rounds(Team(agents, exchange.roster), shared, exchange, Start(2)))[-1])
+        done.append(list(method.rounds(LocalAgents(agents, exchange.roster), shared, exchange, Start(2)))[-1])
     assert_same_weights(listed[0].weights(), backwards[0].weights())
     assert_same_losses(*done)
 
@@ -156,7 +156,7 @@ def test_a_model_with_more_parts_than_the_first_is_refused(shared):
 @pytest.mark.parametrize(("here", "missing"), [("ab", "c"), ("bc", "a"), ("c", "a, b")])
 def test_agents_in_another_process_are_refused_with_advice(shared, here, missing):
     exchange = InMemory(tuple(SIZES))
-    team = Team([agent for agent in classifiers() if agent.name in here], exchange.roster)
+    team = LocalAgents([agent for agent in classifiers() if agent.name in here], exchange.roster)
     with pytest.raises(ConsilienceError) as error:
         list(FedProx().rounds(team, shared, exchange, Start(1)))
     assert str(error.value) == (
@@ -173,7 +173,7 @@ def test_between_organisations_there_is_no_server(shared):
             return Received(own_predictions, dict.fromkeys(own_predictions, 0))
 
     with pytest.raises(ConsilienceError) as error:
-        list(Scaffold().rounds(Team(classifiers(), Sites.roster), shared, Sites(), Start(1)))
+        list(Scaffold().rounds(LocalAgents(classifiers(), Sites.roster), shared, Sites(), Start(1)))
     assert str(error.value) == (
         "SCAFFOLD averages models, but between organisations only predictions travel. Use consensus."
     )

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from consilience.base.errors import ConsilienceError
 from consilience.data.scenario import polynomial
-from consilience.errors import ConsilienceError
 from consilience.paper import communication, fig1, fig2, fig4, fig5, fig6, figA1, lam, schedule, table1, theory
 from consilience.paper.artefact import needs
 from consilience.paper.fig1 import Fig1

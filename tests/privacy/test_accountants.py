@@ -9,7 +9,7 @@ from opacus.accountants import PRVAccountant
 from scipy.stats import norm
 
 from consilience.privacy.accountants import advantage, epsilon_of_record, noise_for
-from consilience.privacy.entry import Entry, from_array, to_array, used
+from consilience.privacy.entry import LedgerEntry, from_array, to_array, used
 
 GRID = [(1.0, 0.1, 100), (2.0, 0.5, 75), (6.0, 0.25, 400), (20.0, 1.0, 75), (9.0, 0.5, 20)]
 """(noise, rate, steps)"""
@@ -76,7 +76,7 @@ def test_what_was_spent_before_is_counted():
 
 
 def test_entries_add_up_and_come_back_from_arrays():
-    entries = [Entry(1, 0.25, 3.0, 8), Entry(2, 0.25, 3.0, 8), Entry(4, 0.5, 1 / 3, 2)]
+    entries = [LedgerEntry(1, 0.25, 3.0, 8), LedgerEntry(2, 0.25, 3.0, 8), LedgerEntry(4, 0.5, 1 / 3, 2)]
     assert used(entries) == ((1 / 3, 0.5, 2), (3.0, 0.25, 16))
     assert from_array(to_array(entries)) == entries and from_array(to_array([])) == []
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from consilience import ConsilienceError
-from consilience.privacy.entry import Entry
+from consilience.privacy.entry import LedgerEntry
 from consilience.privacy.ledger_files import LedgerOwner
 from tests.privacy.test_mechanism import agent
 
@@ -130,7 +130,7 @@ def test_a_run_whose_ledger_was_put_back_to_an_earlier_state_is_refused(rows, sp
 def test_forged_values_that_no_training_can_have_are_refused(tmp_path, rows, ledger, site, key, value, owned):
     """Also where whoever forged them has made the chain and the head fit."""
     file = ledger(owner=site() if owned else None)
-    file.add("run", Entry(1, 0.5, 2.0, 10))
+    file.add("run", LedgerEntry(1, 0.5, 2.0, 10))
     file.close()
     first, last = file.path.read_bytes().splitlines()
     text = str(json.loads(last)[key]).encode()
@@ -145,7 +145,7 @@ def test_a_chain_that_was_rewritten_is_refused_where_the_site_signs(ledger, site
     """The attack: epsilon 16.6 becomes 0.0005, with every hash and the head made to fit."""
     file = ledger(owner=site())
     for number in (1, 2):
-        file.add("run", Entry(number, 0.5, 1.0, 100))
+        file.add("run", LedgerEntry(number, 0.5, 1.0, 100))
     file.close()
     lines = file.path.read_bytes().splitlines()
     head = file.path.with_suffix(".head").read_bytes()
@@ -162,7 +162,7 @@ def test_a_chain_that_was_rewritten_is_refused_where_the_site_signs(ledger, site
 
 def test_a_chain_that_was_signed_with_another_key_is_refused(tmp_path, ledger, site):
     file = ledger(owner=site())
-    file.add("run", Entry(1, 0.5, 1.0, 100))
+    file.add("run", LedgerEntry(1, 0.5, 1.0, 100))
     file.close()
     name = file.path
     shutil.move(tmp_path / "ledger", tmp_path / "kept")
@@ -179,7 +179,7 @@ def test_a_new_ledger_beside_an_old_one_of_the_same_site_is_asked_about(ledger, 
     draw = np.random.default_rng(5)
     old, new = draw.normal(size=(30, 5)), draw.exponential(size=(28, 5))
     file = ledger(old, site())
-    file.add("run", Entry(1, 0.5, 1.0, 100))
+    file.add("run", LedgerEntry(1, 0.5, 1.0, 100))
     file.close()
     with pytest.raises(ConsilienceError, match="these private rows have no ledger, and this site has spent") as asked:
         ledger(new, site())
@@ -197,7 +197,7 @@ def test_a_new_ledger_beside_an_old_one_of_the_same_site_is_asked_about(ledger, 
 
 def test_rows_that_are_equal_count_whatever_the_site_says_of_the_ledger(rows, ledger, site):
     file = ledger(owner=site())
-    file.add("run", Entry(1, 0.5, 1.0, 100))
+    file.add("run", LedgerEntry(1, 0.5, 1.0, 100))
     file.close()
     assert len(ledger(rows[0][:3], site(other_ledgers=(file.name,))).entries) == 1
 

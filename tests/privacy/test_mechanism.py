@@ -9,15 +9,15 @@ import consilience as cs
 from consilience import ConsilienceError, TorchAgent, check_agent
 from consilience.agents.batched import units
 from consilience.agents.copies import copied
-from consilience.agents.models import Order, build_agent
+from consilience.agents.models import AgentSpec, build_agent
 from consilience.cli.progress import Lines
 from consilience.privacy.accountants import epsilon_of_record
 from consilience.privacy.entry import used
 from consilience.privacy.options import Privacy
+from consilience.report.live_data import snapshot
 from consilience.report.privacy import privacy_card
-from consilience.report.under_way import snapshot
 from consilience.runtime.callbacks import Callback
-from consilience.runtime.private import mechanism_of
+from consilience.runtime.privacy_budget import mechanism_of
 from consilience.tasks import TASKS
 
 FEW = Privacy(epsilon=4, delta=1e-3)
@@ -244,10 +244,10 @@ def test_other_models_are_refused(rows, model):
     x, y, _, _ = rows
     task = TASKS.find("classification")
     with pytest.raises(ConsilienceError, match=f"{model} cannot be trained privately.*Use logistic"):
-        build_agent(Order("a", model, x, y, 3, task, privacy=FEW))
+        build_agent(AgentSpec("a", model, x, y, 3, task, privacy=FEW))
 
 
 def test_private_logistic_regression_is_a_torch_model_of_that_name(rows):
     x, y, _, _ = rows
-    one = build_agent(Order("a", "logistic", x, y, 3, TASKS.find("classification"), privacy=FEW))
+    one = build_agent(AgentSpec("a", "logistic", x, y, 3, TASKS.find("classification"), privacy=FEW))
     assert one.kind == "logistic" and mechanism_of(one).privacy == FEW and one.parameters == 6 * 3 + 3

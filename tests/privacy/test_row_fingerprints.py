@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from consilience import ConsilienceError
-from consilience.privacy.entry import Entry
+from consilience.privacy.entry import LedgerEntry
 from consilience.privacy.ledger import LedgerFile
 from consilience.privacy.row_fingerprints import OTHER, SAME, SIMILAR, relation, row_fingerprints
 
@@ -97,13 +97,13 @@ def test_fingerprints_say_nothing_without_the_secret():
 
 def test_what_was_spent_on_rows_written_otherwise_counts(tmp_path):
     file = LedgerFile(tmp_path, WITHOUT_LABEL)
-    file.add("run", Entry(1, 0.5, 2.0, 10))
+    file.add("run", LedgerEntry(1, 0.5, 2.0, 10))
     with pytest.raises(ConsilienceError, match="another run is spending on some of the same private rows"):
         LedgerFile(tmp_path, TABLE.drop(columns="died"))
     file.close()
     other = LedgerFile(tmp_path, TABLE.drop(columns="died"))
-    assert other.entries == [Entry(1, 0.5, 2.0, 10)] and other.similar == [file.name]
-    other.add("run 2", Entry(1, 0.5, 2.0, 5))
+    assert other.entries == [LedgerEntry(1, 0.5, 2.0, 10)] and other.similar == [file.name]
+    other.add("run 2", LedgerEntry(1, 0.5, 2.0, 5))
     other.close()
     again = LedgerFile(tmp_path, WITHOUT_LABEL.sample(frac=1, random_state=2))
     assert len(again.entries) == 2 and again.name == file.name

@@ -15,13 +15,13 @@ from torch import nn
 import consilience as cs
 from consilience import ConsilienceError
 from consilience.audit.audit import audit_run
+from consilience.base.rows import fingerprint
 from consilience.cli.main import app
-from consilience.experiments.restored import export_run
+from consilience.experiments.load_agents import export_run
 from consilience.experiments.run import run_experiment
 from consilience.export.manifest import read_manifest
 from consilience.privacy.ledger import LedgerFile
 from consilience.report.page import write_page
-from consilience.rows import fingerprint
 from consilience.runtime.run import load_run
 from consilience.settings.presets import read_settings
 from consilience.settings.wiring import build_agents, build_scenario

@@ -14,8 +14,8 @@ import pandas as pd
 import pytest
 
 from consilience.experiments.run import run_experiment
+from consilience.runtime.checksums import FILE, checked_files, write_sums
 from consilience.runtime.run import load_run
-from consilience.runtime.sums import FILE, checked_files, write_sums
 from consilience.settings.presets import read_settings
 
 CHANGES = {"agents.count": 3, "models": ["logistic"], "rounds": 2, "warmup": 1, "low_quality": [], "limit": 20}

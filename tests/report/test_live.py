@@ -18,10 +18,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from consilience.experiments.run import run_experiment
 from consilience.federation.peers.audit import AuditLog
 from consilience.federation.peers.presence import Presence
-from consilience.report.index import index_page
 from consilience.report.live import Watch, message
+from consilience.report.live_data import has_ended, is_run, snapshot, state_of
 from consilience.report.page import page_data, write_page
-from consilience.report.under_way import has_ended, is_run, snapshot, state_of
+from consilience.report.run_index import index_page
 from consilience.runtime.callbacks import Finished, Trained
 from consilience.runtime.run import load_run
 from consilience.settings.presets import read_settings
@@ -175,7 +175,7 @@ def test_a_run_ends_with_the_last_of_its_references(tmp_path):
 
 
 def test_who_trains_is_known_while_a_round_is_under_way(tmp_path, monkeypatch):
-    monkeypatch.setattr("consilience.runtime.now.PAUSE", 0)
+    monkeypatch.setattr("consilience.runtime.progress_file.PAUSE", 0)
     seen = []
 
     def look(run, event):

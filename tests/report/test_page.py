@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from consilience.base.errors import ConsilienceError
 from consilience.core.consensus import contraction_bound, influence, stationary, trust_received
-from consilience.errors import ConsilienceError
 from consilience.methods import method_named
 from consilience.report import page, page_trust
 from consilience.report.page import page_data, write_page

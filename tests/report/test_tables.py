@@ -5,15 +5,17 @@ from dataclasses import replace
 import numpy as np
 from rich.console import Console
 
-from consilience.experiments.compare import Estimate, Line
+from consilience.experiments.compare import ComparisonLine, Estimate
 from consilience.report.tables import compare_grid, run_grid, size
 from consilience.runtime.summary import Summary
 
 SUMMARY = Summary("paper", "consensus (paper)", "classification", 2, 0, 10)
 NOTHING = Estimate(np.nan, np.nan)
 LINES = [
-    Line("paper", "consensus (paper)", Estimate(0.8, 0.01), 0.7, Estimate(0.2, 0.05), NOTHING, 1_230_000.0, 2000.0),
-    Line("alone", "alone", Estimate(0.6, 0.02), 0.5, NOTHING, Estimate(-0.2, 0.05)),
+    ComparisonLine(
+        "paper", "consensus (paper)", Estimate(0.8, 0.01), 0.7, Estimate(0.2, 0.05), NOTHING, 1_230_000.0, 2000.0
+    ),
+    ComparisonLine("alone", "alone", Estimate(0.6, 0.02), 0.5, NOTHING, Estimate(-0.2, 0.05)),
 ]
 
 

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from consilience import ConsilienceError
+from consilience.base.files import write_atomically
 from consilience.runtime import checkpoint
-from consilience.runtime.now import read_quickly, write_quickly
+from consilience.runtime.progress_file import read_quickly, write_quickly
 
 ARRAYS = {"a/weight": np.arange(6, dtype=np.float32).reshape(2, 3).T, "step": np.array(7.0), "none": np.zeros((0, 2))}
 
@@ -66,19 +67,19 @@ def test_the_number_of_the_newest_is_known_without_reading_it(tmp_path):
 
 def test_parts_are_the_arrays_below_a_name():
     arrays = {"own/a/x": 1, "own/b/x": 2, "own": 3}
-    assert checkpoint.part(arrays, "own/") == {"a/x": 1, "b/x": 2}
+    assert checkpoint.with_prefix(arrays, "own/") == {"a/x": 1, "b/x": 2}
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
     path = tmp_path / "file"
-    checkpoint.write_atomically(path, b"old")
+    write_atomically(path, b"old")
 
     def full(descriptor):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OSError, match="No space"):
-        checkpoint.write_atomically(path, b"new")
+        write_atomically(path, b"new")
     assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [("file", b"old")]
 
 
@@ -86,7 +87,7 @@ def test_a_temporary_file_is_a_new_one_and_no_link_is_followed(tmp_path: Path) -
     precious = tmp_path / "precious"
     precious.write_text("keep")
     (tmp_path / f".out.{os.getpid()}.part").symlink_to(precious)
-    checkpoint.write_atomically(tmp_path / "out", b"new")
+    write_atomically(tmp_path / "out", b"new")
     assert precious.read_text() == "keep" and (tmp_path / "out").read_bytes() == b"new"
     assert not (tmp_path / "out").is_symlink()
 
@@ -105,5 +106,5 @@ def test_names_are_brought_to_the_disk_after_the_rename(tmp_path: Path, monkeypa
     monkeypatch.setattr(
         os, "fsync", lambda handle: (synced.append(str(Path(f"/proc/self/fd/{handle}").readlink())), fsync(handle))
     )
-    checkpoint.write_atomically(tmp_path / "out", b"new")
+    write_atomically(tmp_path / "out", b"new")
     assert synced[-1] == str(tmp_path) and len(synced) == 2

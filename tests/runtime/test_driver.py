@@ -134,11 +134,11 @@ def test_a_checkpoint_holds_agents_history_and_what_the_method_keeps(shared, tmp
     run_of(classifiers(), method, 1, shared, tmp_path)
     number, arrays, _ = checkpoint.read(tmp_path / "checkpoint")
     assert number == 1
-    assert len(checkpoint.part(arrays, "common/")) == common
+    assert len(checkpoint.with_prefix(arrays, "common/")) == common
     for name in SIZES:
-        assert checkpoint.part(arrays, f"own/{name}/").keys() == own
-        assert {"model.0.weight", "round"} < checkpoint.part(arrays, f"agent/{name}/").keys()
-    assert {"trust", "trust_rounds", "column.00.round"} < checkpoint.part(arrays, "history/").keys()
+        assert checkpoint.with_prefix(arrays, f"own/{name}/").keys() == own
+        assert {"model.0.weight", "round"} < checkpoint.with_prefix(arrays, f"agent/{name}/").keys()
+    assert {"trust", "trust_rounds", "column.00.round"} < checkpoint.with_prefix(arrays, "history/").keys()
     assert arrays["seconds"] >= 0
 
 

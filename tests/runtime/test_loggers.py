@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 
 from consilience import ConsilienceError
 from consilience.experiments.run import run_experiment
-from consilience.runtime.callbacks import About, Finished, Started
+from consilience.runtime.callbacks import Finished, RunInfo, Started
 from consilience.runtime.loggers import logger, trust_picture
 from consilience.runtime.run import Run, load_run
 from consilience.runtime.summary import Summary
@@ -25,7 +25,7 @@ def logged(text: str, folder: Path) -> dict[str, Run]:
     """A run that was stopped after its second round, resumed, and its reference, all told to a logger."""
     settings = read_settings("digits", CHANGES | {"references": ["alone"]})
 
-    def stop(run: About, event: object) -> None:
+    def stop(run: RunInfo, event: object) -> None:
         if run.name == "consensus" and isinstance(event, Finished) and event.number == 2:
             raise KeyboardInterrupt
 
@@ -180,4 +180,4 @@ def test_a_tool_that_is_not_installed_is_named_with_its_extra(name, module, monk
     monkeypatch.setitem(__import__("sys").modules, module, None)
     started = Started(Summary("paper", "paper", "classification", 3, 1, 9), ((),))
     with pytest.raises(ConsilienceError, match=rf"pip install 'consilience\[{name}\]'"):
-        logger(f"{name}:{tmp_path}").tell(About(), started)
+        logger(f"{name}:{tmp_path}").tell(RunInfo(), started)

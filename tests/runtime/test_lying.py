@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from consilience import Consensus, ConsilienceError, InMemory, Wire, load_run
-from consilience.core.attacks import ATTACKS, Moment, attack_named
+from consilience.core.attacks import ATTACKS, AttackContext, attack_named
 from consilience.report.page import page_data
 from consilience.report.tables import means_grid, run_grid
 from consilience.runtime.lying import LyingExchange
@@ -41,7 +41,7 @@ def test_everyone_hears_the_lies_and_liars_among_themselves_the_truth(name):
     answer = exchange(name).gather(6, f)
     honest = np.stack([f["a"], f["b"]])
     for place, liar in enumerate(("c", "d")):
-        expected = attack_named(name)(honest, f[liar], Moment(0, place, 0))
+        expected = attack_named(name)(honest, f[liar], AttackContext(0, place, 0))
         np.testing.assert_array_equal(answer.predictions[liar], expected)
     assert answer.told == {"c": {"c": f["c"], "d": f["d"]}, "d": {"c": f["c"], "d": f["d"]}}
     np.testing.assert_array_equal(answer.predictions["a"], f["a"])
@@ -52,7 +52,7 @@ def test_a_lie_for_each_victim():
     answer = exchange("echo-each").gather(6, f)
     honest = np.stack([f["a"], f["b"]])
     for place, victim in enumerate(("a", "b")):
-        expected = attack_named("echo-each")(honest, f["d"], Moment(0, 1, 0, place))
+        expected = attack_named("echo-each")(honest, f["d"], AttackContext(0, 1, 0, place))
         np.testing.assert_array_equal(answer.told[victim]["d"], expected)
     assert (answer.told["a"]["d"] != answer.told["b"]["d"]).any()
 

@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from consilience.experiments.restored import restore
+from consilience.experiments.load_agents import restore
 from consilience.report.page import page_data
 from consilience.report.tables import run_grid
 from consilience.report.theory import findings
-from consilience.runtime.collective import weights_of
+from consilience.runtime.ensemble_weights import weights_of
 from consilience.runtime.run import load_run
 from consilience.settings.presets import read_settings
 from consilience.workers.job import Job
@@ -87,11 +87,11 @@ def test_attackers_lie_in_sparse_exchange_as_well(tmp_path):
 
 def test_many_agents_have_a_table_and_a_page_that_stay_small(whole, tmp_path, monkeypatch):
     from consilience.core import sparse
-    from consilience.report import many, tables
+    from consilience.report import large_runs, tables
 
     monkeypatch.setattr(sparse, "MOST_DENSE", 5)
-    monkeypatch.setattr(many, "MOST_AGENTS", 6)
-    monkeypatch.setattr(many, "SHOWN", 5)
+    monkeypatch.setattr(large_runs, "MOST_AGENTS", 6)
+    monkeypatch.setattr(large_runs, "SHOWN", 5)
     monkeypatch.setattr(tables, "MOST_ROWS", 5)
     whole.save(tmp_path / "saved")
     run = load_run(tmp_path / "saved")

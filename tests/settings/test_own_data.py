@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 from consilience import ConsilienceError
+from consilience.base.toml import parse
 from consilience.settings.presets import left_out, read_settings, run_name
 from consilience.settings.settings import Settings, settings_from
 from consilience.settings.wiring import build_agents, build_scenario
-from consilience.toml import parse
 
 
 @pytest.fixture

@@ -5,9 +5,10 @@ from itertools import permutations
 
 import pytest
 
-from consilience import Consensus, ConsilienceError, Cosine, Entropy, FedProx, Scaffold, Uniform, Wire, toml
+from consilience import Consensus, ConsilienceError, Cosine, Entropy, FedProx, Scaffold, Uniform, Wire
+from consilience.base import toml
+from consilience.base.options import flat, to_table
 from consilience.methods import METHODS
-from consilience.options import flat, to_table
 from consilience.settings.presets import preset_names, preset_text, read_settings, settings_of, write_config
 from consilience.settings.settings import Settings, agreed, changed, parse_change, settings_agreed, settings_from
 

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from consilience.agents.tensors import Inputs
-from consilience.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError
 
 
 def crop_flip(images: Inputs) -> Inputs:

@@ -15,12 +15,12 @@ import torch
 from torch import Tensor, nn
 
 from consilience.agents.adam import Adam, Moments, adam_step, step_sizes
+from consilience.agents.input_cache import read_once
 from consilience.agents.protocol import Agent, Losses
-from consilience.agents.reading import read_once
 from consilience.agents.tensors import Inputs, for_network
 from consilience.agents.torch_agent import TorchAgent
-from consilience.errors import ConsilienceError
-from consilience.rows import Rows, count
+from consilience.base.errors import ConsilienceError
+from consilience.base.rows import Rows, count
 from consilience.tasks.protocol import Array
 
 LARGEST_MODEL = 100_000

@@ -6,10 +6,19 @@ from typing import Any, cast
 
 import numpy as np
 
-from consilience.agents.protocol import Agent, Averageable, Losses, Publishes, Widens, can, lacks, published
+from consilience.agents.protocol import (
+    AcceptsMoreClasses,
+    Agent,
+    Averageable,
+    Losses,
+    Publishes,
+    implements,
+    missing,
+    published,
+)
 from consilience.agents.wrapper import Wrapper
+from consilience.base.errors import ConsilienceError
 from consilience.core.streams import stream
-from consilience.errors import ConsilienceError
 from consilience.tasks.protocol import Array, checked_predictions
 
 MakeAgent = Callable[[Array, Array, str], Agent]
@@ -46,18 +55,18 @@ def check_agent(make_agent: MakeAgent, x: Array | None = None, y: Array | None =
         _check_restore(make, shared, labels)
     with _Step("training in a wrapper"):
         _check_wrapper(make, shared, labels)
-    if can(agent, Widens):
+    if implements(agent, AcceptsMoreClasses):
         with _Step("telling it of one more class"):
             _check_widened(make(), shared)
-    if can(agent, Averageable):
+    if implements(agent, Averageable):
         with _Step("averaging its weights"):
             _check_weights(make, shared)
 
 
 def _check_attributes(agent: Agent, samples: int) -> None:
-    missing = lacks(agent, Agent)
-    if missing:
-        raise ConsilienceError(f"{type(agent).__name__} lacks {', '.join(missing)} of an agent.")
+    lacking = missing(agent, Agent)
+    if lacking:
+        raise ConsilienceError(f"{type(agent).__name__} lacks {', '.join(lacking)} of an agent.")
     _require(agent.name == "checked", f"its name is {agent.name!r}, but make_agent was given 'checked'.")
     _require(agent.samples == samples, f"samples is {agent.samples}, but it was given {samples}.")
     lacking = [name for name in ("labels", "scores", "trust", "distance", "problem") if not hasattr(agent.task, name)]
@@ -75,7 +84,7 @@ def _check_predictions(agent: Agent, x: Array) -> None:
         np.allclose(part, f[:half], atol=1e-4),
         "what it predicts for a sample depends on the other samples (is a network in training mode?).",
     )
-    if can(agent, Publishes):
+    if implements(agent, Publishes):
         said = cast(Publishes, agent).publish(x)
         checked_predictions(agent.name, said, len(x), agent.outputs, agent.task)
     _require(np.array_equal(x, before), "predict changed the samples that it was given.")
@@ -138,7 +147,7 @@ def _check_wrapper(make: Callable[[], Agent], shared: Array, labels: Array) -> N
 
 
 def _check_widened(agent: Agent, shared: Array) -> None:
-    cast(Widens, agent).widen(agent.outputs + 1)
+    cast(AcceptsMoreClasses, agent).accept_classes(agent.outputs + 1)
     checked_predictions(agent.name, agent.predict(shared), len(shared), agent.outputs, agent.task)
 
 

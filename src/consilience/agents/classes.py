@@ -5,9 +5,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from consilience.agents.protocol import Agent, NamesClasses, can
-from consilience.errors import ConsilienceError
-from consilience.rows import Rows, count, labelled_rows
+from consilience.agents.protocol import Agent, NamesClasses, implements
+from consilience.base.errors import ConsilienceError
+from consilience.base.rows import Rows, count, labelled_rows
 from consilience.tasks.protocol import Array, Task, numbered
 
 
@@ -30,7 +30,7 @@ def agree_on_classes(agents: Sequence[Agent], given: Sequence[str] = ()) -> tupl
 
     Agents that know names of their own take this order up. Empty where nobody knows any.
     """
-    naming = [cast(NamesClasses, agent) for agent in agents if can(agent, NamesClasses)]
+    naming = [cast(NamesClasses, agent) for agent in agents if implements(agent, NamesClasses)]
     naming = [agent for agent in naming if agent.class_names]
     names = tuple(str(name) for name in given)
     if not agents[0].task.sums_to_one:
@@ -57,7 +57,7 @@ def agree_on_classes(agents: Sequence[Agent], given: Sequence[str] = ()) -> tupl
     return names
 
 
-def measured(task: Task, class_names: Sequence[str], x: Rows, y: Any, what: str) -> tuple[Rows, Array]:
+def evaluate(task: Task, class_names: Sequence[str], x: Rows, y: Any, what: str) -> tuple[Rows, Array]:
     """Rows and labels to measure on; words become numbers in the order of the classes."""
     rows, labels = labelled_rows(x, y, what)
     try:

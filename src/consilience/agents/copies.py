@@ -3,7 +3,7 @@
 from copy import deepcopy
 
 from consilience.agents.protocol import Agent
-from consilience.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError
 
 
 def copied(agent: Agent) -> Agent:

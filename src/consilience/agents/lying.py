@@ -5,11 +5,11 @@ from typing import Any, final
 
 import numpy as np
 
-from consilience.agents.protocol import Agent, HasTrainingSettings, Losses, can, published
+from consilience.agents.protocol import Agent, HasTrainingSettings, Losses, implements, published
 from consilience.agents.wrapper import Wrapper
-from consilience.core.attacks import Attack, Moment, attack_name, attack_named
-from consilience.errors import ConsilienceError
-from consilience.rows import Rows
+from consilience.base.errors import ConsilienceError
+from consilience.base.rows import Rows
+from consilience.core.attacks import Attack, AttackContext, attack_name, attack_named
 from consilience.tasks.protocol import Array
 
 _SAVED = "lying/"
@@ -52,7 +52,7 @@ class Lying(Wrapper):
         own = np.asarray(published(self.agent, shared))
         if not self._exchanges:  # what was said in the warm-up nobody heard
             self._memory = {}
-        return self._attack(own[None], own, Moment(self._exchanges, self._place, self._seed, None, self._memory))
+        return self._attack(own[None], own, AttackContext(self._exchanges, self._place, self._seed, None, self._memory))
 
     def train(self, shared: Array, labels: Array | None, lam: float) -> Losses:
         """As the agent trains. Pseudo-labels say that an exchange has been."""
@@ -61,11 +61,11 @@ class Lying(Wrapper):
         return losses
 
     @property
-    def digest(self) -> Callable[[Rows, Array, int], Losses]:
+    def train_on_shared(self) -> Callable[[Rows, Array, int], Losses]:
         """As the agent digests, if it does. That too says that an exchange has been."""
         within: Callable[[Rows, Array, int], Losses] = self.agent.digest
 
-        def digest(shared: Rows, labels: Array, passes: int) -> Losses:
+        def train_on_shared(shared: Rows, labels: Array, passes: int) -> Losses:
             self._exchanges += 1
             return within(shared, labels, passes)
 
@@ -73,7 +73,7 @@ class Lying(Wrapper):
 
     def training_settings(self) -> dict[str, str]:
         """The agent's, and its lies."""
-        within = self.agent.training_settings() if can(self.agent, HasTrainingSettings) else {}
+        within = self.agent.training_settings() if implements(self.agent, HasTrainingSettings) else {}
         own = {"the attack": attack_name(self._attack), "the seed of the lies": str(self._seed)}
         return within | own | {"the place among the liars": str(self._place)}
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from consilience.options import stable_text
+from consilience.base.options import stable_text
 from consilience.tasks.protocol import Array
 
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
 
-from consilience.errors import ConsilienceError
-from consilience.rows import Rows
+from consilience.base.errors import ConsilienceError
+from consilience.base.rows import Rows
 from consilience.tasks.protocol import Array, Task
 
 Weights = dict[str, Array]
@@ -26,7 +26,7 @@ class Losses:
     """Samples that passed forward only."""
 
 
-def predicted(losses: Losses, samples: int) -> Losses:
+def add_forward_cost(losses: Losses, samples: int) -> Losses:
     """The same of an agent that predicted so many samples for its peers as well."""
     return replace(losses, forward=losses.forward + samples)
 
@@ -69,10 +69,10 @@ class Publishes(Protocol):
         """What the agent says of the shared data, in the form of `predict`."""
 
 
-class Widens(Protocol):
+class AcceptsMoreClasses(Protocol):
     """An agent that can be told of classes which its own data do not show."""
 
-    def widen(self, outputs: int) -> None:
+    def accept_classes(self, outputs: int) -> None:
         """From now on predicts so many outputs."""
 
 
@@ -112,13 +112,13 @@ class Averageable(Protocol):
         """One round on the private data alone, with every gradient changed by `correct` before it is used."""
 
 
-class Digests(Protocol):
+class TrainsOnShared(Protocol):
     """An agent that goes on learning from where it is, so that it can learn from the shared data alone for a while.
 
     One that is fitted anew every time would forget its private data, and learns from both at once instead.
     """
 
-    def digest(self, shared: Rows, labels: Array, passes: int) -> Losses:
+    def train_on_shared(self, shared: Rows, labels: Array, passes: int) -> Losses:
         """So many passes over the shared data with `labels`; no private row is used."""
 
 
@@ -138,7 +138,7 @@ class OwnRows(Protocol):
     """As the task has them."""
 
 
-def lacks(thing: object, capability: type) -> list[str]:
+def missing(thing: object, capability: type) -> list[str]:
     """What the protocol `capability` asks for and `thing` does not have. What a wrapper passes on, it has."""
     wanted = [*getattr(capability, "__annotations__", {}), *(n for n in vars(capability) if not n.startswith("_"))]
     return [name for name in wanted if not _has(thing, name)]
@@ -151,9 +151,9 @@ def _has(thing: object, name: str) -> bool:
         return True
 
 
-def can(thing: object, capability: type) -> bool:
+def implements(thing: object, capability: type) -> bool:
     """Whether `thing` has everything that the protocol `capability` asks for."""
-    return not lacks(thing, capability)
+    return not missing(thing, capability)
 
 
 def agent_repr(agent: Agent) -> str:
@@ -167,4 +167,4 @@ def agent_repr(agent: Agent) -> str:
 
 def published(agent: Agent, shared: Rows) -> Array:
     """What an agent says of the shared data: by default what it predicts."""
-    return cast(Publishes, agent).publish(shared) if can(agent, Publishes) else agent.predict(shared)
+    return cast(Publishes, agent).publish(shared) if implements(agent, Publishes) else agent.predict(shared)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from consilience.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError
 
 ANGLES, SCALES, PLACES = 8, 2, 4
 USUAL = ((-0.05, 0.45), (0.029, 0.020), (0.041, 0.029))

@@ -9,9 +9,9 @@ import numpy as np
 from sklearn.base import is_regressor
 
 from consilience.agents.classes import renumbered
+from consilience.agents.input_cache import Reader, Transform, for_estimator
 from consilience.agents.noise import folds, noise_of
 from consilience.agents.protocol import Losses, agent_repr
-from consilience.agents.reading import Reader, Transform, for_estimator
 from consilience.agents.soft_labels import (
     MODES,
     fit_rows,
@@ -22,10 +22,10 @@ from consilience.agents.soft_labels import (
     seeded,
 )
 from consilience.agents.unreadable import explained, in_order
+from consilience.base.errors import ConsilienceError
+from consilience.base.options import stable_text
+from consilience.base.rows import Rows, count, fingerprint, join, take
 from consilience.core.streams import stream
-from consilience.errors import ConsilienceError
-from consilience.options import stable_text
-from consilience.rows import Rows, count, fingerprint, join, take
 from consilience.tasks import task_named
 from consilience.tasks.protocol import Array, Task, labelled
 
@@ -186,7 +186,7 @@ class SklearnAgent:
             "the estimator": type(self._estimator).__qualname__,
         } | {f"the parameter {name}": stable_text(value) for name, value in parameters.items()}
 
-    def widen(self, outputs: int) -> None:
+    def accept_classes(self, outputs: int) -> None:
         """From now on predicts so many classes, though its own data show fewer."""
         if self.task.sums_to_one and outputs > self.outputs:
             self.outputs = outputs

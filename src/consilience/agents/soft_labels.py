@@ -14,8 +14,8 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
+from consilience.base.rows import count, take
 from consilience.core.streams import stream
-from consilience.rows import count, take
 
 Array = NDArray[Any]
 MODES = ("repeated", "largest", "sharpened", "drawn")

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from consilience.errors import ConsilienceError
-from consilience.rows import Rows, as_rows, count, sample_x
+from consilience.base.errors import ConsilienceError
+from consilience.base.rows import Rows, as_rows, count, sample_x
 from consilience.tasks.protocol import Array
 
 Inputs = Tensor | dict[str, Tensor]

@@ -16,11 +16,11 @@ from consilience.agents.augment import augmentation
 from consilience.agents.averaging import AveragedWeights
 from consilience.agents.batches import batches, endless_batches, number_of_batches
 from consilience.agents.classes import renumbered
-from consilience.agents.exact import Exact, exact_solver
+from consilience.agents.input_cache import Reader, Transform
+from consilience.agents.newton import Exact, exact_solver
 from consilience.agents.noise import folds, noise_of
 from consilience.agents.optimizers import MakeOptimizer, as_numpy, optimizer_arrays, optimizer_text, restore_optimizer
 from consilience.agents.protocol import Correction, Losses, Weights, agent_repr
-from consilience.agents.reading import Reader, Transform
 from consilience.agents.tensors import (
     Inputs,
     called,
@@ -38,14 +38,14 @@ from consilience.agents.tensors import (
 )
 from consilience.agents.training import DEFAULT
 from consilience.agents.unreadable import FILL, UnreadableRows, different_columns, explained, first_gap, in_order
-from consilience.core.balance import class_offsets
+from consilience.base.errors import ConsilienceError
+from consilience.base.options import stable_text
+from consilience.base.rows import Rows, count, fingerprint
+from consilience.core.class_prior import class_offsets
 from consilience.core.streams import stream
-from consilience.errors import ConsilienceError
-from consilience.options import stable_text
 from consilience.privacy.draws import Draws
 from consilience.privacy.mechanism import Mechanism
 from consilience.privacy.options import Privacy
-from consilience.rows import Rows, count, fingerprint
 from consilience.tasks import task_named
 from consilience.tasks.protocol import Array, Task, labelled
 
@@ -59,8 +59,8 @@ class TorchAgent:
 
     The model returns logits (samples, classes), or values (samples, outputs) for `task="regression"`; a Hugging Face
     model is taken as it is. `transform` makes what it takes (an array, a tensor, or several by name) of raw rows of any
-    kind (`rows.py`), once for every set of rows; `augment` changes every batch that it trains on. `y` may be the name
-    of a column, and labels may be words, whose order `classes` gives. `optimizer` makes one from the parameters
+    kind (`base/rows.py`), once for every set of rows; `augment` changes every batch that it trains on. `y` may be the
+    name of a column, and labels may be words, whose order `classes` gives. `optimizer` makes one from the parameters
     (default: Adam with rate `lr`); its state lives on across rounds. Small plain networks of one architecture train as
     one computation, unless `batched` is False. With `privacy` everything that leaves the agent is differentially
     private for each of its private rows (docs/privacy.md).
@@ -292,7 +292,7 @@ class TorchAgent:
         """`epochs` passes over the private data; `correct` may change the gradients before each step."""
         return self._train(None, None, 0.0, correct)
 
-    def digest(self, shared: Rows, labels: Array, passes: int) -> Losses:
+    def train_on_shared(self, shared: Rows, labels: Array, passes: int) -> Losses:
         """So many passes over the shared data with `labels`, and no private row."""
         if self._exact is not None:
             raise ConsilienceError(

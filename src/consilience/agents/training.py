@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from consilience.options import Options, option
+from consilience.base.options import Options, option
 
 SOLVERS = ("steps", "exact")
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from consilience.agents.protocol import Agent
-from consilience.errors import ConsilienceError
-from consilience.rows import Array, Rows, count
+from consilience.base.errors import ConsilienceError
+from consilience.base.rows import Array, Rows, count
 
 _ABOUT_WORDS = re.compile(r"could not convert string|dtype|categor|non-?numeric|'?str'? ", re.IGNORECASE)
 _ABOUT_GAPS = re.compile(r"\bnan\b|infinity|\binf\b|missing value|too large for dtype", re.IGNORECASE)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from consilience.agents.scattering import morlet
-from consilience.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError
 
 ANGLES, PLACES = 8, 4
 COLOURS = ((0.299, 0.587, 0.114), (-0.147, -0.289, 0.436), (0.615, -0.515, -0.100))

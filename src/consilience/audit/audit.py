@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from consilience.agents.protocol import Agent
 from consilience.audit.attacks import guessed_classes, log_likelihood, margin, student
 from consilience.audit.scores import Measured, auc, canary_bound, true_positives
+from consilience.base.errors import ConsilienceError
+from consilience.base.files import write_atomically
 from consilience.data.canaries import canaries
 from consilience.data.scenario import Scenario
-from consilience.errors import ConsilienceError
 from consilience.runtime import checkpoint
-from consilience.runtime.identity import check_private_data
-from consilience.runtime.private import mechanism_of
+from consilience.runtime.privacy_budget import mechanism_of
 from consilience.runtime.run import load_run
+from consilience.runtime.run_fingerprint import check_private_data
 from consilience.settings.presets import settings_of
 from consilience.settings.settings import Settings, changed
 from consilience.settings.wiring import build_agents, build_scenario, data_fingerprint
@@ -32,7 +33,7 @@ Tell = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)
-class Attack:
+class LeakageAttack:
     """How well one attack tells private training rows from others of the same agents."""
 
     name: str
@@ -60,7 +61,7 @@ class ClassGuess:
 class Audit:
     """What was found."""
 
-    attacks: list[Attack]
+    attacks: list[LeakageAttack]
     classes: list[ClassGuess]
     canaries: int
     """In all; 0 if the run had none."""
@@ -122,7 +123,7 @@ def audit_run(folder: Path, tell: Tell = lambda done, of, doing: None) -> Audit:
         claimed=claimed if claimed is None or np.isfinite(claimed) else None,
         delta=delta,
     )
-    checkpoint.write_atomically(folder / "audit.json", found.to_json().encode())
+    write_atomically(folder / "audit.json", found.to_json().encode())
     tell(steps, steps, "done")
     return found
 
@@ -134,11 +135,11 @@ def _restored(folder: Path, settings: Settings, scenario: Scenario) -> list[Agen
     agents = build_agents(settings, scenario)
     for agent in agents:
         check_private_data(agent, arrays.get("run"), folder)
-        agent.restore(checkpoint.part(arrays, f"agent/{agent.name}/"), scenario.shared)
+        agent.restore(checkpoint.with_prefix(arrays, f"agent/{agent.name}/"), scenario.shared)
     return agents
 
 
-def _membership(agents: list[Agent], scenario: Scenario, students: dict[str, Any]) -> list[Attack]:
+def _membership(agents: list[Agent], scenario: Scenario, students: dict[str, Any]) -> list[LeakageAttack]:
     """Private training rows against each agent's own test rows, pooled over agents.
 
     Which rows an agent trains on and which it holds out is drawn from all of its rows: to whoever knows nothing of the
@@ -164,7 +165,7 @@ def _membership(agents: list[Agent], scenario: Scenario, students: dict[str, Any
     for name, (members, others) in found.items():
         inside, outside = np.concatenate(members), np.concatenate(others)
         one, tenth = (true_positives(inside, outside, rate) for rate in (0.01, 0.001))
-        attacks.append(Attack(name, _KNOWS[name], auc(inside, outside), one, tenth, len(inside), len(outside)))
+        attacks.append(LeakageAttack(name, _KNOWS[name], auc(inside, outside), one, tenth, len(inside), len(outside)))
     return attacks
 
 

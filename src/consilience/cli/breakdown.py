@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from consilience.cli.screen import (
+from consilience.cli.common_options import (
     RUNS,
     Changes,
     DataDir,
@@ -59,7 +59,7 @@ def breakdown(
         from consilience.experiments.breakdown import plan, verdicts
         from consilience.experiments.compare import parse_seeds
         from consilience.report.breakdown import class_grid, score_grid, write_breakdown
-        from consilience.runtime.folders import claim_folder, last_folder, next_folder
+        from consilience.runtime.run_folders import claim_folder, last_folder, next_folder
         from consilience.settings.presets import run_name, write_config
 
     if known:

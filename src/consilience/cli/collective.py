@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from consilience.cli.screen import (
+from consilience.cli.common_options import (
     RUNS,
     Changes,
     DataDir,
@@ -48,7 +48,7 @@ def collective(
         from consilience.experiments.collective import measure_collective
         from consilience.experiments.compare import parse_seeds
         from consilience.report.tables import collective_grid
-        from consilience.runtime.folders import claim_folder, last_folder, next_folder
+        from consilience.runtime.run_folders import claim_folder, last_folder, next_folder
         from consilience.settings.presets import run_name
 
     set_data_dir(data_dir)

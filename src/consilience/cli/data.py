@@ -1,6 +1,6 @@
 """What data there are."""
 
-from consilience.cli.screen import console
+from consilience.cli.common_options import console
 
 
 def datasets() -> None:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from consilience.cli.screen import RUNS, DataDir, console, set_data_dir
+from consilience.base.errors import ConsilienceError
+from consilience.cli.common_options import RUNS, DataDir, console, set_data_dir
 from consilience.cli.sites import SiteFile
-from consilience.errors import ConsilienceError
 
 if TYPE_CHECKING:
     from consilience.federation.peers.change import Change
@@ -46,8 +46,8 @@ def new(
 
       consilience federation new heart */member.toml --shared shared.csv --classes healthy,ill --set rounds=20
     """
+    from consilience.base.files import write_atomically
     from consilience.federation.membership import new_federation
-    from consilience.runtime.checkpoint import write_atomically
     from consilience.settings.settings import parse_change
 
     if out.exists():
@@ -76,8 +76,8 @@ def again(
     """
     from dataclasses import replace
 
-    from consilience.federation.peers.outside import read_federation
-    from consilience.runtime.checkpoint import write_atomically
+    from consilience.base.files import write_atomically
+    from consilience.federation.peers.untrusted_input import read_federation
 
     before = read_federation(file)
     changes = _signed_changes(before, file, site)
@@ -112,7 +112,7 @@ def change(
     the federation file of the next epoch.
     """
     from consilience.federation.peers.change import Change
-    from consilience.federation.peers.outside import read_federation, read_member
+    from consilience.federation.peers.untrusted_input import read_federation, read_member
 
     if out.exists():
         raise ConsilienceError(f"{out} exists and is not overwritten. Choose another --out.")
@@ -130,7 +130,7 @@ def sign(
     site: SiteFile = Path("site.toml"),
 ) -> None:
     """Add this site's signature to a change of the roster. Read it first."""
-    from consilience.federation.peers.outside import read_change
+    from consilience.federation.peers.untrusted_input import read_change
 
     _write_signed(read_change(proposed), file, site, proposed)
 
@@ -147,10 +147,10 @@ def apply(
 
     Other changes of this file that the site knows to be signed by a quorum are written, too.
     """
+    from consilience.base.files import write_atomically
     from consilience.federation.peers.change import applied
-    from consilience.federation.peers.outside import read_change, read_federation
     from consilience.federation.peers.signed_changes import KEPT
-    from consilience.runtime.checkpoint import write_atomically
+    from consilience.federation.peers.untrusted_input import read_change, read_federation
 
     if file.resolve().parents[1].name == KEPT:
         raise ConsilienceError(f"{file} is what this site keeps as proof, and stays as it is. Copy it first.")
@@ -183,10 +183,10 @@ def _signed_changes(agreed: "Federation", file: Path, site: Path) -> "SignedChan
 
 
 def _write_signed(proposed: "Change", file: Path, site: Path, out: Path) -> None:
+    from consilience.base.files import write_atomically
     from consilience.federation.peers.keys import read_signing_key
-    from consilience.federation.peers.outside import read_federation
+    from consilience.federation.peers.untrusted_input import read_federation
     from consilience.federation.site import read_site
-    from consilience.runtime.checkpoint import write_atomically
 
     agreed, own = read_federation(file), read_site(site)
     changes = _signed_changes(agreed, file, site)
@@ -213,13 +213,13 @@ def trial(
 
     With the heart-disease data four hospitals, otherwise four agents reading digits; each with its own kind of model.
     """
-    from consilience.federation.trial import try_federation
-    from consilience.runtime.folders import next_folder
+    from consilience.federation.demo import run_demo
+    from consilience.runtime.run_folders import next_folder
 
     set_data_dir(data_dir)
     out = out or next_folder(RUNS, "federation")
     with console.status("Making keys and data ...") as status:
-        runs = try_federation(
+        runs = run_demo(
             out,
             lambda who, text: console.print(f"{who}: {text}", highlight=False),
             status.stop,

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
+from consilience.base.errors import ConsilienceError, sentence_of
+from consilience.base.plugins import user_file_location
 from consilience.cli import breakdown, collective, data, federation, models, privacy, reproduce, runs, sites, watch
-from consilience.cli.ending import heed_requests, leave, was_asked
-from consilience.cli.screen import end_with_error
-from consilience.errors import ConsilienceError, sentence_of
-from consilience.plugins import blame
+from consilience.cli.common_options import end_with_error
+from consilience.cli.signals import heed_requests, leave, was_asked
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -61,7 +61,7 @@ def main() -> None:
     except Exception as error:
         if was_asked():
             sys.exit(130)
-        blamed = blame(error)
+        blamed = user_file_location(error)
         if blamed:
             end_with_error(blamed)
         if isinstance(error, OSError):

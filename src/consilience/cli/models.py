@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from consilience.cli.screen import DataDir, console, parsed_changes, set_data_dir
+from consilience.base.errors import ConsilienceError
+from consilience.cli.common_options import DataDir, console, parsed_changes, set_data_dir
 from consilience.cli.sites import SiteFile
-from consilience.errors import ConsilienceError
 
 if TYPE_CHECKING:
-    from consilience.methods.collective import Collective
+    from consilience.methods.ensemble import Collective
     from consilience.tasks.protocol import Array
 
 Samples = Annotated[Path, typer.Argument(metavar="FILE", help="Samples: csv, parquet, npz, npy, a folder of images.")]
@@ -47,7 +47,7 @@ def export(
 
             export_site(run, agent, to)
         else:
-            from consilience.experiments.restored import export_run
+            from consilience.experiments.load_agents import export_run
             from consilience.runtime.run import load_run
 
             if not agent:
@@ -95,10 +95,10 @@ def predict(
             f, manifest = predict_isolated(model, samples, seconds, memory)
             _write(f, manifest.names, out)
         elif collective:
-            from consilience.federation.asking import ask_peers
-            from consilience.federation.site import prepare
+            from consilience.federation.remote_prediction_client import ask_peers
+            from consilience.federation.site import load_site
 
-            prepared = prepare(site)
+            prepared = load_site(site)
             found = ask_peers(prepared, samples, lambda text: console.print(text, soft_wrap=True, highlight=False))
             _write(found.predictions, prepared.federation.classes, out, found)
         else:
@@ -142,10 +142,10 @@ def answer(
     and how much. answered.jsonl in the run folder is the log of what left the site.
     """
     with console.status("Loading ..."):
-        from consilience.federation.answering import answer_peers
-        from consilience.federation.site import prepare
+        from consilience.federation.remote_prediction_server import answer_peers
+        from consilience.federation.site import load_site
 
-        prepared = prepare(site)
+        prepared = load_site(site)
     name = prepared.site.agent
     try:
         answer_peers(

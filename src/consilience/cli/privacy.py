@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from consilience.cli.screen import DataDir, console, print_written, set_data_dir
+from consilience.cli.common_options import DataDir, console, print_written, set_data_dir
 
 
 def audit(

@@ -7,7 +7,7 @@ from math import isnan
 from rich import progress
 from rich.console import Console
 
-from consilience.runtime.callbacks import About, Callback, Finished, Started, Trained
+from consilience.runtime.callbacks import Callback, Finished, RunInfo, Started, Trained
 
 MOST_NAMES = 20
 """Agents of a worker up to which they are listed."""
@@ -56,7 +56,7 @@ class Progress(Callback):
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
-    def start(self, run: About, news: Started) -> None:
+    def start(self, run: RunInfo, news: Started) -> None:
         """Lines of a run, hidden at first; says which worker trains which agents."""
         what, agents_by_worker = run.name, news.agents_by_worker
         for line in (line for line in news.summary.opening if line not in self._said):
@@ -80,7 +80,7 @@ class Progress(Callback):
             for name, agents in zip(names, agents_by_worker, strict=True)
         ]
 
-    def trained(self, run: About, news: Trained) -> None:
+    def trained(self, run: RunInfo, news: Trained) -> None:
         """Looks into a round that is slow."""
         if run.name not in self._runs:
             return  # another worker was faster than the first, which tells of the start
@@ -88,7 +88,7 @@ class Progress(Callback):
         slow = time.monotonic() - self._began[run.name] > SLOW
         self._bar.update(line, advance=1, state="agents trained in this round", visible=slow)
 
-    def round(self, run: About, news: Finished) -> None:
+    def round(self, run: RunInfo, news: Finished) -> None:
         """Goes on to the next round."""
         what, event = run.name, news
         key = next(name for name in event.means if name.endswith("_target"))
@@ -118,7 +118,7 @@ class Lines(Callback):
     def __init__(self, say: Callable[[str], None], rounds: int) -> None:
         self._say, self._rounds = say, rounds
 
-    def round(self, run: About, news: Finished) -> None:
+    def round(self, run: RunInfo, news: Finished) -> None:
         """Says how good the agents are now, where that is known."""
         columns = ("accuracy_own", "accuracy_target", "rmse_own", "rmse_target", "epsilon")
         known = [f"{key} {news.means[key]:.3f}" for key in columns if news.means.get(key, -1) >= 0]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from consilience.cli.screen import (
+from consilience.cli.common_options import (
     RUNS,
     DataDir,
     Workers,
@@ -51,8 +51,8 @@ def reproduce(
     set_data_dir(data_dir)
     with console.status("Loading ..."):
         from consilience.experiments.compare import parse_seeds
-        from consilience.report.index import note_finding, write_index
-        from consilience.runtime.folders import hold_folder
+        from consilience.report.run_index import note_finding, write_index
+        from consilience.runtime.run_folders import hold_folder
 
     folder, numbers = out / scale, parse_seeds(seeds)
     hold_folder(folder)

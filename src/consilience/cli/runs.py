@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from consilience.cli.screen import (
+from consilience.base.errors import ConsilienceError
+from consilience.base.plugins import user_file_location
+from consilience.cli.common_options import (
     RUNS,
     Changes,
     DataDir,
@@ -25,8 +27,6 @@ from consilience.cli.screen import (
     print_list,
     set_data_dir,
 )
-from consilience.errors import ConsilienceError
-from consilience.plugins import blame
 
 if TYPE_CHECKING:
     from consilience.runtime.run import Run
@@ -62,7 +62,7 @@ def run(
         from consilience.experiments.run import run_experiment
         from consilience.methods import check_rounds
         from consilience.report.page import write_page
-        from consilience.runtime.folders import claim_folder, last_folder, next_folder
+        from consilience.runtime.run_folders import claim_folder, last_folder, next_folder
         from consilience.settings.presets import run_name, settings_of
         from consilience.settings.settings import changed, load_plugins
 
@@ -150,7 +150,7 @@ def compare(
         from consilience.methods import check_rounds, method_named
         from consilience.report.compare import write_compare
         from consilience.report.tables import compare_grid
-        from consilience.runtime.folders import claim_folder, last_folder, next_folder
+        from consilience.runtime.run_folders import claim_folder, last_folder, next_folder
         from consilience.settings.presets import run_name, write_config
 
     set_data_dir(data_dir)
@@ -211,7 +211,7 @@ def report(
         _print_run(finished)
         sentences = findings(finished)
     except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
-        if blame(error):
+        if user_file_location(error):
             raise
         raise ConsilienceError(
             f"the run in {folder} cannot be shown: its files do not fit together ({type(error).__name__}: {error}). "

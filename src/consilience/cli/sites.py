@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from consilience.cli.screen import console
-from consilience.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError
+from consilience.cli.common_options import console
 
 if TYPE_CHECKING:
     from consilience.federation.peers.doctor import Finding
@@ -55,14 +55,14 @@ def agent(
     """
     os.umask(0o077)  # what a run writes is for its owner alone
     with console.status("Loading ..."):
-        from consilience.federation.site import prepare
+        from consilience.federation.site import load_site
         from consilience.federation.site_run import run_site, serve_site
         from consilience.report.gains import verdicts
         from consilience.report.page import write_page
         from consilience.report.tables import site_grid
         from consilience.runtime.run import is_finished, load_run
 
-        prepared = prepare(site)
+        prepared = load_site(site)
     name = prepared.site.agent
     if is_finished(prepared.out) and (prepared.out / "federation.toml").is_file():
         finished = load_run(prepared.out)
@@ -108,10 +108,10 @@ def doctor(
     patience = seconds_in(wait) if wait else seconds
     with console.status("Asking peers ..."):
         from consilience.federation.peers.doctor import examine, is_own_process, own_certificate_problem
-        from consilience.federation.site import prepare
+        from consilience.federation.site import load_site
         from consilience.federation.site_agent import check_agent_of
 
-        prepared = prepare(site)
+        prepared = load_site(site)
         check_agent_of(prepared)
         member, tls = prepared.federation.member(prepared.site.agent), prepared.tls
         revoked, port, taken = prepared.changes.revoked, "is free", ""

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from consilience.cli.screen import console, end_stopped, print_written
+from consilience.cli.common_options import console, end_stopped, print_written
 
 if TYPE_CHECKING:
     from consilience.runtime.callbacks import Callback

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from consilience.cli.screen import console
+from consilience.cli.common_options import console
 
 Host = Annotated[str, typer.Option(help="Where to serve. Any but this machine's own can be reached by others.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="0 for any that is free.")]

@@ -12,12 +12,12 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from consilience import toml
+from consilience.base import toml
+from consilience.base.errors import ConsilienceError
+from consilience.base.options import Options, changed, option, to_table
+from consilience.base.registry import Registry
 from consilience.core.stratified import reference, strata
 from consilience.core.streams import stream
-from consilience.errors import ConsilienceError
-from consilience.options import Options, changed, option, to_table
-from consilience.registry import Registry
 
 Array = NDArray[np.floating]
 Indices = NDArray[np.integer]
@@ -28,7 +28,7 @@ UNSURE = 0.4
 
 
 @dataclass(frozen=True)
-class Moment:
+class AttackContext:
     """When and by whom a lie is told."""
 
     round: int = 0
@@ -50,7 +50,7 @@ class Attack(Protocol):
     makes no sense without the others' predictions has `sees_others = True`.
     """
 
-    def __call__(self, honest: Array, own: Array, moment: Moment) -> Array:
+    def __call__(self, honest: Array, own: Array, moment: AttackContext) -> Array:
         """What the liar says, (samples, classes)."""
 
 
@@ -87,13 +87,13 @@ def _seeing_others(attack: T) -> T:
 
 
 @ATTACKS.add("none")
-def none(honest: Array, own: Array, moment: Moment) -> Array:
+def none(honest: Array, own: Array, moment: AttackContext) -> Array:
     """The truth: what the agent predicts."""
     return own
 
 
 @ATTACKS.add("flip")
-def flip(honest: Array, own: Array, moment: Moment) -> Array:
+def flip(honest: Array, own: Array, moment: AttackContext) -> Array:
     """Every class is called by the next one's name: f(x)[k] = own(x)[k - 1 mod C].
 
     >>> flip(np.zeros((0, 1, 3)), np.array([[0.7, 0.2, 0.1]]), Moment()).tolist()
@@ -103,14 +103,14 @@ def flip(honest: Array, own: Array, moment: Moment) -> Array:
 
 
 @ATTACKS.add("random")
-def random(honest: Array, own: Array, moment: Moment) -> Array:
+def random(honest: Array, own: Array, moment: AttackContext) -> Array:
     """f(x) ~ Dirichlet(1, ..., 1), drawn anew for every sample, round and liar."""
     draw = stream(moment.seed, "attack", "random", moment.place, moment.round)
     return draw.dirichlet(np.ones(own.shape[1]), len(own)).astype(own.dtype)
 
 
 @ATTACKS.add("constant")
-def constant(honest: Array, own: Array, moment: Moment) -> Array:
+def constant(honest: Array, own: Array, moment: AttackContext) -> Array:
     """Surely the same class for every sample: the one that the honest say most often.
 
     With skewed classes such a liar agrees with everyone about most samples, and knows nothing.
@@ -120,19 +120,19 @@ def constant(honest: Array, own: Array, moment: Moment) -> Array:
 
 
 @ATTACKS.add("least-likely")
-def least_likely(honest: Array, own: Array, moment: Moment) -> Array:
+def least_likely(honest: Array, own: Array, moment: AttackContext) -> Array:
     """Surely argmin F(x): the loss maximisation attack of Roux, Zimmer and Pokutta (arXiv 2402.12265)."""
     return surely(honest.mean(axis=0).argmin(axis=1), own)
 
 
 @ATTACKS.add("runner-up")
-def runner_up(honest: Array, own: Array, moment: Moment) -> Array:
+def runner_up(honest: Array, own: Array, moment: AttackContext) -> Array:
     """Surely the second most probable class of F(x): the error that is easiest to believe."""
     return surely(second(honest.mean(axis=0)), own)
 
 
 @ATTACKS.add("collusion")
-def collusion(honest: Array, own: Array, moment: Moment) -> Array:
+def collusion(honest: Array, own: Array, moment: AttackContext) -> Array:
     """Surely c(x) + s(x) mod C, with a shift s(x) from 1 to C - 1 that all liars agreed on, the same in all rounds."""
     classes = own.shape[1]
     shift = stream(moment.seed, "attack", "collusion").integers(1, classes, len(own))
@@ -140,14 +140,14 @@ def collusion(honest: Array, own: Array, moment: Moment) -> Array:
 
 
 @ATTACKS.add("stale")
-def stale(honest: Array, own: Array, moment: Moment) -> Array:
+def stale(honest: Array, own: Array, moment: AttackContext) -> Array:
     """What it predicted in its first exchange, for ever."""
     return moment.memory.setdefault("first", own)
 
 
 @ATTACKS.add("worst-honest")
 @_seeing_others
-def worst_honest(honest: Array, own: Array, moment: Moment) -> Array:
+def worst_honest(honest: Array, own: Array, moment: AttackContext) -> Array:
     """The words of the honest agent j that is furthest from the rest: argmax_j sum_x |f_j(x) - F(x)|_1.
 
     Nothing is said that no honest agent says, so that no rule can refuse it by its values alone.
@@ -158,7 +158,7 @@ def worst_honest(honest: Array, own: Array, moment: Moment) -> Array:
 
 @ATTACKS.add("copy")
 @_seeing_others
-def copy(honest: Array, own: Array, moment: Moment) -> Array:
+def copy(honest: Array, own: Array, moment: AttackContext) -> Array:
     """The words of one honest peer, each liar another's: who is copied counts twice."""
     return np.asarray(honest[moment.place % len(honest)])
 
@@ -177,7 +177,7 @@ class Echo(Options):
         0.0, "how much of its words each liar draws at random, to be unlike the others", at_least=0, below=1
     )
 
-    def __call__(self, honest: Array, own: Array, moment: Moment) -> Array:
+    def __call__(self, honest: Array, own: Array, moment: AttackContext) -> Array:
         """(samples, classes)."""
         mean = honest.mean(axis=0)
         said = np.where(unsure(mean, self.share)[:, None], surely(second(mean), own), mean)
@@ -200,7 +200,7 @@ class EchoEach(Options):
     per_victim = True
     sees_others = True
 
-    def __call__(self, honest: Array, own: Array, moment: Moment) -> Array:
+    def __call__(self, honest: Array, own: Array, moment: AttackContext) -> Array:
         """(samples, classes)."""
         mean = honest.mean(axis=0)
         echoed = mean if moment.victim is None else honest[moment.victim]
@@ -232,7 +232,7 @@ class Targeted(Options):
         """Source and target among so many classes."""
         return (self.source, self.target) if max(self.source, self.target) < classes else (0, 1)
 
-    def __call__(self, honest: Array, own: Array, moment: Moment) -> Array:
+    def __call__(self, honest: Array, own: Array, moment: AttackContext) -> Array:
         """(samples, classes)."""
         source, target = self.pair(own.shape[1])
         mean = honest.mean(axis=0)
@@ -250,14 +250,14 @@ class Sleeper(Options):
 
     rounds: int = option(3, "exchanges in which it tells the truth", at_least=0)
 
-    def __call__(self, honest: Array, own: Array, moment: Moment) -> Array:
+    def __call__(self, honest: Array, own: Array, moment: AttackContext) -> Array:
         """(samples, classes)."""
         return own if moment.round < self.rounds else collusion(honest, own, moment)
 
 
 @ATTACKS.add("stratum")
 @dataclass(frozen=True)
-class Stratum(Options):
+class AttackStratum(Options):
     """Made against stratified trust: lies in the same share of every stratum, so that none of them shows it.
 
     Strata are those of the honest agents' unweighted reference (`core.stratified`). In each, on the `share` of samples
@@ -267,7 +267,7 @@ class Stratum(Options):
 
     share: float = option(UNSURE, "of every stratum, the least sure samples, on which to lie", above=0, below=1)
 
-    def __call__(self, honest: Array, own: Array, moment: Moment) -> Array:
+    def __call__(self, honest: Array, own: Array, moment: AttackContext) -> Array:
         """(samples, classes)."""
         mean, agents = honest.mean(axis=0), len(honest)
         classes, sure = reference(np.full((agents, agents), 1 / agents), honest)
@@ -279,7 +279,7 @@ class Stratum(Options):
         return surely(np.where(lies, second(mean), mean.argmax(axis=1)), own)
 
 
-def blurred(said: Array, noise: float, honest: Array, moment: Moment) -> Array:
+def blurred(said: Array, noise: float, honest: Array, moment: AttackContext) -> Array:
     """(1 - noise) f(x) + noise d(x), with d(x) ~ Dirichlet(1, ..., 1) drawn by each liar for itself."""
     if not noise:
         return said

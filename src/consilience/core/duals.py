@@ -52,7 +52,7 @@ SCALES = {"classes": (centred_logs, softmax), "labels": (log_odds, probabilities
 """What predictions are added and subtracted as, and the way back: of one class of several, several labels, values."""
 
 
-def insisted(u: Array, own: Array, psi: Array, step: float, scale: str) -> tuple[Array, Array]:
+def dual_update(u: Array, own: Array, psi: Array, step: float, scale: str) -> tuple[Array, Array]:
     """u <- u + step (z - t), and the labels of which t - u are the logits, for an agent that said z and is told t.
 
     z and t are `own` predictions and pseudo-labels (samples, outputs) as logits, or as values: `SCALES`. Whoever was

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from consilience.errors import ConsilienceError
-from consilience.options import Options, option
+from consilience.base.errors import ConsilienceError
+from consilience.base.options import Options, option
 
 Array = NDArray[Any]
 FORMS = ("float32", "float16", "top-k", "label")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from consilience.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError
 
 Array = NDArray[Any]
 LARGEST = 2**34

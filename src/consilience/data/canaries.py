@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from consilience.base.errors import ConsilienceError
 from consilience.core.streams import stream
 from consilience.data.datasets import Array
 from consilience.data.scenario import Scenario
-from consilience.errors import ConsilienceError
 from consilience.tasks import task_named
 
 

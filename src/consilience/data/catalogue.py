@@ -27,7 +27,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogueEntry:
     """A dataset in the catalogue."""
 
     what: str
@@ -76,36 +76,36 @@ SOURCES = {
 
 UCI = "not confirmed; UCI's policy: CC BY 4.0"
 CATALOGUE = {
-    "digits": Entry("1,797 handwritten digits, 8x8, grey", UCI),
-    "digit-properties": Entry("the same with four yes-or-no labels: even, prime, above four, loop", UCI),
-    "breast-cancer": Entry("569 patients, 30 features, two classes", UCI),
-    "heart-disease": Entry(
+    "digits": CatalogueEntry("1,797 handwritten digits, 8x8, grey", UCI),
+    "digit-properties": CatalogueEntry("the same with four yes-or-no labels: even, prime, above four, loop", UCI),
+    "breast-cancer": CatalogueEntry("569 patients, 30 features, two classes", UCI),
+    "heart-disease": CatalogueEntry(
         "740 patients of four hospitals, ten features, two classes",
         "CC BY 4.0",
         where="the four processed files of UCI's heart disease dataset in a folder heart-disease",
     ),
-    "polynomial": Entry("the paper's regression example", "made here", where="made when asked for"),
-    "mnist": Entry("70,000 handwritten digits, 28x28, grey", "CC BY-SA 3.0", SOURCES["mnist"]),
-    "fashion-mnist": Entry("70,000 clothes in ten classes, 28x28, grey", "MIT", SOURCES["fashion-mnist"]),
-    "femnist": Entry(
+    "polynomial": CatalogueEntry("the paper's regression example", "made here", where="made when asked for"),
+    "mnist": CatalogueEntry("70,000 handwritten digits, 28x28, grey", "CC BY-SA 3.0", SOURCES["mnist"]),
+    "fashion-mnist": CatalogueEntry("70,000 clothes in ten classes, 28x28, grey", "MIT", SOURCES["fashion-mnist"]),
+    "femnist": CatalogueEntry(
         "handwritten characters in 62 classes, 28x28, grey: of 814,277 those of the busiest writers, "
         "one for each agent",
         "BSD-2-Clause",
         SOURCES["femnist"],
     ),
-    "svhn": Entry("99,289 house numbers, 32x32", "other: see its page", SOURCES["svhn"]),
-    "cifar10": Entry("60,000 pictures in ten classes, 32x32", "unknown (hub)", SOURCES["cifar10"]),
-    "cifar100": Entry("60,000 pictures in a hundred classes, 32x32", "unknown (hub)", SOURCES["cifar100"]),
-    "tiny-imagenet": Entry(
+    "svhn": CatalogueEntry("99,289 house numbers, 32x32", "other: see its page", SOURCES["svhn"]),
+    "cifar10": CatalogueEntry("60,000 pictures in ten classes, 32x32", "unknown (hub)", SOURCES["cifar10"]),
+    "cifar100": CatalogueEntry("60,000 pictures in a hundred classes, 32x32", "unknown (hub)", SOURCES["cifar100"]),
+    "tiny-imagenet": CatalogueEntry(
         "110,000 pictures in 200 classes, 64x64", "see its page; ImageNet's terms", SOURCES["tiny-imagenet"]
     ),
-    "fed-isic2019": Entry(
+    "fed-isic2019": CatalogueEntry(
         "23,247 skin lesions of six hospitals, eight classes, 64x64", "CC BY-NC 4.0", SOURCES["fed-isic2019"]
     ),
-    "ag-news": Entry(
+    "ag-news": CatalogueEntry(
         "127,600 news items in four classes, as 1,024 counts of hashed words", "none; for research", SOURCES["ag-news"]
     ),
-    "adult": Entry(
+    "adult": CatalogueEntry(
         "32,561 people of the US census of 1994: more than 50,000 dollars a year?",
         "CC0 1.0 (hub)",
         SOURCES["adult"],
@@ -113,6 +113,6 @@ CATALOGUE = {
 }
 
 
-def how_to_get(entry: Entry) -> str:
+def how_to_get(entry: CatalogueEntry) -> str:
     """Where a dataset comes from, in a few words."""
     return f"hub: {entry.source.hub}" if entry.source else entry.where

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from consilience.errors import ConsilienceError
-from consilience.options import hint
+from consilience.base.errors import ConsilienceError
+from consilience.base.options import hint
 
 if TYPE_CHECKING:
     import pandas as pd

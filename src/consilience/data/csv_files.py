@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from consilience.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from consilience.base.errors import ConsilienceError
+from consilience.base.registry import Registry
+from consilience.base.rows import Rows, take
 from consilience.data.columns import Column
 from consilience.data.partition import first_of_each
-from consilience.errors import ConsilienceError
-from consilience.registry import Registry
-from consilience.rows import Rows, take
 
 if TYPE_CHECKING:
     from consilience.data.scenario import Scenario
@@ -125,7 +125,7 @@ def dataset(name: str, size: Size | None = None, sizes: bool = False) -> Callabl
 
 def load(name: str, request: Request | None = None) -> "Dataset | Scenario":
     """A dataset by name, or a scenario where the data come divided; or one's own, by the path of a file or folder."""
-    from consilience.data.own import read_own
+    from consilience.data.user_dataset import read_own
 
     if is_path(name):
         return _first(read_own(Path(name), request or Request()), (request or Request()).limit)
@@ -135,7 +135,7 @@ def load(name: str, request: Request | None = None) -> "Dataset | Scenario":
 
 def is_path(name: str) -> bool:
     """Whether a dataset is the user's own file or folder. One called as a known dataset is meant by ./NAME."""
-    from consilience.data.own import is_own
+    from consilience.data.user_dataset import is_own
 
     return name not in DATASETS.names() and is_own(name)
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from consilience.base.errors import ConsilienceError
+from consilience.base.rows import Rows
 from consilience.data.arrays import read_array, read_arrays
 from consilience.data.csv_files import read_csv
+from consilience.data.image_folders import read_pictures
 from consilience.data.parquet import read_parquet
-from consilience.data.pictures import read_pictures
-from consilience.errors import ConsilienceError
-from consilience.rows import Rows
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from consilience.base.errors import ConsilienceError
 from consilience.data.catalogue import SOURCES, Source
 from consilience.data.parquet import check_parquet
 from consilience.data.partition import first_of_each
-from consilience.errors import ConsilienceError
 
 Array = NDArray[Any]
 

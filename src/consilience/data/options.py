@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
+from consilience.base.errors import ConsilienceError
+from consilience.base.options import Options, option
 from consilience.core.attacks import Attack, attack_named, none
 from consilience.data.columns import TYPES
 from consilience.data.partitions import PARTITIONS
-from consilience.errors import ConsilienceError
-from consilience.options import Options, option
 
 
 @dataclass(frozen=True)

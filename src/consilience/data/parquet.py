@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from consilience.base.errors import ConsilienceError
+from consilience.base.malloc import machine_memory
 from consilience.data.arrays import LARGEST, MOST_PACKED, SMALL
-from consilience.errors import ConsilienceError
-from consilience.memory import machine_memory
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from consilience.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError
 
 Indices = NDArray[np.int64]
 

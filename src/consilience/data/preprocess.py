@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from consilience.base.errors import ConsilienceError
+from consilience.base.options import Options, from_table, option, to_table
+from consilience.base.rows import Rows
 from consilience.data.columns import (
     DATE_FORMATS,
     KINDS,
@@ -18,9 +21,6 @@ from consilience.data.columns import (
     plain_values,
     read_columns,
 )
-from consilience.errors import ConsilienceError
-from consilience.options import Options, from_table, option, to_table
-from consilience.rows import Rows
 
 if TYPE_CHECKING:
     import pandas as pd

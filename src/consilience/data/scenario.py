@@ -4,19 +4,19 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from consilience.base.errors import ConsilienceError
+from consilience.base.rows import Rows, fingerprint, take
 from consilience.core.streams import stream
 from consilience.data.columns import Column
 from consilience.data.datasets import Array, Dataset, RawScale
 from consilience.data.options import Data
 from consilience.data.partition import Indices, balanced_quotas, place_in_class
 from consilience.data.partitions import PARTITIONS, Deal
-from consilience.errors import ConsilienceError
-from consilience.rows import Rows, fingerprint, take
 from consilience.tasks import task_named
 
 
 @dataclass(frozen=True)
-class Share:
+class AgentData:
     """One agent's private data: to train on, and to test on."""
 
     x: Rows
@@ -29,7 +29,7 @@ class Share:
 class Scenario:
     """Private shares, the shared data X*, and for evaluation alone its labels and a sample of the target domain."""
 
-    shares: dict[str, Share]
+    shares: dict[str, AgentData]
     shared: Rows
     shared_y: Array
     target_x: Rows
@@ -70,7 +70,7 @@ def split(data: Dataset, options: Data, agents: int, seed: int) -> Scenario:
     held = _shuffled_parts(data, rest, options, agents, seed)
     if options.shared_balanced:
         held = _balanced_first(data, held, options.shared_per_agent)
-    shares: dict[str, Share] = {}
+    shares: dict[str, AgentData] = {}
     shared: list[Array] = []
     for number, (name, own) in enumerate(held.items()):
         given, kept = np.split(own, [options.shared_per_agent])
@@ -79,7 +79,7 @@ def split(data: Dataset, options: Data, agents: int, seed: int) -> Scenario:
         if number in options.low_quality:
             y = shift_labels(y, len(data.classes), stream(seed, "low quality", name))
         shared.append(given)
-        shares[name] = Share(take(data.x, train), y, take(data.x, test), data.y[test])
+        shares[name] = AgentData(take(data.x, train), y, take(data.x, test), data.y[test])
     star = np.concatenate(shared)
     if 0 < options.shared_limit < len(star):
         star = np.sort(stream(seed, "shared limit").choice(star, options.shared_limit, replace=False))
@@ -192,7 +192,7 @@ def polynomial(seed: int, agents: int = 3, samples: int = 50) -> Scenario:
         draw = stream(seed, "polynomial", number)
         x = draw.normal(means[number], 1, (2, samples, 1)).astype(np.float32)
         y = truth(x) + draw.normal(0, 1, x.shape).astype(np.float32)
-        shares[str(number)] = Share(x[0], y[0], x[1], y[1])
+        shares[str(number)] = AgentData(x[0], y[0], x[1], y[1])
     shared = np.linspace(-4, 4, 50, dtype=np.float32)[:, None]
     target = stream(seed, "target").uniform(-4, 4, (400, 1)).astype(np.float32)
     return Scenario(shares, shared, truth(shared), target, truth(target), (), task="regression")

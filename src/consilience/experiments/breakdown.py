@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from consilience import toml
+from consilience.base import toml
+from consilience.base.errors import ConsilienceError
 from consilience.core.attacks import Attack, Targeted, attack_name, attack_named, none
-from consilience.errors import ConsilienceError
 from consilience.experiments.compare import Estimate, estimate
 from consilience.methods.consensus import Consensus
 from consilience.runtime.callbacks import Callback
@@ -30,7 +30,7 @@ CLEAR = 0.01
 
 
 @dataclass(frozen=True)
-class Line:
+class RobustnessLine:
     """One rule under one attack by so many attackers. Differences are taken seed by seed on the same agents."""
 
     rule: str
@@ -146,7 +146,7 @@ def breakdown(
     return Breakdown(pd.DataFrame(rows), score, settings.agents.count, first.higher_is_better)
 
 
-def summarise(found: Breakdown) -> list[Line]:
+def summarise(found: Breakdown) -> list[RobustnessLine]:
     """One line per rule, attack and number of attackers, in that order; those without attackers first."""
     lines, sign = [], 1 if found.higher_is_better else -1
     for _, rows in found.table.groupby(["rule", "attack", "attackers"], sort=False):
@@ -158,7 +158,7 @@ def summarise(found: Breakdown) -> list[Line]:
         lost = (without.mean() - gain) / without.mean() if without.mean() > 0 else np.full(len(gain), np.nan)
         known = attack.startswith(("targeted", NOBODY)) and bool(rows["attacked_class"].notna().all())
         lines.append(
-            Line(
+            RobustnessLine(
                 rule,
                 attack,
                 int(rows["attackers"].iloc[0]),
@@ -227,7 +227,7 @@ def _mean(run: Run, column: str, names: list[str]) -> float:
     return float(table.loc[names, column].mean()) if column in table else float("nan")
 
 
-def _from(lines: list[Line], rule: str, attacks: list[str], holds: Any) -> dict[str, int]:
+def _from(lines: list[RobustnessLine], rule: str, attacks: list[str], holds: Any) -> dict[str, int]:
     """By attack: the least number of attackers for which something holds of this rule."""
     found = {}
     for attack in attacks:

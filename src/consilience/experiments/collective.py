@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from consilience.experiments.compare import Estimate, compare, estimate
-from consilience.experiments.restored import restore
-from consilience.methods.collective import Weights, collective
+from consilience.experiments.load_agents import restore
+from consilience.methods.ensemble import AgentWeights, collective
 from consilience.runtime.callbacks import Callback
-from consilience.runtime.collective import weights_of
+from consilience.runtime.ensemble_weights import weights_of
 from consilience.settings.settings import Settings
 from consilience.tasks import task_named
 
@@ -59,7 +59,7 @@ def _scores(folder: Path) -> tuple[float, float, float, float, float]:
     by_agent = {agent.name: agent.predict(x) for agent in found.agents}
     low = {one.name for one in found.run.summary.agents if one.low_quality or one.attacker}
     each = [score.measure(f, y) for name, f in by_agent.items() if name not in low]
-    even = Weights(tuple(names), np.full(len(names), 1 / len(names)))
+    even = AgentWeights(tuple(names), np.full(len(names), 1 / len(names)))
     mixed = [
         score.measure(collective(weights, by_agent, task).predictions, y) for weights in (even, weights_of(found.run))
     ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.stats import t as student
 
-from consilience.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError
 from consilience.runtime.callbacks import Callback
 from consilience.runtime.history import PLACES
 from consilience.runtime.run import Run
@@ -38,7 +38,7 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class Line:
+class ComparisonLine:
     """One method in a comparison. Differences are paired: taken seed by seed on the same split and initial models."""
 
     method: str
@@ -188,7 +188,7 @@ def _with_totals(run: Run) -> "pd.DataFrame":
     return table.assign(**{f"{column}_in_all": table["agent"].map(totals[column].sum()) for column in known})
 
 
-def summarise(compared: "Comparison", score: str = "") -> list[Line]:
+def summarise(compared: "Comparison", score: str = "") -> list[ComparisonLine]:
     """One line per method, in the order they were given, by a column such as accuracy_target."""
     table, column = compared.table, score or compared.default_score
     columns = {f"{one.name}_{place}": one for one in compared.scores for place in PLACES}
@@ -211,7 +211,9 @@ def summarise(compared: "Comparison", score: str = "") -> list[Line]:
         gain = estimate(sign * (own - per_seed["alone"])) if "alone" in per_seed and method != "alone" else nothing
         lead = estimate(sign * (own - per_seed[methods[0]])) if method != methods[0] else nothing
         cost = passed.loc[method].tolist()
-        lines.append(Line(method, compared.titles[method], estimate(own), float(worst[method]), gain, lead, *cost))
+        lines.append(
+            ComparisonLine(method, compared.titles[method], estimate(own), float(worst[method]), gain, lead, *cost)
+        )
     return lines
 
 

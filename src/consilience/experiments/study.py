@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from consilience.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError
 from consilience.experiments.compare import estimate
 from consilience.experiments.sweep import Axis, Choice, halves, setting_text
 from consilience.runtime.callbacks import Callback

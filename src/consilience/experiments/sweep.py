@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from consilience import toml
-from consilience.errors import ConsilienceError
+from consilience.base import toml
+from consilience.base.errors import ConsilienceError
+from consilience.base.options import to_table
 from consilience.experiments.compare import Estimate, estimate
-from consilience.options import to_table
 from consilience.runtime.callbacks import Callback
 from consilience.runtime.history import PLACES
 from consilience.settings.presets import write_config
@@ -38,7 +38,7 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Line:
+class SweepLine:
     """One method with one setting."""
 
     method: str
@@ -193,7 +193,7 @@ def sweep(
     return Sweep(table, axes, list(methods), list(seeds), runs[0].summary.scores, given(settings, axes))
 
 
-def summarise(found: Sweep, score: str = "") -> list[Line]:
+def summarise(found: Sweep, score: str = "") -> list[SweepLine]:
     """One line per method and setting, in the order of the grid."""
     column = score or found.default_score
     higher = found.higher_is_better(column)
@@ -205,7 +205,7 @@ def summarise(found: Sweep, score: str = "") -> list[Line]:
             if other == ALONE != method and same.items() <= setting.items():
                 gain = estimate((own - alone.mean()).to_numpy() * (1 if higher else -1))
         worst = by_seed.agg("min" if higher else "max").mean()
-        lines.append(Line(method, setting, estimate(own.to_numpy()), float(worst), gain))
+        lines.append(SweepLine(method, setting, estimate(own.to_numpy()), float(worst), gain))
     return lines
 
 

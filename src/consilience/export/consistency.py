@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from consilience.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError
 from consilience.export.manifest import FILE, Manifest
 from consilience.tasks import TASKS, task_named
 

@@ -5,12 +5,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from consilience.agents.reading import for_estimator
-from consilience.errors import ConsilienceError
+from consilience.agents.input_cache import for_estimator
+from consilience.base.errors import ConsilienceError
+from consilience.base.rows import count
 from consilience.export import boosters, trusted
 from consilience.export.checks import HarmfulError
 from consilience.export.manifest import Part
-from consilience.rows import count
 from consilience.tasks import task_named
 from consilience.tasks.protocol import Array, Task
 

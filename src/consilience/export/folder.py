@@ -11,9 +11,11 @@ from typing import Any, cast, final
 
 import numpy as np
 
-from consilience.agents.protocol import Agent, can
+from consilience.agents.protocol import Agent, implements
+from consilience.base.errors import ConsilienceError
+from consilience.base.files import write_atomically
+from consilience.base.rows import Rows, count, take
 from consilience.data.preprocess import TablePreprocessing
-from consilience.errors import ConsilienceError
 from consilience.export import estimators, networks
 from consilience.export.card import card
 from consilience.export.consistency import check_manifest
@@ -27,9 +29,7 @@ from consilience.export.inputs import (
     write_prepare,
 )
 from consilience.export.manifest import FILE, Architecture, Manifest, Part, checked_bytes, read_manifest
-from consilience.rows import Rows, count, take
-from consilience.runtime.checkpoint import write_atomically
-from consilience.runtime.private import mechanism_of
+from consilience.runtime.privacy_budget import mechanism_of
 from consilience.runtime.summary import versions
 from consilience.tasks import TASKS, task_named
 from consilience.tasks.protocol import Array, checked_predictions
@@ -205,11 +205,11 @@ def _model_files(agent: Agent, sample: Rows, onnx: bool) -> tuple[list[Part], di
             f"agent {agent.name!r}: the task {agent.task.name} comes from a plugin, which an exported model cannot "
             "hold. Built-in tasks can be exported."
         )
-    if can(agent, networks.HasNetwork):
+    if implements(agent, networks.HasNetwork):
         architecture = Architecture(*(getattr(agent, "architecture", None) or ()))
         network = cast(networks.HasNetwork, agent)
         return (*networks.write(network, architecture, sample, onnx), architecture)
-    if can(agent, estimators.HasEstimators):
+    if implements(agent, estimators.HasEstimators):
         return (*estimators.write(cast(estimators.HasEstimators, agent)), Architecture())
     raise ConsilienceError(
         f"agent {agent.name!r} ({agent.kind}) is of a kind whose model cannot be exported: it has neither a torch "

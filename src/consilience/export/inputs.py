@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from consilience.base.errors import ConsilienceError
+from consilience.base.rows import Rows
 from consilience.data.files import read_features
-from consilience.data.pictures import read_pixels
+from consilience.data.image_folders import read_pixels
 from consilience.data.preprocess import TablePreprocessing, stored_preprocessing
-from consilience.errors import ConsilienceError
 from consilience.export import trusted
 from consilience.export.manifest import Inputs, Part
-from consilience.rows import Rows
 from consilience.tasks.protocol import Array
 
 

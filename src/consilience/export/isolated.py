@@ -10,10 +10,10 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from consilience.errors import ConsilienceError, sentence_of
+from consilience.base.errors import ConsilienceError, sentence_of
+from consilience.base.malloc import machine_memory
 from consilience.export.consistency import check_manifest
 from consilience.export.manifest import FILE, Manifest, read_manifest
-from consilience.memory import machine_memory
 from consilience.tasks.protocol import Array
 
 SECONDS = 600.0

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from consilience.errors import ConsilienceError
-from consilience.options import Options, from_table, option, to_table
+from consilience.base.errors import ConsilienceError
+from consilience.base.options import Options, from_table, option, to_table
 
 FILE = "model.json"
 VERSION = 1

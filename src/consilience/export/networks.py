@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from consilience.agents.tensors import Inputs, called, for_network, on, picked, single_precision, size
-from consilience.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError
+from consilience.base.rows import Rows
 from consilience.export.manifest import Architecture, Part
-from consilience.rows import Rows
 from consilience.tasks import task_named
 from consilience.tasks.protocol import Array, Task
 

@@ -6,7 +6,7 @@ from io import BytesIO
 from typing import Any
 from zipfile import ZipFile
 
-from consilience.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError
 from consilience.export import checks
 
 PARTIAL, CHECK_ARRAY, TREE = "functools.partial", "sklearn.utils.validation.check_array", "sklearn.tree._tree.Tree"

@@ -5,9 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from consilience import toml
+from consilience.base import toml
+from consilience.base.errors import ConsilienceError
+from consilience.base.files import write_atomically
+from consilience.base.options import differences, flat, meanings, to_table
+from consilience.base.rows import Rows, count
 from consilience.data.files import read_features, split_names
-from consilience.errors import ConsilienceError
 from consilience.federation.peers import keys
 from consilience.federation.peers.federation import (
     Federation,
@@ -18,11 +21,8 @@ from consilience.federation.peers.federation import (
     default_quorum,
     fingerprint,
 )
-from consilience.federation.peers.outside import read_member
+from consilience.federation.peers.untrusted_input import read_member
 from consilience.federation.site import Site
-from consilience.options import differences, flat, meanings, to_table
-from consilience.rows import Rows, count
-from consilience.runtime.checkpoint import write_atomically
 from consilience.settings.settings import Settings, agreed, changed
 
 

@@ -3,18 +3,18 @@
 from pathlib import Path
 
 from consilience.agents.protocol import Agent
+from consilience.base.errors import ConsilienceError
 from consilience.data.files import read_features
-from consilience.errors import ConsilienceError
 from consilience.export.facts import facts_of
 from consilience.export.folder import copy_model, export_agent, load_model
 from consilience.export.inputs import read_samples
 from consilience.export.manifest import FILE
-from consilience.federation.peers.outside import read_federation
-from consilience.federation.site import MODEL, Prepared, prepare, read_site
+from consilience.federation.peers.untrusted_input import read_federation
+from consilience.federation.site import MODEL, LoadedSite, load_site, read_site
 from consilience.federation.site_agent import build_site_agent
 from consilience.runtime import checkpoint
+from consilience.runtime.reference_predictions import check_reference_predictions
 from consilience.runtime.run import load_run
-from consilience.runtime.witness import check_witness
 from consilience.tasks.protocol import Array
 
 
@@ -29,22 +29,22 @@ def predict_site(site: Path, samples: Path) -> tuple[Array, tuple[str, ...]]:
         model = load_model(out / MODEL)
         x = read_samples(samples, model.manifest.inputs)
         return model.predict(x), read_federation(out / "federation.toml").classes
-    prepared = prepare(site)
+    prepared = load_site(site)
     agent = restored_agent(prepared)
     table, needed = hasattr(prepared.shared, "iloc"), getattr(prepared.read, "needed", prepared.columns)
     x, _ = read_features(samples, needed, table=table, side=prepared.site.side)
     return agent.predict(prepared.features(x)), prepared.federation.classes
 
 
-def restored_agent(prepared: Prepared) -> Agent:
+def restored_agent(prepared: LoadedSite) -> Agent:
     """The site's agent as it was after its last round, made anew from its data and its checkpoint."""
     done, arrays, _ = checkpoint.read(prepared.out / "checkpoint")
     if not done:
         raise ConsilienceError(f"{prepared.out} holds no trained model yet. Run `consilience agent` first.")
     agent, _ = build_site_agent(prepared)
     shared = prepared.features(prepared.shared)
-    agent.restore(checkpoint.part(arrays, f"agent/{agent.name}/"), shared)
-    check_witness(agent, shared, arrays, str(prepared.out))
+    agent.restore(checkpoint.with_prefix(arrays, f"agent/{agent.name}/"), shared)
+    check_reference_predictions(agent, shared, arrays, str(prepared.out))
     return agent
 
 
@@ -57,7 +57,7 @@ def export_site(place: Path, agent: str, to: Path) -> Path:
         return copy_model(out / MODEL, to)
     if not place.is_file():
         raise ConsilienceError(f"{place} holds no stored model. Give the site.toml instead, to make it anew.")
-    prepared = prepare(place)
+    prepared = load_site(place)
     _check_name(agent, prepared.site.agent, out)
     made, run = restored_agent(prepared), load_run(prepared.out)
     facts = facts_of(run, made.name, tuple(prepared.columns))

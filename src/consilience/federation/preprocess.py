@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from consilience.base.errors import ConsilienceError
+from consilience.base.plugins import load_plugin
+from consilience.base.rows import Rows
 from consilience.data.columns import Column
-from consilience.errors import ConsilienceError
 from consilience.export.inputs import Prepare, Scale
-from consilience.plugins import load_plugin
-from consilience.rows import Rows
 from consilience.settings.wiring import reading
 from consilience.tasks.protocol import Array
 

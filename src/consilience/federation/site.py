@@ -8,24 +8,24 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from consilience import toml
+from consilience.base import toml
+from consilience.base.errors import ConsilienceError
+from consilience.base.options import Options, from_table, option
+from consilience.base.rows import Rows, count
 from consilience.data.columns import TYPES, holds_texts, read_columns
 from consilience.data.files import read_features, split_names
 from consilience.data.options import check_types
-from consilience.errors import ConsilienceError
 from consilience.export.inputs import Prepare
 from consilience.federation.peers import keys
 from consilience.federation.peers.audit import AuditLog
 from consilience.federation.peers.federation import Federation, check_address, fingerprint
 from consilience.federation.peers.inbox import Say
-from consilience.federation.peers.link import Tls
-from consilience.federation.peers.mesh import Mesh
-from consilience.federation.peers.outside import read_federation
 from consilience.federation.peers.signed_changes import PROPOSED, SignedChanges
+from consilience.federation.peers.site_exchange import SiteExchange
+from consilience.federation.peers.untrusted_input import read_federation
+from consilience.federation.peers.zenoh_config import Tls
 from consilience.federation.preprocess import Fitted, preprocessing, scale_of, scaled
-from consilience.options import Options, from_table, option
 from consilience.privacy.options import Privacy
-from consilience.rows import Rows, count
 from consilience.settings.settings import Settings
 
 MODEL = "model"
@@ -81,7 +81,7 @@ class Site(Options):
 
 
 @dataclass(frozen=True)
-class Prepared:
+class LoadedSite:
     """Everything a site needs, read and checked."""
 
     site: Site
@@ -153,11 +153,13 @@ class Prepared:
         """The site's log in a run folder."""
         return AuditLog(out / "audit.jsonl", keys.read_signing_key(self.path(self.site.signing_key)))
 
-    def mesh(self, out: Path, audit: AuditLog, say: Say, listen: str | None = None, role: str = "agent") -> Mesh:
+    def mesh(
+        self, out: Path, audit: AuditLog, say: Say, listen: str | None = None, role: str = "agent"
+    ) -> SiteExchange:
         """The site's place among its peers."""
         place = self.listen if listen is None else listen
         signing = keys.read_signing_key(self.path(self.site.signing_key))
-        return Mesh(
+        return SiteExchange(
             self.federation,
             self.site.agent,
             signing,
@@ -171,7 +173,7 @@ class Prepared:
         )
 
 
-def prepare(path: Path) -> Prepared:
+def load_site(path: Path) -> LoadedSite:
     """Reads site.toml and what it names, and checks that this site is the one in the roster."""
     site = read_site(path)
     folder = path.parent
@@ -225,7 +227,7 @@ def prepare(path: Path) -> Prepared:
     asked = site.preprocess or ("table" if kinds else "")
     read = preprocessing(asked, folder, shared, built_in=bool(site.model), columns=kinds)
     agreed = shared if site.side else agreed
-    return Prepared(site, folder, federation, settings, shared, columns, tls, changes, read, agreed)
+    return LoadedSite(site, folder, federation, settings, shared, columns, tls, changes, read, agreed)
 
 
 def read_site(path: Path) -> Site:

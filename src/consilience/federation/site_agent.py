@@ -5,26 +5,26 @@ from typing import Any
 
 import numpy as np
 
-from consilience.agents.protocol import Agent, lacks
+from consilience.agents.protocol import Agent, missing
+from consilience.base.errors import ConsilienceError
+from consilience.base.plugins import load_plugin
+from consilience.base.rows import count
 from consilience.core.streams import stream
 from consilience.data.files import read_labelled
-from consilience.errors import ConsilienceError
-from consilience.federation.site import Prepared
-from consilience.plugins import load_plugin
-from consilience.rows import count
+from consilience.federation.site import LoadedSite
 from consilience.runtime.history import Evaluation
 from consilience.settings.wiring import agent_for
 from consilience.tasks.protocol import Array, Task, checked_predictions
 
 
-def check_agent_of(prepared: Prepared) -> None:
+def check_agent_of(prepared: LoadedSite) -> None:
     """Builds the site's agent and lets it predict the shared data once; an error says what is wrong."""
     agent, _ = build_site_agent(prepared)
     f = agent.predict(prepared.features(prepared.shared))
     checked_predictions(agent.name, f, count(prepared.shared), len(prepared.federation.classes), agent.task)
 
 
-def build_site_agent(prepared: Prepared) -> tuple[Agent, Evaluation]:
+def build_site_agent(prepared: LoadedSite) -> tuple[Agent, Evaluation]:
     """The site's agent, and the data it is measured on."""
     site, classes = prepared.site, prepared.federation.classes
     target = None
@@ -52,7 +52,7 @@ def build_site_agent(prepared: Prepared) -> tuple[Agent, Evaluation]:
     return agent, Evaluation(target=target, own={site.agent: test})
 
 
-def _own_agent(prepared: Prepared) -> Agent:
+def _own_agent(prepared: LoadedSite) -> Agent:
     path = prepared.path(prepared.site.python).resolve()
     module = load_plugin(path)
     make: Callable[..., Any] | None = getattr(module, "make_agent", None)
@@ -60,13 +60,14 @@ def _own_agent(prepared: Prepared) -> Agent:
         raise ConsilienceError(f"{path} has no function make_agent(name, classes, seed).")
     name, classes = prepared.site.agent, prepared.federation.classes
     agent: Agent = make(name, classes, prepared.settings.run.seed)
-    missing = lacks(agent, Agent)
-    if missing:
+    lacking = missing(agent, Agent)
+    if lacking:
         raise ConsilienceError(
-            f"make_agent in {path} returned {type(agent).__name__}, which is no agent: it lacks {', '.join(missing)}."
+            f"make_agent in {path} returned {type(agent).__name__}, which does not implement Agent; missing: "
+            f"{', '.join(lacking)}."
         )
     agent.name = name
-    if lacks(agent.task, Task):
+    if missing(agent.task, Task):
         raise ConsilienceError(
             f"the agent of {path} has the task {agent.task!r}. Use consilience.TASKS.find('classification')."
         )
@@ -78,7 +79,7 @@ def _own_agent(prepared: Prepared) -> Agent:
     return agent
 
 
-def _labelled(prepared: Prepared, name: str) -> tuple[Array, Array]:
+def _labelled(prepared: LoadedSite, name: str) -> tuple[Array, Array]:
     x, y = read_labelled(
         prepared.path(name),
         prepared.site.label,

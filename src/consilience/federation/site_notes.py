@@ -9,7 +9,7 @@ from consilience.data.columns import Column, read_columns
 from consilience.data.files import labelled_table, read_table_and_notes, split_names
 from consilience.data.preprocess import TablePreprocessing
 from consilience.data.table_notes import apart, column_lines, differing_columns, one_class_warnings, table_warnings
-from consilience.federation.site import Prepared
+from consilience.federation.site import LoadedSite
 from consilience.tasks import task_named
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ Notes = tuple[list[str], list[str]]
 TABLES = (".csv", ".parquet")
 
 
-def site_notes(prepared: Prepared) -> Notes:
+def site_notes(prepared: LoadedSite) -> Notes:
     """How the tables of a site were read: one line a column; and warnings. Nothing where it has no tables."""
     site, shared_file = prepared.site, Path(prepared.site.shared)
     if shared_file.suffix not in TABLES:
@@ -56,7 +56,7 @@ def site_notes(prepared: Prepared) -> Notes:
     return [*notes, *column_lines(columns, gaps)], warnings
 
 
-def _columns(prepared: Prepared, shared: "pd.DataFrame") -> tuple[Column, ...]:
+def _columns(prepared: LoadedSite, shared: "pd.DataFrame") -> tuple[Column, ...]:
     """The columns as the site's preprocessing has them, or as they look, if it reads them in another way."""
     if isinstance(prepared.read, TablePreprocessing):
         return prepared.read.columns

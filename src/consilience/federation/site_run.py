@@ -8,34 +8,34 @@ from math import inf
 from pathlib import Path
 
 from consilience.agents.protocol import Agent
-from consilience.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError
+from consilience.base.options import flat, to_table
 from consilience.export.facts import facts_of
 from consilience.export.folder import export_agent
-from consilience.federation.claim import claim
 from consilience.federation.peers.audit import bytes_sent, incidents, suspicious_peers
 from consilience.federation.peers.inbox import Say
-from consilience.federation.private import Spending, keep_ledger
-from consilience.federation.site import Prepared
+from consilience.federation.run_lock import lock_run_folder
+from consilience.federation.site import LoadedSite
 from consilience.federation.site_agent import build_site_agent
+from consilience.federation.site_ledger import Spending, keep_ledger
 from consilience.federation.site_notes import site_notes
-from consilience.options import flat, to_table
 from consilience.runtime import checkpoint
-from consilience.runtime.callbacks import About, Callback, Callbacks
+from consilience.runtime.callbacks import Callback, Callbacks, RunInfo
 from consilience.runtime.driver import run_rounds
-from consilience.runtime.now import Now
-from consilience.runtime.private import plan
+from consilience.runtime.privacy_budget import plan
+from consilience.runtime.progress_file import ProgressFile
 from consilience.runtime.run import Run
 from consilience.runtime.summary import Summary, known_elsewhere, summarised
 from consilience.settings.presets import write_config
 
 
-def run_site(prepared: Prepared, say: Say, callbacks: Sequence[Callback] = (), serve: bool = False) -> Run:
+def run_site(prepared: LoadedSite, say: Say, callbacks: Sequence[Callback] = (), serve: bool = False) -> Run:
     """Takes part in the federation: waits for peers, runs the rounds, and writes the run folder.
 
     To `serve` is to answer, after the last round, until every peer has finished, however long that takes.
     """
     out, federation = prepared.out, prepared.federation
-    claim(out, federation, prepared.path(prepared.site.signing_key))
+    lock_run_folder(out, federation, prepared.path(prepared.site.signing_key))
     audit = prepared.audit(out)
     agent, evaluation = build_site_agent(prepared)
     settings, summary = prepared.settings, _summary(prepared, agent)
@@ -45,8 +45,8 @@ def run_site(prepared: Prepared, say: Say, callbacks: Sequence[Callback] = (), s
     audit.add("start", agent=agent.name, federation=federation.identity().hex(), epoch=federation.epoch)
     ledger = keep_ledger(prepared, agent, audit, say)
     mesh = prepared.mesh(out, audit, say)
-    told = Callbacks([Now(), *callbacks, Spending(agent, audit, say)])
-    about = About(agent.name, out, flat(to_table(settings)))
+    told = Callbacks([ProgressFile(), *callbacks, Spending(agent, audit, say)])
+    about = RunInfo(agent.name, out, flat(to_table(settings)))
     try:
         done = checkpoint.last_round(out / "checkpoint")
         if not done:
@@ -95,7 +95,7 @@ def _with_log(run: Run, out: Path) -> Run:
     return run
 
 
-def keep_model(prepared: Prepared, agent: Agent, run: Run, say: Say) -> None:
+def keep_model(prepared: LoadedSite, agent: Agent, run: Run, say: Say) -> None:
     """Writes the trained model into the run folder, where `predict` finds it: the data may change afterwards."""
     facts = facts_of(run, agent.name, tuple(prepared.columns))
     try:
@@ -106,7 +106,7 @@ def keep_model(prepared: Prepared, agent: Agent, run: Run, say: Say) -> None:
         say(f"the model is not stored by itself, and `predict` will have to fit it again: {error}")
 
 
-def serve_site(prepared: Prepared, say: Say) -> None:
+def serve_site(prepared: LoadedSite, say: Say) -> None:
     """Answers for a finished run until every peer has finished, too: one that comes late finds what it needs."""
     audit = prepared.audit(prepared.out)
     try:
@@ -120,7 +120,7 @@ def serve_site(prepared: Prepared, say: Say) -> None:
         audit.close()
 
 
-def _summary(prepared: Prepared, agent: Agent) -> Summary:
+def _summary(prepared: LoadedSite, agent: Agent) -> Summary:
     federation, settings = prepared.federation, prepared.settings
     notes, warnings = site_notes(prepared)
     return Summary(

@@ -4,11 +4,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from consilience.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError
 from consilience.federation.peers.audit import broken_at, read_audit
 from consilience.federation.peers.federation import Federation
 from consilience.federation.peers.frame import Format, Receipt
-from consilience.federation.peers.outside import OutsideError, frame_from, read_federation, shown, stored_receipts_from
+from consilience.federation.peers.untrusted_input import (
+    InvalidInput,
+    frame_from,
+    printable,
+    read_federation,
+    stored_receipts_from,
+)
 
 
 @dataclass(frozen=True)
@@ -81,8 +87,8 @@ def _in_file(format: Format, path: Path) -> list[Receipt]:
     for agent in range(len(format.names)):
         try:
             frame = frame_from(format, data, agent)
-        except OutsideError as error:
+        except InvalidInput as error:
             problem = str(error)
             continue
         return [frame.receipt, *frame.others]
-    raise ConsilienceError(f"{path} holds no frame of this federation ({shown(problem)}).")
+    raise ConsilienceError(f"{path} holds no frame of this federation ({printable(problem)}).")

@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from consilience import toml
-from consilience.errors import ConsilienceError
-from consilience.options import changed, hint
-from consilience.registry import Registry
+from consilience.base import toml
+from consilience.base.errors import ConsilienceError
+from consilience.base.options import changed, hint
+from consilience.base.registry import Registry
 
 if TYPE_CHECKING:
     from consilience.methods.protocol import Method

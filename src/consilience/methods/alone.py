@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import final
 
-from consilience.agents.team import Team
+from consilience.agents.local_agents import LocalAgents
+from consilience.base.options import Options
 from consilience.core.wire import Wire
 from consilience.methods import METHODS
 from consilience.methods.protocol import Exchange, Record, Round, Start
-from consilience.options import Options
 from consilience.tasks.protocol import Array
 
 
@@ -21,7 +21,7 @@ class Alone(Options):
     label = title = "alone"
     warmup, uses_shared, wire = 0, False, Wire()
 
-    def rounds(self, agents: Team, shared: Array, exchange: Exchange, start: Start) -> Iterator[Round]:
+    def rounds(self, agents: LocalAgents, shared: Array, exchange: Exchange, start: Start) -> Iterator[Round]:
         """Local training, round by round."""
         for t in range(start.done + 1, start.rounds + 1):
             losses = agents.train(shared, {}, lam=0.0)

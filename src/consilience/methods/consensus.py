@@ -4,9 +4,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, final
 
-from consilience.agents.team import Team
+from consilience.agents.local_agents import LocalAgents
+from consilience.base.errors import ConsilienceError
+from consilience.base.options import Options, option
+from consilience.base.rows import count
 from consilience.core.wire import Wire
-from consilience.errors import ConsilienceError
 from consilience.methods import METHODS
 from consilience.methods.aliases import alias_of
 from consilience.methods.learning import learning_named
@@ -25,8 +27,6 @@ from consilience.methods.trust import trust_named
 from consilience.methods.trust.default import Default
 from consilience.methods.trust.paper import Paper
 from consilience.methods.trust.protocol import Trust, check_rule
-from consilience.options import Options, option
-from consilience.rows import count
 from consilience.tasks.protocol import Array, Task
 
 
@@ -123,7 +123,7 @@ class Consensus(Options):
         prior = (EvenClasses(),) if self.prior == "even" else ()
         return (*prior, DualVariables(self.duals)) if self.duals else prior
 
-    def rounds(self, agents: Team, shared: Array, exchange: Exchange, start: Start) -> Iterator[Round]:
+    def rounds(self, agents: LocalAgents, shared: Array, exchange: Exchange, start: Start) -> Iterator[Round]:
         """Algorithm 1. `agents` are those of this process; the exchange supplies the other agents' predictions."""
         self._check(agents.first.task, count(shared))
         mixing, memory = Mixing(self.trust, self.schedule, self.warmup), self._memory(start, agents.names)
@@ -152,7 +152,7 @@ class Consensus(Options):
     def _rule(self) -> str:
         return str(getattr(self.trust, "name", "own rule"))
 
-    def _published(self, agents: Team, shared: Array) -> dict[str, Array]:
+    def _published(self, agents: LocalAgents, shared: Array) -> dict[str, Array]:
         """f_i(X*) as everyone will read it. Single labels are made when they are sent: nothing is measured on these."""
         f = agents.published(shared)
         return f if self.wire.form == "label" else {name: self.wire.rounded(each) for name, each in f.items()}

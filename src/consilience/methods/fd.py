@@ -6,16 +6,16 @@ from typing import cast, final
 
 import numpy as np
 
-from consilience.agents.protocol import Agent, Losses, OwnRows, can, predicted
-from consilience.agents.team import Team
+from consilience.agents.local_agents import LocalAgents
+from consilience.agents.protocol import Agent, Losses, OwnRows, add_forward_cost, implements
+from consilience.base.errors import ConsilienceError
+from consilience.base.options import Options, option
+from consilience.base.rows import Rows
 from consilience.core.distillation import class_means, others_means
 from consilience.core.wire import Wire
-from consilience.errors import ConsilienceError
 from consilience.methods import METHODS
 from consilience.methods.protocol import Exchange, Record, Round, Start
 from consilience.methods.server import sharing
-from consilience.options import Options, option
-from consilience.rows import Rows
 from consilience.tasks.protocol import Array
 
 
@@ -36,7 +36,7 @@ class FD(Options):
     label, title = "fd", "FD"
     uses_shared, wire = False, Wire()
 
-    def rounds(self, agents: Team, shared: Rows, exchange: Exchange, start: Start) -> Iterator[Round]:
+    def rounds(self, agents: LocalAgents, shared: Rows, exchange: Exchange, start: Start) -> Iterator[Round]:
         """Rounds of averaging predictions by class and of training towards the others' averages."""
         task, roster = agents.first.task, exchange.roster
         if not task.sums_to_one:
@@ -65,12 +65,12 @@ class FD(Options):
 
     def _learned(self, agent: Agent, teacher: Array) -> Losses:
         own = cast(OwnRows, agent)
-        return predicted(agent.train(own.rows, teacher[own.labels], self.gamma), agent.samples)
+        return add_forward_cost(agent.train(own.rows, teacher[own.labels], self.gamma), agent.samples)
 
 
 def _check_rows(agent: Agent) -> None:
     """Refuses an agent that does not let the method work with its private data, or must not."""
-    if not can(agent, OwnRows):
+    if not implements(agent, OwnRows):
         raise ConsilienceError(
             f"agent {agent.name!r} ({agent.kind}) does not show its private data to a method (`rows` and `labels`), "
             "and FD needs predictions for them. Use consensus."

@@ -7,13 +7,21 @@ from typing import cast, final
 import numpy as np
 
 from consilience.agents.copies import copied
-from consilience.agents.protocol import Agent, Averageable, Digests, Losses, Weights, can, predicted
+from consilience.agents.protocol import (
+    Agent,
+    Averageable,
+    Losses,
+    TrainsOnShared,
+    Weights,
+    add_forward_cost,
+    implements,
+)
+from consilience.base.errors import ConsilienceError
+from consilience.base.options import option
+from consilience.base.rows import Rows
 from consilience.core.distillation import mean_logits
-from consilience.errors import ConsilienceError
 from consilience.methods import METHODS
-from consilience.methods.server import ServerMethod, Share
-from consilience.options import option
-from consilience.rows import Rows
+from consilience.methods.server import ServerMethod, ShareArrays
 
 
 @METHODS.add("feddf")
@@ -30,9 +38,9 @@ class FedDF(ServerMethod):
 
     def counted(self, losses: Losses, first: bool, samples: int) -> Losses:
         """The server predicts with every agent's model, and trains its own."""
-        return replace(predicted(losses, samples), trained=losses.trained + first * self.passes * samples)
+        return replace(add_forward_cost(losses, samples), trained=losses.trained + first * self.passes * samples)
 
-    def refined(self, x: Weights, members: Sequence[Averageable], shared: Rows, share: Share) -> Weights:
+    def refined(self, x: Weights, members: Sequence[Averageable], shared: Rows, share: ShareArrays) -> Weights:
         """The average after its distillation. The process of the first agent plays this part of the server."""
         agents = [cast(Agent, one) for one in members]
         task = agents[0].task
@@ -45,7 +53,7 @@ class FedDF(ServerMethod):
         pupils = [agent for agent in agents if agent.name == first]
         found: dict[str, Weights] = {}
         for agent in pupils:
-            if not can(agent, Digests):
+            if not implements(agent, TrainsOnShared):
                 raise ConsilienceError(
                     f"agent {first!r} ({agent.kind}) cannot train on the shared data alone, as the server of FedDF "
                     "must. Use fedavg."
@@ -54,6 +62,6 @@ class FedDF(ServerMethod):
             cast(Averageable, server).set_weights(x)
             cast(Averageable, server).reset_optimizer()
             psi = mean_logits(np.stack([one["f"] for one in said.values()]))
-            cast(Digests, server).digest(shared, psi, self.passes)
+            cast(TrainsOnShared, server).train_on_shared(shared, psi, self.passes)
             found[first] = cast(Averageable, server).weights()
         return share(found)[first]

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from consilience.agents.protocol import Weights
+from consilience.base.options import option
 from consilience.core.federated import feddyn_dual, feddyn_gradient, feddyn_memory, feddyn_server
 from consilience.methods import METHODS
 from consilience.methods.server import Local, RoundEnd, ServerMethod, each
-from consilience.options import option
 
 
 @METHODS.add("feddyn")

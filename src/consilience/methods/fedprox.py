@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Any, final
 
+from consilience.base.options import option
 from consilience.core.federated import fedprox_gradient
 from consilience.methods import METHODS
 from consilience.methods.server import ServerMethod
-from consilience.options import option
 
 
 @METHODS.add("fedprox")

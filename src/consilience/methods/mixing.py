@@ -5,9 +5,9 @@ from typing import final
 
 import numpy as np
 
-from consilience.agents.team import Team
-from consilience.errors import ConsilienceError
-from consilience.methods.trust.protocol import Context, Opinion, Trust, opinion
+from consilience.agents.local_agents import LocalAgents
+from consilience.base.errors import ConsilienceError
+from consilience.methods.trust.protocol import Context, Trust, TrustResult, apply_rule
 from consilience.tasks.protocol import Array
 
 SCHEDULES = r"dynamic|static|every-[1-9]\d*"
@@ -46,12 +46,14 @@ class Mixing:
         """Whether the schedule asks for new trust in round t. The first exchange follows on the warm-up."""
         return self.period > 0 and (t - self.warmup - 1) % self.period == 0
 
-    def judge(self, view: View, agents: Team, t: int, memory: dict[str, Array]) -> Opinion:
+    def judge(self, view: View, agents: LocalAgents, t: int, memory: dict[str, Array]) -> TrustResult:
         """What the rule makes of a view, given what it kept: trust w (names, names), and perhaps pseudo-labels."""
         rows = np.array([view.names.index(name) for name in view.agents], dtype=np.intp)
         noise = {agent.name: agent.noise for agent in agents}
         noises = np.array([noise.get(name, np.nan) for name in view.names])
-        result = opinion(self.rule, view.f, Context(agents.first.task, view.names, rows, noises, t, memory, view.alone))
+        result = apply_rule(
+            self.rule, view.f, Context(agents.first.task, view.names, rows, noises, t, memory, view.alone)
+        )
         if result.labels is not None and self.period != 1:
             raise ConsilienceError(
                 f"this trust rule makes pseudo-labels of its own in every round, so that trust cannot be kept. Use the "

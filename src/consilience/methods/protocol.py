@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from consilience.agents.local_agents import LocalAgents
 from consilience.agents.protocol import Losses, Weights
-from consilience.agents.team import Team
+from consilience.base.errors import ConsilienceError
 from consilience.core.wire import Wire
-from consilience.errors import ConsilienceError
 from consilience.tasks.protocol import Array, Task
 
 
@@ -88,7 +88,7 @@ class Exchange(Protocol):
         """Publishes the predictions of this process's agents in round `number`; those of everyone who was heard."""
 
 
-class HearsSome(Protocol):
+class SparseExchange(Protocol):
     """An exchange in which agents may hear a few peers only."""
 
     def gather_some(self, number: int, own_predictions: dict[str, Array], wanted: dict[str, Array]) -> Received:
@@ -105,7 +105,7 @@ class SharesArrays(Protocol):
         """The arrays of all agents, in the order of the roster, from those of this process's agents."""
 
 
-class Remembers(Protocol):
+class StatefulExchange(Protocol):
     """An exchange that must know later what it saw before. What it keeps goes through the checkpoint."""
 
     def state(self) -> dict[str, Array]:
@@ -138,7 +138,7 @@ class Method(Protocol):
     def wire(self) -> Wire:
         """The form in which predictions are published."""
 
-    def rounds(self, agents: Team, shared: Array, exchange: Exchange, start: Start) -> Iterator[Round]:
+    def rounds(self, agents: LocalAgents, shared: Array, exchange: Exchange, start: Start) -> Iterator[Round]:
         """Goes through the rounds after `start.done` up to `start.rounds`, and yields each when it has ended."""
 
 

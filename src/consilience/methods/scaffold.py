@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from consilience.agents.protocol import Weights
+from consilience.base.options import option
 from consilience.core.federated import scaffold_gradient, scaffold_server_variate, scaffold_variate
 from consilience.methods import METHODS
 from consilience.methods.server import Local, RoundEnd, ServerMethod, as_array, each
-from consilience.options import option
 
 
 @METHODS.add("scaffold")

@@ -11,17 +11,17 @@ from typing import Any, cast
 
 import numpy as np
 
-from consilience.agents.protocol import Agent, Averageable, Correction, Losses, Weights, can
-from consilience.agents.team import Team
+from consilience.agents.local_agents import LocalAgents
+from consilience.agents.protocol import Agent, Averageable, Correction, Losses, Weights, implements
+from consilience.base.errors import ConsilienceError
+from consilience.base.options import Options, option
+from consilience.base.rows import Rows, count
 from consilience.core.federated import average, shares
 from consilience.core.wire import Wire
-from consilience.errors import ConsilienceError
 from consilience.methods.protocol import Exchange, Memory, NamedByClass, Record, Round, SharesArrays, Start
-from consilience.options import Options, option
-from consilience.rows import Rows, count
 from consilience.tasks.protocol import Array
 
-Share = Callable[[dict[str, Weights]], dict[str, Weights]]
+ShareArrays = Callable[[dict[str, Weights]], dict[str, Weights]]
 """The arrays of all agents, in the order of the roster, from those of this process's agents."""
 
 _SERVER = "server/"
@@ -103,7 +103,7 @@ class ServerMethod(NamedByClass, Options):
         """The server's next model, buffers included, and what it keeps."""
         return end.average(), end.common
 
-    def refined(self, x: Weights, members: Sequence[Averageable], shared: Rows, share: Share) -> Weights:
+    def refined(self, x: Weights, members: Sequence[Averageable], shared: Rows, share: ShareArrays) -> Weights:
         """What the server makes of its next model before it sends it; the agents still hold theirs."""
         return x
 
@@ -115,7 +115,7 @@ class ServerMethod(NamedByClass, Options):
         """The model that agents hold, and are measured with, after a round that left the server with `x`."""
         return x
 
-    def rounds(self, agents: Team, shared: Array, exchange: Exchange, start: Start) -> Iterator[Round]:
+    def rounds(self, agents: LocalAgents, shared: Array, exchange: Exchange, start: Start) -> Iterator[Round]:
         """Rounds of local training and averaging."""
         share = sharing(exchange, f"{self.title} averages models")
         members = [_averageable(agent) for agent in agents]
@@ -238,9 +238,9 @@ class ServerMethod(NamedByClass, Options):
         return _size(x) + _size(y) + (2 * _size(common) if self.sends_memory else 0)
 
 
-def sharing(exchange: Exchange, what: str) -> Share:
+def sharing(exchange: Exchange, what: str) -> ShareArrays:
     """How arrays travel to all; refused where only predictions do. `what` the method does stands in the error."""
-    if not can(exchange, SharesArrays):
+    if not implements(exchange, SharesArrays):
         raise ConsilienceError(f"{what}, but between organisations only predictions travel. Use consensus.")
     return cast(SharesArrays, exchange).share
 
@@ -275,7 +275,7 @@ def _spread(weights: Weights, members: Sequence[Averageable]) -> None:
 
 
 def _averageable(agent: Agent) -> Averageable:
-    if not can(agent, Averageable):
+    if not implements(agent, Averageable):
         raise ConsilienceError(f"agent {agent.name!r} ({agent.kind}) has no weights that can be averaged. {_ADVICE}")
     return cast(Averageable, agent)
 

@@ -1,6 +1,6 @@
 """All artefacts of the paper, in the order in which they are listed. Each is made in the file of its name."""
 
-from consilience.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError
 from consilience.paper import (
     communication,
     fig1,

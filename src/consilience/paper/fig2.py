@@ -10,7 +10,7 @@ from consilience.agents.protocol import Agent
 from consilience.core.consensus import trust_received
 from consilience.core.metrics import accuracy
 from consilience.core.streams import stream
-from consilience.data.scenario import Scenario, Share, shift_labels
+from consilience.data.scenario import AgentData, Scenario, shift_labels
 from consilience.methods import method_named
 from consilience.methods.consensus import Consensus
 from consilience.paper.figures import COLOURS, MARKERS, blank, save, style
@@ -66,7 +66,7 @@ def gaussian_classes(seed: int, samples: int = 100) -> Scenario:
         else:
             wrong = draw.choice(samples, samples // 10, replace=False)
             y[wrong] = (y[wrong] + draw.integers(1, 4, len(wrong))) % 4
-        shares[str(number)] = Share(x, y, x[:0], y[:0])
+        shares[str(number)] = AgentData(x, y, x[:0], y[:0])
     shared, shared_y = sample(50, stream(seed, "shared"))
     fresh, fresh_y = sample(5000, stream(seed, "target"))
     return Scenario(shares, shared, shared_y, fresh, fresh_y, ("0", "1", "2", "3"), ("3",))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from consilience.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError
 from consilience.methods import method_named
 
 if TYPE_CHECKING:

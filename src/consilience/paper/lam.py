@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from consilience.options import to_table
+from consilience.base.options import to_table
 from consilience.paper.artefact import FromRuns, Runs, needs, verdict
 from consilience.paper.lines import draw_lines, score_against
 

@@ -7,7 +7,7 @@ says that agents "perform local training for 5 global rounds". The authors' code
 from pathlib import Path
 from typing import Any
 
-from consilience.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError
 from consilience.settings.settings import Settings, changed
 from consilience.workers.job import Job
 

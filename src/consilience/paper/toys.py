@@ -34,7 +34,7 @@ class Claim:
     measured: str
 
 
-class Result(Protocol):
+class ToyResult(Protocol):
     """What a toy experiment gives: at least its claims."""
 
     @property
@@ -42,7 +42,7 @@ class Result(Protocol):
         """Every expectation, judged."""
 
 
-Data = TypeVar("Data", bound=Result)
+Data = TypeVar("Data", bound=ToyResult)
 
 
 @final

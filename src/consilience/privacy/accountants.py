@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from consilience.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError
 from consilience.privacy.entry import Used
 
 INTERVAL = 1e-3

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class Entry(NamedTuple):
+class LedgerEntry(NamedTuple):
     """A round of private training: `steps` times, a sample of the rows at `rate` was used with noise `noise`."""
 
     round: int
@@ -32,7 +32,7 @@ Used = tuple[tuple[float, float, int], ...]
 """(noise, rate, steps), each pair of noise and rate once: all that an accountant needs."""
 
 
-def used(entries: Iterable[Entry]) -> Used:
+def used(entries: Iterable[LedgerEntry]) -> Used:
     """What entries come to, in a fixed order.
 
     >>> used([Entry(1, 0.5, 2.0, 10), Entry(2, 0.5, 2.0, 10)])
@@ -45,15 +45,15 @@ def used(entries: Iterable[Entry]) -> Used:
     return tuple((noise, rate, count) for (noise, rate), count in sorted(steps.items()))
 
 
-def to_array(entries: Sequence[Entry]) -> NDArray[np.float64]:
+def to_array(entries: Sequence[LedgerEntry]) -> NDArray[np.float64]:
     """(entries, 4)."""
     return np.array([tuple(one) for one in entries], dtype=np.float64).reshape(-1, 4)
 
 
-def from_array(array: NDArray[np.float64]) -> list[Entry]:
+def from_array(array: NDArray[np.float64]) -> list[LedgerEntry]:
     """What `to_array` was given."""
     whole = np.nan_to_num(array, nan=-1, posinf=-1, neginf=-1)[:, [0, 3]].astype(np.int64).tolist()
     return [
-        Entry(number, rate, noise, steps)
+        LedgerEntry(number, rate, noise, steps)
         for (number, steps), (_, rate, noise, _) in zip(whole, array.tolist(), strict=True)
     ]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from consilience.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError
 from consilience.privacy.draws import Draws
 
 

@@ -17,10 +17,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, final
 
-from consilience.core.chained_log import chained_line, line_hash
-from consilience.errors import ConsilienceError
-from consilience.places import sync_folder
-from consilience.privacy.entry import Entry
+from consilience.base.chained_log import chained_line, line_hash
+from consilience.base.errors import ConsilienceError
+from consilience.base.files import sync_folder
+from consilience.privacy.entry import LedgerEntry
 from consilience.privacy.ledger_files import (
     FORMAT,
     HEAD,
@@ -59,7 +59,7 @@ class LedgerFile:
     def __init__(self, folder: Path, x: Any, owner: LedgerOwner | None = None) -> None:
         self._owner = owner
         self._file = -1
-        self._others: list[Entry] = []
+        self._others: list[LedgerEntry] = []
         self.similar: list[str] = []
         """Names of ledgers whose rows seem to be these, written otherwise. What was spent there counts."""
         try:
@@ -98,7 +98,7 @@ class LedgerFile:
                 f"on them counts. If they are not, say so in site.toml: other_ledgers = {json.dumps(unknown)}"
             )
         self._file = _locked(self.path, wait=False)
-        self._lines: list[tuple[str, Entry]] = []
+        self._lines: list[tuple[str, LedgerEntry]] = []
         self._last, self._count = "", 0
         if fresh:
             os.ftruncate(self._file, 0)
@@ -140,11 +140,11 @@ class LedgerFile:
         return unknown
 
     @property
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[LedgerEntry]:
         """All that was spent on these rows, or on sets that hold some of them."""
         return [*self._others, *(entry for _, entry in self._lines)]
 
-    def before(self, run: str) -> list[Entry]:
+    def before(self, run: str) -> list[LedgerEntry]:
         """What other runs spent."""
         return [*self._others, *(entry for other, entry in self._lines if other != run)]
 
@@ -152,12 +152,12 @@ class LedgerFile:
         """How often this run has entered this round: a round that is trained again draws other noise."""
         return sum(other == run and entry.round == number for other, entry in self._lines)
 
-    def add(self, run: str, entry: Entry) -> None:
+    def add(self, run: str, entry: LedgerEntry) -> None:
         """Appends an entry. It is on the disk when this returns."""
         self._append({"run": run, **entry._asdict()})
         self._lines.append((run, entry))
 
-    def check_holds(self, run: str, entries: Sequence[Entry]) -> None:
+    def check_holds(self, run: str, entries: Sequence[LedgerEntry]) -> None:
         """Refuses a ledger that lacks what a checkpoint of the run says was spent."""
         missing = Counter(entries) - Counter(entry for other, entry in self._lines if other == run)
         if missing:

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from consilience.core.chained_log import Sign, Verify, is_line_signed, line_hash
-from consilience.errors import ConsilienceError
-from consilience.privacy.entry import Entry
+from consilience.base.chained_log import Sign, Verify, is_line_signed, line_hash
+from consilience.base.errors import ConsilienceError
+from consilience.privacy.entry import LedgerEntry
 from consilience.privacy.row_fingerprints import Hashes, RowFingerprints
 
 HEAD = ".head"
@@ -42,7 +42,7 @@ class StoredLedger:
     owner: str
     rows: RowFingerprints
     secret: str
-    entries: list[tuple[str, Entry]]
+    entries: list[tuple[str, LedgerEntry]]
     """With the runs that made them."""
     last: str
     """Hash of the last line."""
@@ -94,7 +94,7 @@ def read_ledger(path: Path, owner: LedgerOwner | None) -> StoredLedger:
                 is_signed = partial(owner.is_signed, about["owner"]) if owner and about["owner"] else None
             else:
                 whole = int(content["round"]), int(content["steps"])
-                entry = Entry(whole[0], float(content["rate"]), float(content["noise"]), whole[1])
+                entry = LedgerEntry(whole[0], float(content["rate"]), float(content["noise"]), whole[1])
                 if entry.problem:
                     raise ValueError(entry.problem)
                 entries.append((str(content["run"]), entry))

@@ -9,10 +9,10 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from consilience.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError
 from consilience.privacy.accountants import epsilon_of_record, noise_for, within
 from consilience.privacy.draws import Draws, Repeatable, Secure
-from consilience.privacy.entry import Entry, Used, from_array, to_array, used
+from consilience.privacy.entry import LedgerEntry, Used, from_array, to_array, used
 from consilience.privacy.ledger import LedgerFile
 from consilience.privacy.options import Privacy
 
@@ -58,7 +58,7 @@ class Mechanism:
         privacy.check(agent, rows)
         self.privacy, self.agent, self.rows, self.rate, self.steps = privacy, agent, rows, rate, steps
         self.noise = privacy.noise
-        self.entries: list[Entry] = []
+        self.entries: list[LedgerEntry] = []
         self._secret = seed
         self._file: LedgerFile | None = None
         self._planned: Used = ()
@@ -185,14 +185,14 @@ class Mechanism:
         if self._file is not None:
             self._file.check_holds(self.run, self.entries)
 
-    def _entry(self, number: int, rounds: int = 1) -> Entry:
-        return Entry(number, self.rate, self.noise, self.steps * rounds)
+    def _entry(self, number: int, rounds: int = 1) -> LedgerEntry:
+        return LedgerEntry(number, self.rate, self.noise, self.steps * rounds)
 
-    def _all(self) -> list[Entry]:
+    def _all(self) -> list[LedgerEntry]:
         """Everything that was ever spent on these rows, as far as it is known here."""
         return self._file.entries if self._file is not None else self.entries
 
-    def _earlier(self) -> list[Entry]:
+    def _earlier(self) -> list[LedgerEntry]:
         return self._file.before(self.run) if self._file is not None else []
 
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from consilience.errors import ConsilienceError
-from consilience.options import Options, option
+from consilience.base.errors import ConsilienceError
+from consilience.base.options import Options, option
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from consilience.experiments.breakdown import NOBODY, Breakdown, Line, summarise, verdicts
+from consilience.base.files import write_atomically
+from consilience.experiments.breakdown import NOBODY, Breakdown, RobustnessLine, summarise, verdicts
 from consilience.experiments.compare import Estimate
-from consilience.report import shell
+from consilience.report import html as shell
 from consilience.report.tables import Grid
-from consilience.runtime.checkpoint import write_atomically
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C510A", "currentColor")
 """Told apart by the colour-blind, too (Okabe and Ito, Color universal design, 2008)."""
@@ -123,7 +123,7 @@ def _score_name(found: Breakdown) -> str:
     return found.score.rpartition("_")[0].replace("_", " ")
 
 
-def _grid(found: Breakdown, title: str, cell: Callable[[Line], str], alone: bool = False) -> Grid:
+def _grid(found: Breakdown, title: str, cell: Callable[[RobustnessLine], str], alone: bool = False) -> Grid:
     """One row per attack and number of attackers, one column per rule."""
     lines = {(line.rule, line.attack, line.attackers): line for line in summarise(found)}
     keys = [(NOBODY, 0), *((attack, count) for attack in found.attacks for count in found.counts)]
@@ -142,7 +142,7 @@ def _alone(found: Breakdown, attack: str, count: int) -> float:
     return float(rows["alone"].mean())
 
 
-def _range(lines: Sequence[Line], found: Breakdown) -> tuple[float, float]:
+def _range(lines: Sequence[RobustnessLine], found: Breakdown) -> tuple[float, float]:
     """The scores that panels show, in whole twentieths. Intervals that are longer than that end at the edge."""
     means = [line.score.mean for line in lines]
     means += [float(value) for value in found.table.groupby("attackers")["alone"].mean()]
@@ -150,7 +150,7 @@ def _range(lines: Sequence[Line], found: Breakdown) -> tuple[float, float]:
     return low, high
 
 
-def _panel(found: Breakdown, lines: Sequence[Line], attack: str, low: float, high: float) -> list[str]:
+def _panel(found: Breakdown, lines: Sequence[RobustnessLine], attack: str, low: float, high: float) -> list[str]:
     counts = [0, *found.counts]
     most = max(counts) or 1
 

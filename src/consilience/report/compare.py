@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
-from consilience.experiments.compare import Comparison, Line, summarise
-from consilience.report import shell
-from consilience.report.index import plots, runs_below, runs_grid, standing
+from consilience.base.files import write_atomically
+from consilience.experiments.compare import Comparison, ComparisonLine, summarise
+from consilience.report import html as shell
 from consilience.report.numbers import number
+from consilience.report.run_index import plots, runs_below, runs_grid, standing
 from consilience.report.tables import compare_grid
-from consilience.runtime.checkpoint import write_atomically
 from consilience.runtime.summary import all_of
 
 WIDTH, ROW, LEFT, RIGHT, TOP = 720, 34, 190, 90, 14
@@ -37,7 +37,7 @@ def write_compare(found: Comparison, score: str, folder: Path, title: str) -> Pa
     return path
 
 
-def drawing(found: Comparison, lines: list[Line], column: str) -> str:
+def drawing(found: Comparison, lines: list[ComparisonLine], column: str) -> str:
     """A row for each method: its seeds, its mean and its interval."""
     table = found.table
     good = table[~(table["low_quality"] | table.get("attacker", False))]

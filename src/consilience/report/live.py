@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from consilience.errors import ConsilienceError
-from consilience.report import shell
-from consilience.report.index import index_page
+from consilience.base.errors import ConsilienceError
+from consilience.report import html as shell
+from consilience.report.live_data import has_ended, is_run, snapshot, state_of
 from consilience.report.page import audit_of, page_data, safe_json
-from consilience.report.under_way import has_ended, is_run, snapshot, state_of
+from consilience.report.run_index import index_page
 from consilience.runtime import checkpoint
 from consilience.runtime.run import is_finished
 

@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from consilience.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError
+from consilience.base.files import write_atomically
 from consilience.report.gains import PLACES, Gain, Measure, gains, mean_gain, measures, verdicts
-from consilience.report.many import Whole, part_of, sentences, shown_of, whole
+from consilience.report.large_runs import LargeRun, large_run, part_of, sentences, shown_of
 from consilience.report.numbers import bounds, number, rounded, signed
 from consilience.report.page_sent import sent, total_sent
 from consilience.report.page_trust import agreement, first_round, influence, received, trust_by_class, trust_matrices
 from consilience.report.privacy import privacy_card
 from consilience.report.tables import good_agents
 from consilience.report.theory import findings, low_quality
-from consilience.runtime.checkpoint import write_atomically
 from consilience.runtime.run import Run
 from consilience.tasks.protocol import Array
 
@@ -56,7 +56,7 @@ def page_data(run: Run) -> dict[str, Any]:
 
     A part that the run cannot fill is None or empty, and the page leaves its section out or says why.
     """
-    everyone, numbers, all_of = run, shown_of(run), whole(run)
+    everyone, numbers, all_of = run, shown_of(run), large_run(run)
     run = part_of(run, numbers)
     rows, found, known = _rows(run), [_measure(run, one) for one in measures(run)], run.summary
     square = len(run.trust) > 0 and len(rows) == len(run.names)
@@ -128,7 +128,7 @@ def _facts(run: Run) -> list[list[str]]:
     return [[name, str(value)] for name, value in facts.items() if value is not None]
 
 
-def _agents(run: Run, rows: list[int], numbers: list[int], all_of: Whole | None) -> list[dict[str, Any]]:
+def _agents(run: Run, rows: list[int], numbers: list[int], all_of: LargeRun | None) -> list[dict[str, Any]]:
     """One entry per agent of the roster, or of those shown. Little is known of those that live elsewhere."""
     given = [received(w, rows) for w in run.trust[[0, -1]]] if len(run.trust) else []
     if all_of is not None:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from consilience.core import consensus
-from consilience.report.many import MOST_AGENTS, Whole
+from consilience.report.large_runs import MOST_AGENTS, LargeRun
 from consilience.report.numbers import rounded
 from consilience.runtime.run import Run
 from consilience.tasks.protocol import Array
@@ -68,7 +68,7 @@ def received(w: Array, rows: list[int]) -> Array:
     return np.where(peers > 0, consensus.trust_received(known), np.nan)
 
 
-def agreement(run: Run, rows: list[int], all_of: Whole | None) -> dict[str, Any] | None:
+def agreement(run: Run, rows: list[int], all_of: LargeRun | None) -> dict[str, Any] | None:
     """Disagreement over rounds beside the bound of the ideal dynamics, and mean self-confidence tr(W)/N."""
     if len(rows) < 2:
         return None
@@ -87,7 +87,7 @@ def agreement(run: Run, rows: list[int], all_of: Whole | None) -> dict[str, Any]
     }
 
 
-def influence(run: Run, numbers: list[int], all_of: Whole) -> dict[str, Any]:
+def influence(run: Run, numbers: list[int], all_of: LargeRun) -> dict[str, Any]:
     """Each agent's share in the product of all W, and in the first and the last W kept for ever."""
     return {
         "product": rounded(all_of.influence[numbers]),

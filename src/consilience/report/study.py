@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from consilience.base.files import write_atomically
 from consilience.experiments.study import Study, is_range
 from consilience.experiments.sweep import setting_text
-from consilience.report import shell
+from consilience.report import html as shell
 from consilience.report.breakdown import COLOURS
 from consilience.report.numbers import number
 from consilience.report.sweep import choice_sentence, label, opened, seeds_text, value_text
 from consilience.report.tables import Grid
-from consilience.runtime.checkpoint import write_atomically
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 340, 230, 50, 14, 16, 44
 """Of a drawing."""

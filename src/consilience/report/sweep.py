@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from consilience.base.files import write_atomically
 from consilience.experiments.compare import Estimate
-from consilience.experiments.sweep import Axis, Choice, Line, Sweep, choose, setting_text, summarise
-from consilience.report import shell
+from consilience.experiments.sweep import Axis, Choice, Sweep, SweepLine, choose, setting_text, summarise
+from consilience.report import html as shell
 from consilience.report.breakdown import COLOURS, interval
 from consilience.report.tables import Grid
-from consilience.runtime.checkpoint import write_atomically
 
 CELL, ROW, LEFT, TOP = 96, 46, 90, 54
 """Of a heat map."""
@@ -67,7 +67,7 @@ def drawings(found: Sweep, score: str = "") -> dict[str, str]:
         return {f"Score against {found.axes[0].key}": curves(found.axes[0], lines)}
     images = {}
     given, nothing = [axis for axis in found.axes if axis.key in found.given], Estimate(np.nan, np.nan)
-    best = [Line(c.method, c.given, c.on_held_out, np.nan, nothing) for c in choose(found, score)]
+    best = [SweepLine(c.method, c.given, c.on_held_out, np.nan, nothing) for c in choose(found, score)]
     if len(given) == 1 and best:
         others = ", ".join(axis.key for axis in found.axes if axis is not given[0])
         images[f"Score against {given[0].key}, each with its best {others}"] = curves(given[0], best)
@@ -90,7 +90,7 @@ def drawings(found: Sweep, score: str = "") -> dict[str, str]:
     return images
 
 
-def heat_map(down: Axis, across: Axis, lines: Sequence[Line], low: float, high: float) -> str:
+def heat_map(down: Axis, across: Axis, lines: Sequence[SweepLine], low: float, high: float) -> str:
     """A cell for every pair of values: the mean, its interval below it, and the stronger the colour the higher."""
     width, height = LEFT + CELL * len(across.values) + 8, TOP + ROW * len(down.values) + 8
     parts = [opened(width, height, f"score by {down.key} and {across.key}")]
@@ -108,7 +108,7 @@ def heat_map(down: Axis, across: Axis, lines: Sequence[Line], low: float, high: 
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
-def curves(axis: Axis, lines: Sequence[Line]) -> str:
+def curves(axis: Axis, lines: Sequence[SweepLine]) -> str:
     """The score against the values of one axis, a line for each method with bars for the intervals."""
     methods = list(dict.fromkeys(line.method for line in lines))
     ends = [line.score.mean + sign * float(np.nan_to_num(line.score.half_width)) for line in lines for sign in (-1, 1)]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from consilience.experiments.collective import CollectiveLine
-    from consilience.experiments.compare import Estimate, Line
+    from consilience.experiments.compare import ComparisonLine, Estimate
 
 INTERVAL = "95 % interval"
 MOST_ROWS = 40
@@ -247,7 +247,7 @@ def site_grid(runs: dict[str, Run]) -> Grid:
     return Grid(f"{_capital(score)} after equal training alone, and together", headings, rows, words=2)
 
 
-def compare_grid(lines: Sequence["Line"], score: str, seeds: int) -> Grid:
+def compare_grid(lines: Sequence["ComparisonLine"], score: str, seeds: int) -> Grid:
     """A comparison: mean, worst agent, gain over alone and difference to the first method, with 95 % intervals."""
     rows = []
     for line in lines:

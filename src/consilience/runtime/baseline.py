@@ -4,11 +4,11 @@ from dataclasses import replace
 from typing import final
 
 from consilience.agents.copies import copied
-from consilience.agents.team import Team
-from consilience.errors import ConsilienceError
+from consilience.agents.local_agents import LocalAgents
+from consilience.base.errors import ConsilienceError
 from consilience.methods.alone import Alone
 from consilience.methods.protocol import Record, Round
-from consilience.runtime.checkpoint import by_name, part
+from consilience.runtime.checkpoint import by_agent, with_prefix
 from consilience.runtime.history import Evaluation, History
 from consilience.runtime.run import Run
 from consilience.runtime.summary import Summary
@@ -22,8 +22,8 @@ NAME = "alone"
 class Baseline:
     """Copies of the agents of one process. They hear nobody and see the shared data only to be measured on them."""
 
-    def __init__(self, team: Team) -> None:
-        self._team = Team((copied(agent) for agent in team), team.names)
+    def __init__(self, team: LocalAgents) -> None:
+        self._team = LocalAgents((copied(agent) for agent in team), team.names)
         self._history = History(team.names, everyone=False)
 
     def train(self, number: int, shared: Array, evaluation: Evaluation, last: bool) -> None:
@@ -49,8 +49,8 @@ class Baseline:
                 "the run was begun without copies of the agents that train alone, so that there is nothing to go on "
                 "from. Resume without them too (baseline false), or start again in another folder."
             )
-        self._history.restore(part(saved, "history/"))
-        states = by_name(saved, "agent/")
+        self._history.restore(with_prefix(saved, "history/"))
+        states = by_agent(saved, "agent/")
         for agent in self._team:
             agent.restore(states[agent.name], shared)
 

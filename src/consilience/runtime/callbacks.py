@@ -10,7 +10,7 @@ from consilience.tasks.protocol import Array
 
 
 @dataclass(frozen=True)
-class About:
+class RunInfo:
     """The run that something is told of. Several runs may be under way at the same time."""
 
     name: str = "run"
@@ -61,7 +61,7 @@ class Ended:
 
 
 Event = Started | Trained | Finished | Ended
-Tell = Callable[[Event], None]
+EventSink = Callable[[Event], None]
 """Is told what happens in one run."""
 
 
@@ -71,19 +71,19 @@ class Callback:
     A round is saved before it is told of, so that a run which a callback ends can be resumed after its last round.
     """
 
-    def start(self, run: About, news: Started) -> None:
+    def start(self, run: RunInfo, news: Started) -> None:
         """A run begins."""
 
-    def trained(self, run: About, news: Trained) -> None:
+    def trained(self, run: RunInfo, news: Trained) -> None:
         """An agent has trained."""
 
-    def round(self, run: About, news: Finished) -> None:
+    def round(self, run: RunInfo, news: Finished) -> None:
         """A round has ended."""
 
-    def end(self, run: About, news: Ended) -> None:
+    def end(self, run: RunInfo, news: Ended) -> None:
         """A run has ended."""
 
-    def tell(self, run: About, event: Event) -> None:
+    def tell(self, run: RunInfo, event: Event) -> None:
         """Passes an event to the method that is for it."""
         match event:
             case Started():
@@ -105,7 +105,7 @@ class Callbacks(Callback):
 
     def __init__(self, callbacks: Sequence[Callback] = ()) -> None:
         self._callbacks = callbacks
-        self._under_way: dict[Path | str, About] = {}
+        self._under_way: dict[Path | str, RunInfo] = {}
 
     def __enter__(self) -> "Callbacks":
         return self
@@ -118,7 +118,7 @@ class Callbacks(Callback):
         for run in list(self._under_way.values()):
             self.tell(run, Ended(finished=False))
 
-    def tell(self, run: About, event: Event) -> None:
+    def tell(self, run: RunInfo, event: Event) -> None:
         """Passes an event on to all."""
         if isinstance(event, Started):
             self._under_way[run.folder or run.name] = run

@@ -1,14 +1,13 @@
 """Checkpoints: one safetensors file a round, written atomically, named by round and checksum. Never a pickle."""
 
 import hashlib
-import os
 from pathlib import Path
 
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
-from consilience.errors import ConsilienceError
-from consilience.places import sync_folder
+from consilience.base.errors import ConsilienceError
+from consilience.base.files import write_atomically
 from consilience.runtime.packing import packed
 from consilience.tasks.protocol import Array
 
@@ -18,7 +17,7 @@ KEEP = 2
 
 def write(folder: Path, number: int, arrays: dict[str, Array]) -> None:
     """Saves the state after round `number`. A kill at any moment leaves a whole checkpoint behind."""
-    parts = [part.data for part in packed(arrays)]
+    parts = [with_prefix.data for with_prefix in packed(arrays)]
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / f"round-{number:05d}.{_checksum(*parts)}.safetensors", *parts)
     for old in _found(folder)[:-KEEP]:
@@ -48,15 +47,15 @@ def read(folder: Path) -> tuple[int, dict[str, Array], list[str]]:
     return 0, {}, []
 
 
-def part(arrays: dict[str, Array], prefix: str) -> dict[str, Array]:
+def with_prefix(arrays: dict[str, Array], prefix: str) -> dict[str, Array]:
     """The arrays whose names begin with `prefix`, without it."""
     return {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
 
 
-def by_name(arrays: dict[str, Array], prefix: str) -> dict[str, dict[str, Array]]:
+def by_agent(arrays: dict[str, Array], prefix: str) -> dict[str, dict[str, Array]]:
     """The arrays called prefix NAME/KEY by name, then by key."""
     found: dict[str, dict[str, Array]] = {}
-    for path, value in part(arrays, prefix).items():
+    for path, value in with_prefix(arrays, prefix).items():
         name, _, key = path.partition("/")
         found.setdefault(name, {})[key] = value
     return found
@@ -67,33 +66,12 @@ def last_round(folder: Path) -> int:
     return max((int(path.name[6:11]) for path in _found(folder)), default=0)
 
 
-def write_atomically(path: Path, *data: bytes | memoryview) -> None:
-    """Writes all of `data`, one after another, or nothing.
-
-    It goes to a temporary file, to the disk, then into place, and that to the disk.
-    The temporary file is a new one, never one that somebody else put there, nor what a link there points to.
-    """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    temporary.unlink(missing_ok=True)
-    try:
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o666)
-        with os.fdopen(handle, "wb") as file:
-            file.writelines(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        sync_folder(path.parent)
-    except OSError:
-        temporary.unlink(missing_ok=True)  # a full disk needs the space
-        raise
-
-
 def _found(folder: Path) -> list[Path]:
     return sorted(folder.glob("round-*.*.safetensors"))
 
 
 def _checksum(*data: bytes | memoryview) -> str:
     made = hashlib.sha256()
-    for part in data:
-        made.update(part)
+    for with_prefix in data:
+        made.update(with_prefix)
     return made.hexdigest()[:16]

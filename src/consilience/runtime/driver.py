@@ -11,23 +11,25 @@ from typing import cast
 
 import numpy as np
 
-from consilience.agents.protocol import Agent, can
-from consilience.agents.reading import kept
-from consilience.agents.team import Team
-from consilience.errors import ConsilienceError
-from consilience.memory import give_memory_back
+from consilience.agents.input_cache import cached_rows
+from consilience.agents.local_agents import LocalAgents
+from consilience.agents.protocol import Agent, implements
+from consilience.base.errors import ConsilienceError
+from consilience.base.files import write_atomically
+from consilience.base.malloc import give_memory_back
 from consilience.methods.alone import Alone
-from consilience.methods.protocol import Exchange, Memory, Method, Remembers, Round, Start
-from consilience.runtime import checkpoint, private
+from consilience.methods.protocol import Exchange, Memory, Method, Round, Start, StatefulExchange
+from consilience.runtime import checkpoint
+from consilience.runtime import privacy_budget as private
 from consilience.runtime.baseline import NAME as ALONE
 from consilience.runtime.baseline import Baseline
-from consilience.runtime.callbacks import Ended, Finished, Started, Tell, Trained
+from consilience.runtime.callbacks import Ended, EventSink, Finished, Started, Trained
 from consilience.runtime.group import Group, OneProcess
 from consilience.runtime.history import Evaluation, History
-from consilience.runtime.identity import Identity, check_identity, identity, packed
+from consilience.runtime.reference_predictions import reference_predictions
 from consilience.runtime.run import Run
+from consilience.runtime.run_fingerprint import Identity, check_identity, identity, packed
 from consilience.runtime.summary import AgentSummary, Summary, versions
-from consilience.runtime.witness import witness
 from consilience.tasks.protocol import Array
 
 STARTED = "started.json"
@@ -44,7 +46,7 @@ def run_rounds(
     *,
     folder: Path | None = None,
     threads: int = 1,
-    tell: Tell = lambda event: None,
+    tell: EventSink = lambda event: None,
     group: Group | None = None,
     recorded: Sequence[str] = (),
     baseline: bool = False,
@@ -62,12 +64,12 @@ def run_rounds(
     began = time.perf_counter()
     _check_names(exchange.roster)
     group, evaluation = group or OneProcess(), evaluation or Evaluation()
-    team = Team(agents, exchange.roster, lambda name: tell(Trained(name, group.number)))
+    team = LocalAgents(agents, exchange.roster, lambda name: tell(Trained(name, group.number)))
     summary = _with_all_agents(summary, exchange.roster, group)
     history = History(recorded or team.names, everyone=len(recorded or team) == len(exchange.roster))
     collaborates = not isinstance(method, Alone)
     beside = Baseline(team) if baseline and collaborates and evaluation.measures else None
-    with _limited(threads), kept([shared, *evaluation.rows]):
+    with _limited(threads), cached_rows([shared, *evaluation.rows]):
         start, before = Start(summary.rounds, seed=summary.seed or 0), 0.0
         if folder is not None:
             facts = identity(summary, method, team, options or {}, group)
@@ -76,7 +78,7 @@ def run_rounds(
         planned = private.with_costs(summary, team, group)
         if folder is not None and group.first:
             folder.mkdir(parents=True, exist_ok=True)
-            checkpoint.write_atomically(folder / STARTED, planned.to_json().encode())
+            write_atomically(folder / STARTED, planned.to_json().encode())
         tell(Started(summary, group.agents_by_worker or (team.names,), start.done))
         for done in method.rounds(team, shared, exchange, start):
             spoken = done.record.predictions
@@ -128,7 +130,7 @@ def _check_names(names: Sequence[str]) -> None:
 
 
 def _draws(
-    evaluation: Evaluation, team: Team, spoken: dict[str, Array], group: Group, agents: int
+    evaluation: Evaluation, team: LocalAgents, spoken: dict[str, Array], group: Group, agents: int
 ) -> dict[str, dict[str, Array]]:
     """Scores of resamples of every agent in the first process, by column."""
     own = {
@@ -169,7 +171,7 @@ def _save(
     folder: Path,
     method: Method,
     done: Round,
-    team: Team,
+    team: LocalAgents,
     shared: Array,
     history: History,
     group: Group,
@@ -180,7 +182,9 @@ def _save(
 ) -> None:
     """A checkpoint of the agents of all processes, the method's memory and the history; the first process writes it."""
     states = {f"agent/{agent.name}/{key}": value for agent in team for key, value in agent.state().items()}
-    states |= {f"witness/{a.name}": witness(a, method, shared, done.record.predictions[a.name]) for a in team}
+    states |= {
+        f"witness/{a.name}": reference_predictions(a, method, shared, done.record.predictions[a.name]) for a in team
+    }
     arrays = group.to_first(states)
     if not group.first:
         return
@@ -189,8 +193,8 @@ def _save(
     arrays |= {f"common/{key}": value for key, value in done.memory.common.items()}
     for name, parts in done.memory.own.items():
         arrays |= {f"own/{name}/{key}": value for key, value in parts.items()}
-    if can(exchange, Remembers):
-        arrays |= {f"exchange/{key}": value for key, value in cast(Remembers, exchange).state().items()}
+    if implements(exchange, StatefulExchange):
+        arrays |= {f"exchange/{key}": value for key, value in cast(StatefulExchange, exchange).state().items()}
     if beside is not None:
         arrays |= {f"baseline/{key}": value for key, value in beside.arrays().items()}
     checkpoint.write(folder / "checkpoint", done.number, arrays)
@@ -200,7 +204,7 @@ def _resumed(
     folder: Path,
     method: Method,
     start: Start,
-    team: Team,
+    team: LocalAgents,
     shared: Array,
     history: History,
     group: Group,
@@ -220,8 +224,8 @@ def _resumed(
         return start, 0.0
     if group.first:
         check_identity(arrays.get("run"), facts, folder)
-    history.restore(checkpoint.part(arrays, "history/"))
-    states = checkpoint.by_name(arrays, "agent/")
+    history.restore(checkpoint.with_prefix(arrays, "history/"))
+    states = checkpoint.by_agent(arrays, "agent/")
     for agent in team:
         state = states.get(agent.name)
         if not state:
@@ -230,8 +234,8 @@ def _resumed(
             )
         agent.restore(state, shared)
     if beside is not None:
-        beside.restore(checkpoint.part(arrays, "baseline/"), shared)
-    if can(exchange, Remembers):
-        cast(Remembers, exchange).restore(checkpoint.part(arrays, "exchange/"))
-    memory = Memory(checkpoint.part(arrays, "common/"), checkpoint.by_name(arrays, "own/"))
+        beside.restore(checkpoint.with_prefix(arrays, "baseline/"), shared)
+    if implements(exchange, StatefulExchange):
+        cast(StatefulExchange, exchange).restore(checkpoint.with_prefix(arrays, "exchange/"))
+    memory = Memory(checkpoint.with_prefix(arrays, "common/"), checkpoint.by_agent(arrays, "own/"))
     return replace(start, done=done, memory=memory), float(arrays["seconds"])

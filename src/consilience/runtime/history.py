@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
+from consilience.agents.local_agents import LocalAgents
 from consilience.agents.protocol import Agent
-from consilience.agents.team import Team
 from consilience.agents.unreadable import refuse_gaps, rows_called
+from consilience.base.rows import Rows, count
 from consilience.core import bootstrap, metrics
 from consilience.core.sparse import SparseTrust
 from consilience.core.streams import stream
 from consilience.methods.protocol import Round
-from consilience.rows import Rows, count
-from consilience.runtime.checkpoint import part
+from consilience.runtime.checkpoint import with_prefix
 from consilience.runtime.group import Scores
 from consilience.tasks.protocol import Array, Score
 
@@ -56,7 +56,7 @@ class Evaluation:
         target = [] if self.target is None else [self.target[0]]
         return target + [x for x, _ in self.own.values()]
 
-    def scores_of(self, team: Team, on_shared: Mapping[str, Array], number: int, last: bool) -> Scores:
+    def scores_of(self, team: LocalAgents, on_shared: Mapping[str, Array], number: int, last: bool) -> Scores:
         """`scores` of everyone after round `number`, where it is to be scored; otherwise NaN."""
         if not last and number % self.every:
             return {agent.name: self._scores(agent, {}) for agent in team}
@@ -83,7 +83,7 @@ class Evaluation:
             for score in (*agent.task.scores, *self.more)
         }
 
-    def draws_of(self, team: Team, on_shared: Mapping[str, Array], agents: int) -> dict[str, dict[str, Array]]:
+    def draws_of(self, team: LocalAgents, on_shared: Mapping[str, Array], agents: int) -> dict[str, dict[str, Array]]:
         """`draws` of everyone; in a run of more than `MOST_DRAWN` agents only for the first score."""
         resamples: dict[tuple[str, ...], list[Array]] = {}
         first_only = agents > MOST_DRAWN
@@ -281,5 +281,5 @@ class History:
         self._trust = list(saved["trust"])
         self._peers = list(saved.get("trust_peers", ()))
         self._trust_rounds = saved["trust_rounds"].tolist()
-        self.by_class = part(saved, "by_class.")
-        self.draws = part(saved, "draws.")
+        self.by_class = with_prefix(saved, "by_class.")
+        self.draws = with_prefix(saved, "draws.")

@@ -6,9 +6,9 @@ from typing import cast, final
 
 import numpy as np
 
-from consilience.core.attacks import Attack, Moment, per_victim
+from consilience.core.attacks import Attack, AttackContext, per_victim
 from consilience.core.wire import Wire
-from consilience.methods.protocol import Exchange, HearsSome, Received
+from consilience.methods.protocol import Exchange, Received, SparseExchange
 from consilience.tasks.protocol import Array
 
 
@@ -33,7 +33,7 @@ class LyingExchange:
 
     def gather_some(self, number: int, own_predictions: dict[str, Array], wanted: dict[str, Array]) -> Received:
         """The same, for those who hear some peers only."""
-        return self._with_lies(number, cast(HearsSome, self._within).gather_some(number, own_predictions, wanted))
+        return self._with_lies(number, cast(SparseExchange, self._within).gather_some(number, own_predictions, wanted))
 
     def _with_lies(self, number: int, answer: Received) -> Received:
         self._began = number if self._began is None else self._began
@@ -53,7 +53,7 @@ class LyingExchange:
     def _lie(self, honest: Array, name: str, number: int, own: Array, victim: int | None = None) -> Array:
         """What the attacker says to all, or to one victim, in the form in which predictions are published."""
         place, began = self._attackers.index(name), number if self._began is None else self._began
-        moment = Moment(number - began, place, self._seed, victim, self._memory[name])
+        moment = AttackContext(number - began, place, self._seed, victim, self._memory[name])
         return self._wire.rounded(self._attack(honest, own, moment))
 
     def state(self) -> dict[str, Array]:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from consilience.base.errors import ConsilienceError
+from consilience.base.files import write_atomically
 from consilience.core.sparse import SparseTrust
 from consilience.data.arrays import MOST_PACKED, read_arrays
 from consilience.data.parquet import read_parquet
-from consilience.errors import ConsilienceError
 from consilience.runtime import checkpoint
+from consilience.runtime.checksums import checked_files, write_sums
 from consilience.runtime.summary import Summary, summary_from
-from consilience.runtime.sums import checked_files, write_sums
 from consilience.tasks.protocol import Array
 
 if TYPE_CHECKING:
@@ -88,14 +89,14 @@ class Run:
             np.savez_compressed(resamples, **drawn)
             files["draws.npz"] = resamples.getvalue()
         for name, data in files.items():
-            checkpoint.write_atomically(folder / name, data)
+            write_atomically(folder / name, data)
         for name, reference in self.references.items():
             reference.save(folder / name)
         files["summary.json"] = self.summary.to_json().encode()
         if (folder / "config.toml").is_file():
             files["config.toml"] = (folder / "config.toml").read_bytes()
         write_sums(folder, files)
-        checkpoint.write_atomically(folder / "summary.json", files["summary.json"])
+        write_atomically(folder / "summary.json", files["summary.json"])
 
 
 def is_finished(folder: Path) -> bool:
@@ -119,7 +120,7 @@ def _load(folder: Path, references: bool) -> Run:
         checked_files(folder)
         summary = summary_from((folder / "summary.json").read_text(encoding="utf-8"))
         matrices = read_arrays(folder / "trust.npz")
-        trust, rounds, by_class = matrices["trust"], matrices["rounds"], checkpoint.part(matrices, "class_")
+        trust, rounds, by_class = matrices["trust"], matrices["rounds"], checkpoint.with_prefix(matrices, "class_")
         sparse = SparseTrust(matrices["peers"], trust) if "peers" in matrices else None
         draws = read_arrays(folder / "draws.npz") if (folder / "draws.npz").is_file() else {}
         table = read_parquet(folder / "metrics.parquet", MOST_PACKED)

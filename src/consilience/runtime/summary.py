@@ -10,7 +10,7 @@ from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from consilience.agents.protocol import Agent
-from consilience.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError
 from consilience.privacy.mechanism import Spent
 from consilience.tasks import task_named
 from consilience.tasks.protocol import Score, Task

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from consilience.base.rows import Rows, count
 from consilience.data.columns import Column
 from consilience.data.datasets import Dataset, load
+from consilience.data.image_folders import picture_count
 from consilience.data.options import Data
-from consilience.data.pictures import picture_count
 from consilience.privacy.options import Privacy
-from consilience.rows import Rows, count
 from consilience.settings.wiring import request_of
 
 MOST_AGENTS = 5

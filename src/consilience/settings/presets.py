@@ -5,12 +5,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from consilience import toml
+from consilience.base import toml
+from consilience.base.errors import ConsilienceError
+from consilience.base.files import write_atomically
+from consilience.base.options import differences, flat, from_table, hint, to_table
 from consilience.data.datasets import is_path
 from consilience.data.options import Data
-from consilience.errors import ConsilienceError
-from consilience.options import differences, flat, from_table, hint, to_table
-from consilience.runtime.checkpoint import write_atomically
 from consilience.settings.own_data import tables_for
 from consilience.settings.settings import (
     Agents,

@@ -5,16 +5,16 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from consilience import toml
 from consilience.agents.models import own_agents
 from consilience.agents.training import Training
+from consilience.base import toml
+from consilience.base.errors import ConsilienceError
+from consilience.base.options import Options, flat, from_table, hint, meanings, option, to_table
+from consilience.base.plugins import load_plugin, was_loaded
 from consilience.data.options import Data
-from consilience.errors import ConsilienceError
 from consilience.methods import method_named
 from consilience.methods.consensus import Consensus
 from consilience.methods.protocol import Method
-from consilience.options import Options, flat, from_table, hint, meanings, option, to_table
-from consilience.plugins import load_plugin, was_loaded
 from consilience.privacy.options import Privacy
 
 

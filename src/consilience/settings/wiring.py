@@ -9,8 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from consilience.agents.models import Order, build_agent, model_named
+from consilience.agents.models import AgentSpec, build_agent, model_named
 from consilience.agents.protocol import Agent
+from consilience.base.data_dir import data_folder
+from consilience.base.errors import ConsilienceError
+from consilience.base.rows import Rows, count, fingerprint, take
 from consilience.core.attacks import Targeted, attack_name, none
 from consilience.core.metrics import accuracy_on
 from consilience.core.streams import stream
@@ -20,12 +23,9 @@ from consilience.data.datasets import Dataset, Request, is_path, load
 from consilience.data.options import Data
 from consilience.data.scenario import Scenario, split
 from consilience.data.table_notes import one_class_warnings
-from consilience.errors import ConsilienceError
 from consilience.methods.alone import Alone
 from consilience.methods.protocol import Exchange
 from consilience.methods.server import ServerMethod
-from consilience.places import data_folder
-from consilience.rows import Rows, count, fingerprint, take
 from consilience.runtime.exchange import InMemory
 from consilience.runtime.history import Evaluation
 from consilience.runtime.lying import LyingExchange
@@ -102,7 +102,7 @@ def build_agents(settings: Settings, scenario: Scenario, names: Collection[str] 
     dealt = zip(scenario.shares.items(), cycle(models))
     task, device, seed = task_named(scenario.task), _device(settings), settings.run.seed
     made = partial(
-        Order,
+        AgentSpec,
         outputs=outputs,
         task=task,
         training=settings.training,
@@ -131,7 +131,9 @@ def agent_for(
 ) -> Agent:
     """One agent with a built-in model and private data (x, y), which it reads through `transform`."""
     device, seed = _device(settings), settings.run.seed
-    order = Order(name, model, x, y, outputs, task_named(task), settings.training, seed, device, transform=transform)
+    order = AgentSpec(
+        name, model, x, y, outputs, task_named(task), settings.training, seed, device, transform=transform
+    )
     return build_agent(replace(order, privacy=settings.agents.privacy))
 
 

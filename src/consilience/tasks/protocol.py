@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from consilience.base.errors import ConsilienceError
+from consilience.base.rows import Rows, count, labelled_rows
 from consilience.core.bootstrap import Sums
-from consilience.errors import ConsilienceError
-from consilience.rows import Rows, count, labelled_rows
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 from numpy.typing import NDArray
 
+from consilience.base.errors import ConsilienceError
 from consilience.core import bootstrap, metrics
-from consilience.errors import ConsilienceError
 from consilience.tasks import TASKS
 from consilience.tasks.protocol import Array, Score
 

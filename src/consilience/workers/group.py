@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, cast, final
 
 import numpy as np
 
-from consilience.agents.protocol import Losses, Weights, can
-from consilience.errors import ConsilienceError
-from consilience.methods.protocol import Exchange, HearsSome, Memory, Received, Record, Remembers, Round
-from consilience.runtime.checkpoint import part
+from consilience.agents.protocol import Losses, Weights, implements
+from consilience.base.errors import ConsilienceError
+from consilience.methods.protocol import Exchange, Memory, Received, Record, Round, SparseExchange, StatefulExchange
+from consilience.runtime.checkpoint import with_prefix
 from consilience.runtime.group import Scores
 from consilience.runtime.packing import Bytes, joined, packed, unpacked
 from consilience.tasks.protocol import Array
@@ -134,7 +134,7 @@ class WorkerGroup:
             by_class=record.by_class
             and record.by_class | {"trust": np.stack([arrays["by_class"] for arrays in found.values()])},
         )
-        kept = {name: part(arrays, "memory/") for name, arrays in found.items()}
+        kept = {name: with_prefix(arrays, "memory/") for name, arrays in found.items()}
         memory = Memory(done.memory.common, {name: arrays for name, arrays in kept.items() if arrays})
         columns = list(next(iter(scores.values())))
         all_scores = {name: dict(zip(columns, values[5:], strict=True)) for name, values in measured_by.items()}
@@ -204,7 +204,7 @@ class WorkerExchange:
 
     def gather_some(self, number: int, own_predictions: dict[str, Array], wanted: dict[str, Array]) -> Received:
         """Everyone hears whom it wants, wherever they live."""
-        everyone, within = self._group.everyone(own_predictions), cast(HearsSome, self._within)
+        everyone, within = self._group.everyone(own_predictions), cast(SparseExchange, self._within)
         if self._group.size > 1:
             found = self._group.by_agent({name: {"wanted": peers} for name, peers in wanted.items()})
             wanted = {name: arrays["wanted"] for name, arrays in found.items()}
@@ -217,12 +217,12 @@ class WorkerExchange:
 
     def state(self) -> dict[str, Array]:
         """What the exchange `within` keeps, which is the same in every worker."""
-        return cast(Remembers, self._within).state() if can(self._within, Remembers) else {}
+        return cast(StatefulExchange, self._within).state() if implements(self._within, StatefulExchange) else {}
 
     def restore(self, state: dict[str, Array]) -> None:
         """Gives it back."""
-        if can(self._within, Remembers):
-            cast(Remembers, self._within).restore(state)
+        if implements(self._within, StatefulExchange):
+            cast(StatefulExchange, self._within).restore(state)
 
 
 def join(number: int, size: int, meeting: str = "env://") -> None:

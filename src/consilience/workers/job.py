@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from consilience.options import flat, to_table
-from consilience.runtime.callbacks import About
+from consilience.base.options import flat, to_table
+from consilience.runtime.callbacks import RunInfo
 from consilience.settings.settings import Settings
 
 
@@ -28,6 +28,6 @@ class Job:
         return self.name or self.settings.method.label
 
     @cached_property
-    def about(self) -> About:
+    def about(self) -> RunInfo:
         """The run, as callbacks are told of it."""
-        return About(self.label or self.method, self.folder, flat(to_table(self.settings)))
+        return RunInfo(self.label or self.method, self.folder, flat(to_table(self.settings)))

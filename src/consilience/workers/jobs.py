@@ -6,11 +6,11 @@ from dataclasses import replace
 from functools import partial
 
 from consilience.runtime.callbacks import Callback, Callbacks
-from consilience.runtime.now import Now
+from consilience.runtime.progress_file import ProgressFile
 from consilience.runtime.run import Run, is_finished, load_run
 from consilience.settings.presets import write_config
-from consilience.workers.balance import team_sizes
 from consilience.workers.job import Job
+from consilience.workers.scheduling import team_sizes
 
 
 def run_jobs(jobs: Sequence[Job], workers: int = 0, callbacks: Sequence[Callback] = ()) -> list[Run]:
@@ -27,7 +27,7 @@ def run_jobs(jobs: Sequence[Job], workers: int = 0, callbacks: Sequence[Callback
     sizes = [1] * len(todo)
     if at_once > 1:
         sizes = team_sizes([job.settings for job in todo], at_once, asked=workers > 0)
-    with Callbacks([Now(), *callbacks]) as all_of_them:
+    with Callbacks([ProgressFile(), *callbacks]) as all_of_them:
         if under_torchrun():
             from consilience.workers.torchrun import lead
 

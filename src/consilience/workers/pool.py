@@ -10,9 +10,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from consilience import toml
-from consilience.errors import ConsilienceError, sentence_of
-from consilience.plugins import blame
+from consilience.base import toml
+from consilience.base.errors import ConsilienceError, sentence_of
+from consilience.base.plugins import user_file_location
 from consilience.runtime.callbacks import Callback, Event, Started
 from consilience.settings.settings import given_plugins, load_plugins, settings_from
 from consilience.workers.group import WorkerLost, end_with, join
@@ -169,5 +169,5 @@ def _work(
     except OSError as error:
         send("refused", sentence_of(error))
     except Exception as error:
-        blamed = blame(error)
+        blamed = user_file_location(error)
         send("refused" if blamed else "failed", blamed or traceback.format_exc())

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from consilience import toml
-from consilience.errors import ConsilienceError
-from consilience.places import DATA_VARIABLE
+from consilience.base import toml
+from consilience.base.data_dir import DATA_VARIABLE
+from consilience.base.errors import ConsilienceError
 from consilience.runtime.callbacks import Callback
 from consilience.runtime.summary import versions
 from consilience.settings.settings import given_plugins, load_plugins, settings_from

@@ -4,22 +4,22 @@ from pathlib import Path
 
 import numpy as np
 
-from consilience.errors import ConsilienceError
-from consilience.memory import give_memory_back, keep_memory
-from consilience.rows import values_of
-from consilience.runtime.callbacks import Tell
+from consilience.base.errors import ConsilienceError
+from consilience.base.malloc import give_memory_back, keep_memory
+from consilience.base.rows import values_of
+from consilience.runtime.callbacks import EventSink
 from consilience.runtime.driver import run_rounds
 from consilience.settings.presets import write_config
 from consilience.settings.settings import Settings
 from consilience.settings.wiring import build_agents, build_evaluation, build_exchange, build_scenario, summarise
-from consilience.workers.balance import balance, expected_costs
 from consilience.workers.group import WorkerExchange, WorkerGroup
+from consilience.workers.scheduling import balance, expected_costs
 
 
 def work(
     settings: Settings,
     folder: Path,
-    tell: Tell = lambda event: None,
+    tell: EventSink = lambda event: None,
     *,
     worker: int = 0,
     workers: int = 1,

@@ -8,7 +8,7 @@ from torch import nn
 
 from consilience import TASKS, ConsilienceError, SklearnAgent, TorchAgent, estimator, network
 from consilience.agents import models
-from consilience.agents.models import COSTS, MODELS, UNKNOWN_COST, Cost, Order, build_agent, cost_of
+from consilience.agents.models import COSTS, MODELS, UNKNOWN_COST, AgentSpec, Cost, build_agent, cost_of
 from consilience.agents.training import Training
 from tests.conftest import CLASSES, FEATURES, blobs
 
@@ -25,7 +25,7 @@ def registries(monkeypatch):
 
 
 def order(model, x=X, y=Y, task="classification", outputs=CLASSES, **more):
-    return Order("a", model, x, y, outputs, TASKS.find(task), **more)
+    return AgentSpec("a", model, x, y, outputs, TASKS.find(task), **more)
 
 
 def test_the_names_are_those_of_the_documentation():
@@ -71,7 +71,7 @@ def test_first_weights_depend_on_seed_and_name_alone():
     assert all(np.array_equal(one[key], two[key]) for key in one)
     for other in (
         build_agent(order("mlp", seed=1)),
-        build_agent(Order("b", "mlp", X, Y, CLASSES, TASKS.find("classification"))),
+        build_agent(AgentSpec("b", "mlp", X, Y, CLASSES, TASKS.find("classification"))),
     ):
         assert not np.array_equal(other.weights()["1.weight"], one["1.weight"])
 

@@ -17,7 +17,7 @@ from consilience import (
     TorchAgent,
     Uniform,
 )
-from consilience.agents.team import Team
+from consilience.agents.local_agents import LocalAgents
 from consilience.core.labels import pseudo_labels
 from consilience.core.trust import entropy_trust
 from tests.conftest import blobs
@@ -46,8 +46,8 @@ def test_a_round_by_hand(shared):
     f = np.stack([agent.predict(shared) for agent in by_hand])
     w = entropy_trust(f)
     psi = pseudo_labels(w, f)
-    digested = [agent.digest(shared, labels, 3) for agent, labels in zip(by_hand, psi, strict=True)]
-    [done] = APART.rounds(Team(agents), shared, InMemory(("a", "b")), Start(1))
+    digested = [agent.train_on_shared(shared, labels, 3) for agent, labels in zip(by_hand, psi, strict=True)]
+    [done] = APART.rounds(LocalAgents(agents), shared, InMemory(("a", "b")), Start(1))
     assert same(agents[0], by_hand[0], shared) and same(agents[1], by_hand[1], shared)
     np.testing.assert_allclose(done.record.trust, w)
     cost = {"trained": 2 * 30 + 3 * len(shared), "forward": len(shared)}
@@ -65,9 +65,9 @@ def test_an_estimator_learns_both_as_one_set_from_what_networks_say_after_privat
     by_hand[1].train(shared, None, 0.0)
     psi = np.stack([agent.predict(shared) for agent in by_hand]).mean(axis=0)
     by_hand[0].train(shared, psi, len(shared) / 30)
-    by_hand[1].digest(shared, psi, 5)
+    by_hand[1].train_on_shared(shared, psi, 5)
     method = Consensus(warmup=0, trust=Uniform(), learning=Sequential())
-    list(method.rounds(Team(agents), shared, InMemory(("e", "n")), Start(1)))
+    list(method.rounds(LocalAgents(agents), shared, InMemory(("e", "n")), Start(1)))
     for one, other in zip(agents, by_hand, strict=True):
         np.testing.assert_allclose(one.predict(shared), other.predict(shared), atol=1e-5)
 
@@ -75,11 +75,13 @@ def test_an_estimator_learns_both_as_one_set_from_what_networks_say_after_privat
 def test_the_warm_up_and_lambda_0_are_as_ever(shared):
     one, two = network(), network()
     method = Consensus(warmup=2, learning=Sequential())
-    list(method.rounds(Team([one]), shared, InMemory(("a",)), Start(2)))
-    list(Consensus(warmup=2).rounds(Team([two]), shared, InMemory(("a",)), Start(2)))
+    list(method.rounds(LocalAgents([one]), shared, InMemory(("a",)), Start(2)))
+    list(Consensus(warmup=2).rounds(LocalAgents([two]), shared, InMemory(("a",)), Start(2)))
     assert same(one, two, shared)
-    list(Consensus(warmup=0, lam=0, learning=Sequential()).rounds(Team([one]), shared, InMemory(("a",)), Start(1)))
-    list(Consensus(warmup=0, lam=0).rounds(Team([two]), shared, InMemory(("a",)), Start(1)))
+    list(
+        Consensus(warmup=0, lam=0, learning=Sequential()).rounds(LocalAgents([one]), shared, InMemory(("a",)), Start(1))
+    )
+    list(Consensus(warmup=0, lam=0).rounds(LocalAgents([two]), shared, InMemory(("a",)), Start(1)))
     assert same(one, two, shared)
 
 
@@ -93,7 +95,7 @@ class Deaf(InMemory):
 
 def test_an_agent_whom_nobody_heard_has_trained_on_its_private_data(shared):
     agents, by_hand = [network("a", 0), network("b", 1)], network("b", 1)
-    [done] = APART.rounds(Team(agents), shared, Deaf(("a", "b")), Start(1))
+    [done] = APART.rounds(LocalAgents(agents), shared, Deaf(("a", "b")), Start(1))
     losses = by_hand.train(shared, None, 0.0)
     assert same(agents[1], by_hand, shared)
     assert done.record.losses["b"].local == losses.local

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from consilience import Consensus, Context, Received, Sparse, Start
-from consilience.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError
 from consilience.federation.peers.federation import check_method
 from consilience.methods.trust import trust_named
 from consilience.methods.trust.labels import Vote

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from consilience import Consensus
-from consilience.core.knowledge import knowledge_step
+from consilience.core.ktpfl import knowledge_step
 from consilience.methods.trust.ktpfl import KTpFL
 from tests.methods.parrot import NAMES, Lossy, first_words, rounds_of
 
@@ -37,10 +37,10 @@ def test_whom_it_does_not_hear_keeps_its_weight_and_who_comes_later_has_an_equal
 
 
 def test_values_are_refused_in_a_sentence():
-    from consilience.errors import ConsilienceError
-    from consilience.methods.trust.protocol import Context, opinion
+    from consilience.base.errors import ConsilienceError
+    from consilience.methods.trust.protocol import Context, apply_rule
     from consilience.tasks import task_named
 
     context = Context(task_named("regression"), ("a", "b"), np.arange(2), np.ones(2), 1)
     with pytest.raises(ConsilienceError, match="KTpFL compares probabilities, and regression has none"):
-        opinion(KTpFL(), np.zeros((2, 3, 1)), context)
+        apply_rule(KTpFL(), np.zeros((2, 3, 1)), context)

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from consilience import Consensus, Context, InMemory, Opinion
+from consilience import Consensus, Context, InMemory, TrustResult
 from consilience.runtime.driver import run_rounds
 from consilience.runtime.run import Run
 from consilience.runtime.summary import Summary
@@ -17,14 +17,14 @@ class Inertia:
     def __init__(self) -> None:
         self.found: list[dict[str, np.ndarray]] = []
 
-    def __call__(self, f: np.ndarray, context: Context) -> Opinion:
+    def __call__(self, f: np.ndarray, context: Context) -> TrustResult:
         self.found.append(context.memory)
         index = [NAMES.index(name) for name in context.names]
         total = np.array(context.memory.get("total", np.zeros((4, 4))))
         total[np.ix_(index, index)] += np.exp(-np.abs(f[:, None] - f).sum(axis=(2, 3)))
         here = total[np.ix_(index, index)]
         count = context.memory.get("count", 0) + 1
-        return Opinion(here / here.sum(axis=1, keepdims=True), memory={"total": total, "count": count})
+        return TrustResult(here / here.sum(axis=1, keepdims=True), memory={"total": total, "count": count})
 
 
 def test_a_rule_finds_what_it_kept():

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from consilience import Consensus, ConsilienceError, Context, Opinion
+from consilience import Consensus, ConsilienceError, Context, TrustResult
 from tests.methods.parrot import (
     NAMES,
     NOISE,
@@ -50,8 +50,8 @@ def first_of(matrix, f, context):
         lambda f, context: mostly_self(f),
         lambda *predictions: mostly_self(*predictions),
         lambda f: mostly_self(f).tolist(),
-        lambda f: Opinion(mostly_self(f)),
-        lambda f: Opinion(mostly_self(f).tolist()),
+        lambda f: TrustResult(mostly_self(f)),
+        lambda f: TrustResult(mostly_self(f).tolist()),
         lambda f, *options: mostly_self(f, *options),
         MostlySelf(),
         Reserved(),
@@ -167,14 +167,14 @@ def test_rows_of_agents_elsewhere_are_not_looked_at_and_rounding_is_forgiven():
     np.testing.assert_allclose(one.record.trust, np.full((1, 4), 0.25), rtol=1e-4)
 
 
-def surest(f: np.ndarray, context: Context) -> Opinion:
+def surest(f: np.ndarray, context: Context) -> TrustResult:
     """Believes, sample by sample, who is surest of it (each agent itself only by a tenth)."""
     weights = np.zeros((len(f), len(f), f.shape[1]))
     for sample in range(f.shape[1]):
         weights[:, f[:, sample].max(axis=1).argmax(), sample] = 0.9
     weights += 0.1 * np.eye(len(f))[:, :, None]
     labels = np.einsum("ijs,jsc->isc", weights, f)
-    return Opinion(weights.mean(axis=2), labels[context.rows])
+    return TrustResult(weights.mean(axis=2), labels[context.rows])
 
 
 def by_hand(f: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -229,7 +229,7 @@ def test_such_a_rule_cannot_be_kept_from_round_to_round(schedule):
 )
 def test_labels_of_a_wrong_shape_are_refused(labels):
     def rule(f):
-        return Opinion(np.eye(4), labels)
+        return TrustResult(np.eye(4), labels)
 
     with pytest.raises(ConsilienceError, match=r"the trust rule rule returned pseudo-labels .*Return \(4, 12, 3\)"):
         rounds_of(Consensus(trust=rule, warmup=0), 1)

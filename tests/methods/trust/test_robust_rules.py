@@ -8,7 +8,7 @@ from consilience.core.robust import coordinate_median
 from consilience.methods.trust import trust_named
 from consilience.methods.trust.expguard import ExpGuard
 from consilience.methods.trust.labels import Trimmed
-from consilience.methods.trust.protocol import opinion
+from consilience.methods.trust.protocol import apply_rule
 from consilience.tasks import task_named
 from tests.methods.parrot import NAMES, Lossy, first_words, parrots, rounds_of
 
@@ -18,7 +18,7 @@ RULES = ["median", "geometric", "trimmed", "expguard"]
 def believed(rule, f: np.ndarray, task: str = "classification", rows=(0, 1, 2, 3), memory=None):
     """Trust and pseudo-labels."""
     context = Context(task_named(task), NAMES, np.array(rows), np.full(4, 0.5), 1, memory or {})
-    said = opinion(rule, f, context)
+    said = apply_rule(rule, f, context)
     labels = said.labels if said.labels is not None else np.einsum("ij,jsc->isc", said.trust[list(rows)], f)
     return said.trust, labels
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from consilience import TRUST, Consensus, ConsilienceError, Context, Cosine, Entropy, Gaussian, Uniform
+from consilience.base.options import Options, from_table, option, to_table
 from consilience.methods.trust import trust_named
 from consilience.methods.trust.centred import Centred
 from consilience.methods.trust.default import Default
 from consilience.methods.trust.stratified import Stratified
-from consilience.options import Options, from_table, option, to_table
 from consilience.tasks import task_named
 from tests.methods.parrot import NAMES, NOISE, SAMPLES, first_words, parrots, rounds_of
 

@@ -10,7 +10,7 @@ from consilience.core.stratified import capped, centred_trust
 from consilience.core.trust import entropy_trust
 from consilience.methods.trust.centred import Centred
 from consilience.methods.trust.expguard import ExpGuard
-from consilience.methods.trust.protocol import Context, opinion
+from consilience.methods.trust.protocol import Context, apply_rule
 from consilience.methods.trust.stratified import Stratified
 from consilience.tasks import task_named
 from tests.conftest import blobs
@@ -30,7 +30,7 @@ def predictions(agents: int, samples: int, classes: int, seed: int) -> np.ndarra
 def test_rows_are_positive_weights_and_labels_are_probabilities(agents, samples, classes, seed, centred):
     f = predictions(agents, samples, classes, seed)
     rule = Stratified(base=Centred() if centred else cs.Entropy())
-    said = opinion(rule, f, context(agents))
+    said = apply_rule(rule, f, context(agents))
     assert (said.trust > 0).all()
     np.testing.assert_allclose(said.trust.sum(axis=1), 1)
     np.testing.assert_allclose(said.labels.sum(axis=2), 1, atol=1e-4)
@@ -76,12 +76,12 @@ def test_among_three_the_base_decides():
 
 def test_what_the_base_keeps_is_kept():
     f = predictions(4, 30, 3, 0)
-    first = opinion(Stratified(base=ExpGuard()), f, context(4))
+    first = apply_rule(Stratified(base=ExpGuard()), f, context(4))
     assert set(first.memory) == {"0", "1", "2", "3"}
 
 
 def test_many_classes_and_few_samples_work():
-    said = opinion(Stratified(), predictions(6, 300, 100, 0), context(6))
+    said = apply_rule(Stratified(), predictions(6, 300, 100, 0), context(6))
     assert said.labels.shape == (6, 300, 100)
 
 
@@ -93,9 +93,9 @@ def test_multi_label_strata_are_those_of_each_label():
     half = good.copy()
     half[:, 1] = 0.5
     f = np.stack([good, good, half, good]).astype(np.float32)
-    said = opinion(Stratified(), f, context(4, "multilabel"))
+    said = apply_rule(Stratified(), f, context(4, "multilabel"))
     assert said.labels.shape == (4, 60, 2)
-    plain = opinion(cs.Uniform(), f, context(4, "multilabel")).trust[0].astype(np.float32) @ f.reshape(4, -1)
+    plain = apply_rule(cs.Uniform(), f, context(4, "multilabel")).trust[0].astype(np.float32) @ f.reshape(4, -1)
     wrong = np.abs(said.labels[0] - truth).mean(axis=0)
     uniform = np.abs(plain.reshape(60, 2) - truth).mean(axis=0)
     assert wrong[1] < uniform[1] - 0.05
@@ -111,7 +111,7 @@ def test_how_frequent_labels_are_is_no_agreement(rule):
     against = frequent - 0.3 * (truth - frequent)
     constant = np.tile(frequent, (400, 1))
     f = np.stack([*good, against, constant]).clip(0, 1).astype(np.float32)
-    trust = opinion(rule, f, context(5, "multilabel")).trust
+    trust = apply_rule(rule, f, context(5, "multilabel")).trust
     assert (trust[0, 3:] < 0.01).all()
     assert (trust[0, :3] > 0.3).all()
 
@@ -121,8 +121,8 @@ def test_an_outlier_that_nobody_trusts_moves_no_reference():
     x = np.linspace(-1, 1, 80)[:, None]
     f = np.stack([x, x + 0.05, x - 0.05, x + 0.02]).astype(np.float32)
     far = np.full((1, 80, 1), -1e9, np.float32)
-    plain = opinion(Stratified(), f, context(4, "regression", noise=0.3))
-    said = opinion(Stratified(), np.concatenate([f, far]), context(5, "regression", noise=0.3))
+    plain = apply_rule(Stratified(), f, context(4, "regression", noise=0.3))
+    said = apply_rule(Stratified(), np.concatenate([f, far]), context(5, "regression", noise=0.3))
     np.testing.assert_allclose(said.labels[:4], plain.labels, atol=0.02)
     assert (said.trust[:4, 4] < 1e-6).all()
 
@@ -133,7 +133,7 @@ def test_regression_weighs_peers_by_where_they_agree_with_the_reference():
     strange = truth.copy()
     strange[x > 0] += 3
     f = np.stack([truth, truth + 0.05, truth - 0.05, strange]).astype(np.float32)
-    said = opinion(Stratified(), f, context(4, "regression", noise=0.3))
+    said = apply_rule(Stratified(), f, context(4, "regression", noise=0.3))
     error = np.abs(said.labels[0] - truth)[:, 0]
     assert error[x > 0.1].max() < 0.1
     assert said.trust[0, 3] < said.trust[0, 1]

@@ -2,7 +2,7 @@
 
 `network` registers a function that makes a torch module from the shape of a sample and the number of outputs,
 `estimator` one that makes a scikit-learn style estimator; `MODELS.add` registers a function that builds a whole agent
-from an `Order`, for agents of another kind.
+from an `AgentSpec`, for agents of another kind.
 """
 
 from collections.abc import Callable
@@ -12,14 +12,14 @@ from importlib import import_module
 from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from consilience.agents.protocol import Agent, Widens, can, lacks
-from consilience.agents.reading import Transform
+from consilience.agents.input_cache import Transform
+from consilience.agents.protocol import AcceptsMoreClasses, Agent, implements, missing
 from consilience.agents.training import Training
+from consilience.base.errors import ConsilienceError
+from consilience.base.registry import Registry
+from consilience.base.rows import Rows
 from consilience.core.streams import stream
-from consilience.errors import ConsilienceError
 from consilience.privacy.options import Privacy
-from consilience.registry import Registry
-from consilience.rows import Rows
 from consilience.tasks.protocol import Array, Task
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
-class Order:
+class AgentSpec:
     """What is asked of a model: an agent with this name, these private data and this way of training."""
 
     name: str
@@ -104,7 +104,7 @@ def estimator(
     """
 
     def register(make: F) -> F:
-        def build(order: Order) -> Agent:
+        def build(order: AgentSpec) -> Agent:
             if order.privacy.on:
                 if not private:
                     raise ConsilienceError(
@@ -138,7 +138,7 @@ def estimator(
     return register
 
 
-def _network_agent(name: str, make: "Callable[..., nn.Module] | tuple[str, str]", order: Order) -> Agent:
+def _network_agent(name: str, make: "Callable[..., nn.Module] | tuple[str, str]", order: AgentSpec) -> Agent:
     """An agent around a torch module; its first weights depend on the seed and its name alone."""
     import torch
 
@@ -198,19 +198,19 @@ def own_agents(name: str, make_agent: Callable[..., Agent], where: str) -> None:
     `x` are raw rows, `y` labels as the task has them, `classes` their names.
     """
 
-    def build(order: Order) -> Agent:
+    def build(order: AgentSpec) -> Agent:
         agent = make_agent(order.name, order.x, order.y, order.class_names, order.seed)
-        missing = lacks(agent, Agent)
-        if missing:
+        lacking = missing(agent, Agent)
+        if lacking:
             raise ConsilienceError(
-                f"make_agent in {where} returned {type(agent).__name__}, which is no agent: it lacks "
-                f"{', '.join(missing)}."
+                f"make_agent in {where} returned {type(agent).__name__}, which does not implement Agent; missing: "
+                f"{', '.join(lacking)}."
             )
         agent.name = order.name
         if agent.task.name != order.task.name:
             raise ConsilienceError(f"make_agent in {where} made an agent for {agent.task.name}, not {order.task.name}.")
-        if can(agent, Widens):
-            cast(Widens, agent).widen(order.outputs)
+        if implements(agent, AcceptsMoreClasses):
+            cast(AcceptsMoreClasses, agent).accept_classes(order.outputs)
         if agent.outputs != order.outputs:
             raise ConsilienceError(
                 f"make_agent in {where} made an agent with {agent.outputs} outputs; there are {order.outputs} "
@@ -221,21 +221,21 @@ def own_agents(name: str, make_agent: Callable[..., Agent], where: str) -> None:
     MODELS.add(name)(build)
 
 
-def model_named(model: str) -> Callable[[Order], Agent]:
+def model_named(model: str) -> Callable[[AgentSpec], Agent]:
     """The function that builds an agent with this model; NAME-4 is the model NAME with the number 4."""
     known = MODELS.names()
     head, _, number = model.rpartition("-")
     numbered = model not in known and head in known and number.isdecimal()
-    build: Callable[[Order], Agent] = MODELS.find(head if numbered else model)
+    build: Callable[[AgentSpec], Agent] = MODELS.find(head if numbered else model)
     return build
 
 
-def build_agent(order: Order) -> Agent:
+def build_agent(order: AgentSpec) -> Agent:
     """The agent that an order asks for."""
     return model_named(order.model)(order)
 
 
-def _number(name: str, order: Order, takes: bool, needs: bool) -> int | None:
+def _number(name: str, order: AgentSpec, takes: bool, needs: bool) -> int | None:
     """The 4 of NAME-4, if there is one; an error where the model `takes` none, or `needs` one."""
     number = order.model.removeprefix(name).removeprefix("-")
     if number and not takes:

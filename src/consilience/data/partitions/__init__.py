@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from consilience.base.registry import Registry
 from consilience.data.partition import Indices
-from consilience.registry import Registry
 
 PARTITIONS = Registry("partition", "consilience.data.partitions", "consilience.partitions")
 

@@ -1,8 +1,8 @@
 """As it came: hospitals, writers."""
 
+from consilience.base.errors import ConsilienceError
 from consilience.data.partition import Indices, natural
 from consilience.data.partitions import Deal, partition
-from consilience.errors import ConsilienceError
 
 
 @partition("natural")

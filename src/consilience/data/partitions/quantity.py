@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from consilience.base.errors import ConsilienceError
 from consilience.data.partition import Indices
 from consilience.data.partitions import Deal, partition
-from consilience.errors import ConsilienceError
 
 
 @partition("quantity")

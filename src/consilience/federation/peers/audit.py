@@ -12,9 +12,9 @@ from typing import Any, final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from consilience.core.chained_log import chained_line, is_line_signed, line_hash
+from consilience.base.chained_log import chained_line, is_line_signed, line_hash
+from consilience.base.errors import ConsilienceError
 from consilience.core.suspicion import SIGNS, Suspicion
-from consilience.errors import ConsilienceError
 from consilience.federation.peers.keys import is_signed
 
 _PURPOSE = b"CNSJ"

@@ -7,11 +7,11 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from consilience import toml
-from consilience.errors import ConsilienceError
+from consilience.base import toml
+from consilience.base.errors import ConsilienceError
+from consilience.base.options import Options, option, to_table
 from consilience.federation.peers.federation import Federation, Member, default_quorum
 from consilience.federation.peers.keys import is_signed, public_key
-from consilience.options import Options, option, to_table
 
 
 @dataclass(frozen=True)

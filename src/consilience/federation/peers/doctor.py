@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from consilience.federation.peers.federation import Federation, Member
 from consilience.federation.peers.frame import Status
 from consilience.federation.peers.keys import Certificate, parse_certificate
-from consilience.federation.peers.link import Tls
-from consilience.federation.peers.mesh import Mesh
-from consilience.federation.peers.outside import shown
+from consilience.federation.peers.site_exchange import SiteExchange
+from consilience.federation.peers.untrusted_input import printable
+from consilience.federation.peers.zenoh_config import Tls
 
 PAUSE = 1.0
 """Seconds between attempts to reach a peer."""
@@ -44,7 +44,7 @@ class Finding:
 
 
 def examine(
-    federation: Federation, me: str, tls: Tls, mesh: Mesh, seconds: float = 8.0, revoked: Collection[str] = ()
+    federation: Federation, me: str, tls: Tls, mesh: SiteExchange, seconds: float = 8.0, revoked: Collection[str] = ()
 ) -> list[Finding]:
     """One finding per peer that is not revoked. Peers answer while their agent or their doctor runs.
 
@@ -139,4 +139,4 @@ def _handshake(address: str, name: str, tls: Tls) -> tuple[str, Certificate | No
     try:
         return "", parse_certificate(ssl.DER_cert_to_PEM_cert(der).encode()) if der else None
     except Exception as error:  # TLS takes what the reader of certificates does not
-        return f"its certificate cannot be read: {shown(error)}", None
+        return f"its certificate cannot be read: {printable(error)}", None

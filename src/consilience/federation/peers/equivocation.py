@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from consilience.base.files import write_atomically
 from consilience.federation.peers.frame import Format, Receipt
-from consilience.runtime.checkpoint import write_atomically
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from consilience import toml
-from consilience.errors import ConsilienceError
+from consilience.base import toml
+from consilience.base.errors import ConsilienceError
+from consilience.base.options import Options, flat, option, to_table
+from consilience.base.rows import fingerprint as fingerprint
 from consilience.federation.peers.keys import is_public_key
 from consilience.methods.listening.sparse import Sparse
 from consilience.methods.protocol import Method
-from consilience.options import Options, flat, option, to_table
-from consilience.rows import fingerprint as fingerprint
 from consilience.settings.settings import Settings, settings_agreed
 
 LARGEST_PREDICTIONS = 2**29

@@ -8,15 +8,15 @@ from consilience.federation.peers.audit import AuditLog
 from consilience.federation.peers.federation import Federation
 from consilience.federation.peers.frame import Format, Frame
 from consilience.federation.peers.mailbox import Event
-from consilience.federation.peers.outside import (
-    OutsideError,
+from consilience.federation.peers.session import ANSWER, Session
+from consilience.federation.peers.untrusted_input import (
+    InvalidInput,
     VersionError,
     differences_from,
     frame_from,
     receipts_from,
     status_from,
 )
-from consilience.federation.peers.session import ANSWER, Session
 
 MOST_FILES, MOST_REASONS = 8, 12
 """Other federation files of a peer that are compared, and reasons to refuse it that are logged."""
@@ -81,7 +81,7 @@ class Inbox:
             status = status_from(self._format, data, self._federation.names.index(event.peer), nonce)
         except VersionError as reason:
             return self._refuse(event, str(reason))
-        except OutsideError as reason:
+        except InvalidInput as reason:
             self._reject(event.peer, event.round, data, reason)
             return event._replace(kind="rejected")
         if not status.same_run:
@@ -122,14 +122,14 @@ class Inbox:
             frame = frame_from(self._format, data, self._federation.names.index(peer), number)
             before, sequence = self._sequences.get(peer, (0, 0))
             if before < number and frame.receipt.sequence <= sequence:
-                raise OutsideError(f"sequence {frame.receipt.sequence} is not above {sequence}, that of round {before}")
-        except OutsideError as reason:
+                raise InvalidInput(f"sequence {frame.receipt.sequence} is not above {sequence}, that of round {before}")
+        except InvalidInput as reason:
             self._reject(peer, number, data, reason)
             return None
         self._sequences[peer] = number, frame.receipt.sequence
         return frame
 
-    def _reject(self, peer: str, number: int, data: bytes, reason: OutsideError) -> None:
+    def _reject(self, peer: str, number: int, data: bytes, reason: InvalidInput) -> None:
         """Logs why something is not accepted. The same reason is logged once a round, however often it comes."""
         if self._rejected.get(peer) == (number, str(reason)):
             return
@@ -141,5 +141,5 @@ class Inbox:
         """In what a peer's federation file differs from ours."""
         try:
             return differences_from(self._federation, data)
-        except OutsideError as error:
+        except InvalidInput as error:
             return f"its form: {error}"

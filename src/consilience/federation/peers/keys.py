@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from consilience.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError
 
 
 def new_signing_key(path: Path) -> str:

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from consilience.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError
+from consilience.base.files import write_atomically
 from consilience.federation.peers.federation import Federation
 from consilience.federation.peers.frame import Format, Frame, Receipt
-from consilience.federation.peers.link import zenoh_module
-from consilience.federation.peers.outside import (
-    OutsideError,
-    Question,
+from consilience.federation.peers.untrusted_input import (
+    InvalidInput,
+    QuestionRecord,
     frame_from,
     question_from,
     stored_receipts,
     stored_receipts_from,
 )
-from consilience.runtime.checkpoint import write_atomically
+from consilience.federation.peers.zenoh_config import zenoh_module
 from consilience.tasks.protocol import Array
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Outbox:
         self._place = federation.names.index(me)
         self._format = Format(federation)
         self._lock = Lock()
-        self._waiting: list[tuple[float, Question, zenoh.Query]] = []
+        self._waiting: list[tuple[float, QuestionRecord, zenoh.Query]] = []
         signed = {int(path.stem): path.read_bytes() for path in folder.glob("*.frame") if path.stem.isdecimal()}
         self._sequence = max((self._read(data).receipt.sequence for data in signed.values()), default=0)
         """Of the last frame that was signed."""
@@ -126,7 +126,7 @@ class Outbox:
             question = question_from(
                 str(query.key_expr), str(query.parameters), self._me, self.role, self._federation.names
             )
-        except OutsideError:
+        except InvalidInput:
             asker = str(query.key_expr).split("/")[2:3]
             if asker and asker[0] in self.odd:
                 self.odd[asker[0]] += 1
@@ -159,7 +159,7 @@ class Outbox:
         for _, _, query in waiting:
             query.drop()  # type: ignore[no-untyped-call]
 
-    def _hold(self, question: Question, query: "zenoh.Query") -> None:
+    def _hold(self, question: QuestionRecord, query: "zenoh.Query") -> None:
         now = time.monotonic()
         self._waiting = [one for one in self._waiting if now - one[0] < 2 * self._federation.deadline]
         if sum(one[1].asker == question.asker for one in self._waiting) < HELD:
@@ -167,13 +167,13 @@ class Outbox:
         else:
             self.odd[question.asker] += 1
 
-    def _status(self, question: Question) -> bytes:
+    def _status(self, question: QuestionRecord) -> bytes:
         return self._format.pack_status(self._signing, self._place, self.round, time.time(), question.nonce)
 
     def _read(self, data: bytes) -> Frame:
         try:
             return frame_from(self._format, data, self._place)
-        except OutsideError as error:
+        except InvalidInput as error:
             raise ConsilienceError(
                 f"what this site published before, in {self._folder}, is damaged or of another federation ({error}). "
                 "Use another folder for the run."

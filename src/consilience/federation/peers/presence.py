@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 from typing import final
 
-from consilience.runtime.now import write_quickly
+from consilience.runtime.progress_file import write_quickly
 
 PRESENCE = "presence.json"
 PAUSE = 5.0

@@ -15,12 +15,12 @@ from typing import final
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from consilience.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError
+from consilience.base.rows import Rows, count
 from consilience.federation.peers.federation import Federation
 from consilience.federation.peers.keys import is_signed
-from consilience.federation.peers.outside import VersionError, strict
 from consilience.federation.peers.samples import LARGEST, QuestionError, sample_format
-from consilience.rows import Rows, count
+from consilience.federation.peers.untrusted_input import VersionError, strict
 from consilience.tasks import TASKS
 from consilience.tasks.protocol import Array, checked_predictions
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol, final
 
 import numpy as np
 
+from consilience.base.errors import ConsilienceError
+from consilience.base.rows import Rows
 from consilience.data.columns import read_columns
-from consilience.errors import ConsilienceError
-from consilience.federation.peers.outside import OutsideError
-from consilience.rows import Rows
+from consilience.federation.peers.untrusted_input import InvalidInput
 from consilience.tasks.protocol import Array
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ MOST_ROWS = 1000
 """Rows of a table in one question, at most."""
 
 
-class QuestionError(OutsideError):
+class QuestionError(InvalidInput):
     """Why a question or an answer is not accepted. Its text is one of a few and holds nothing that a peer wrote."""
 
 

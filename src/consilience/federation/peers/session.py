@@ -8,15 +8,23 @@ from datetime import UTC, datetime
 from math import inf
 from typing import Any, final
 
-from consilience.errors import ConsilienceError
-from consilience.federation.peers.door import Door
+from consilience.base.errors import ConsilienceError
+from consilience.federation.peers.connection_limiter import ConnectionLimiter
 from consilience.federation.peers.federation import Federation
 from consilience.federation.peers.frame import NONCE, Format
 from consilience.federation.peers.keys import read_certificate
-from consilience.federation.peers.link import ROLES, Tls, key_of, open_behind, open_session, token_of, zenoh_module
 from consilience.federation.peers.mailbox import Event, Mailbox
 from consilience.federation.peers.outbox import Outbox
-from consilience.federation.peers.outside import LARGEST_FIELDS
+from consilience.federation.peers.untrusted_input import LARGEST_FIELDS
+from consilience.federation.peers.zenoh_config import (
+    ROLES,
+    Tls,
+    key_of,
+    open_behind_limiter,
+    open_session,
+    token_of,
+    zenoh_module,
+)
 
 PAUSE = 1.0
 """Seconds before a request whose answer did not help, or did not come, is sent again."""
@@ -81,9 +89,11 @@ class Session:
         self._expires = read_certificate(self._tls.certificate).ends
         self._frame = Format(self._federation).length
         largest = 2 * self._frame + LARGEST_FIELDS
-        self._door = door = Door(self._listen, [m.host for m in self._federation.roster]) if self._listen else None
+        self._door = door = (
+            ConnectionLimiter(self._listen, [m.host for m in self._federation.roster]) if self._listen else None
+        )
         if door:
-            self._zenoh = open_behind(door, self._federation, self._me, self._tls, largest, self._barred)
+            self._zenoh = open_behind_limiter(door, self._federation, self._me, self._tls, largest, self._barred)
         else:
             self._zenoh = open_session(self._federation, self._me, self._tls, "", largest, self._barred)
         self._mailbox = mailbox = Mailbox(self._peers)

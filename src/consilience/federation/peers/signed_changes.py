@@ -11,11 +11,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import final
 
-from consilience.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError
+from consilience.base.files import write_atomically
 from consilience.federation.peers.change import Change
 from consilience.federation.peers.federation import Federation
-from consilience.federation.peers.outside import read_change, read_federation
-from consilience.runtime.checkpoint import write_atomically
+from consilience.federation.peers.untrusted_input import read_change, read_federation
 
 PROPOSED = "change.toml"
 """The file beside site.toml into which an operator puts a change."""

@@ -1,7 +1,7 @@
 """How an agent learns from its private data and the pseudo-labels in a round. A part of consensus."""
 
+from consilience.base.registry import Registry
 from consilience.methods.learning.protocol import Learning
-from consilience.registry import Registry
 
 LEARNING = Registry("way of learning", "consilience.methods.learning", "consilience.learning")
 

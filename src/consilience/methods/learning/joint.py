@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import final
 
+from consilience.agents.local_agents import LocalAgents
 from consilience.agents.protocol import Losses
-from consilience.agents.team import Team
+from consilience.base.options import Options, option
+from consilience.base.rows import Rows
 from consilience.methods.learning import LEARNING
-from consilience.options import Options, option
-from consilience.rows import Rows
 from consilience.tasks.protocol import Array, Task
 
 
@@ -25,16 +25,16 @@ class Joint(Options):
     def check(self, task: Task, samples: int, warmup: int) -> None:
         """Everything will do."""
 
-    def warm_up(self, agents: Team, shared: Rows, t: int, own: dict[str, Array]) -> dict[str, Losses]:
+    def warm_up(self, agents: LocalAgents, shared: Rows, t: int, own: dict[str, Array]) -> dict[str, Losses]:
         """lam = 0; with `warmup_shared` the shared data pass through the model, and nothing is learned from them."""
         return agents.train(shared, (own or agents.published(shared)) if self.warmup_shared else {}, lam=0.0)
 
-    def train_first(self, agents: Team, shared: Rows) -> dict[str, Losses]:
+    def train_first(self, agents: LocalAgents, shared: Rows) -> dict[str, Losses]:
         """Nothing."""
         return {}
 
     def learn(
-        self, agents: Team, shared: Rows, psi: dict[str, Array], lam: float, private: dict[str, Losses]
+        self, agents: LocalAgents, shared: Rows, psi: dict[str, Array], lam: float, private: dict[str, Losses]
     ) -> dict[str, Losses]:
         """Whoever has no pseudo-labels trains alone."""
         return agents.train(shared, psi, lam)

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import final
 
 from consilience.agents.protocol import Agent, Losses
+from consilience.base.options import option
+from consilience.base.rows import Rows
 from consilience.methods.learning import LEARNING
 from consilience.methods.learning.protocol import OneAfterAnother, as_one_set
-from consilience.options import option
-from consilience.rows import Rows
 from consilience.tasks.protocol import Array
 
 

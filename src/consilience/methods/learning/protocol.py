@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Protocol, cast
 
-from consilience.agents.protocol import Agent, Digests, Losses, can
-from consilience.agents.team import Team
-from consilience.errors import ConsilienceError
-from consilience.options import Options
-from consilience.rows import Rows, count
+from consilience.agents.local_agents import LocalAgents
+from consilience.agents.protocol import Agent, Losses, TrainsOnShared, implements
+from consilience.base.errors import ConsilienceError
+from consilience.base.options import Options
+from consilience.base.rows import Rows, count
 from consilience.tasks.protocol import Array, Task
 
 
@@ -22,14 +22,14 @@ class Learning(Protocol):
     def check(self, task: Task, samples: int, warmup: int) -> None:
         """Refuses what makes no sense for a task and a number of shared samples."""
 
-    def warm_up(self, agents: Team, shared: Rows, t: int, own: dict[str, Array]) -> dict[str, Losses]:
+    def warm_up(self, agents: LocalAgents, shared: Rows, t: int, own: dict[str, Array]) -> dict[str, Losses]:
         """Round t of the warm-up, in which everyone trains alone: L(f(X_i), y_i)."""
 
-    def train_first(self, agents: Team, shared: Rows) -> dict[str, Losses]:
+    def train_first(self, agents: LocalAgents, shared: Rows) -> dict[str, Losses]:
         """What agents learn before they speak; the losses of those who did."""
 
     def learn(
-        self, agents: Team, shared: Rows, psi: dict[str, Array], lam: float, private: dict[str, Losses]
+        self, agents: LocalAgents, shared: Rows, psi: dict[str, Array], lam: float, private: dict[str, Losses]
     ) -> dict[str, Losses]:
         """What agents learn from the pseudo-labels psi_i, after what they learned first."""
 
@@ -44,16 +44,16 @@ class OneAfterAnother(Options):
     def check(self, task: Task, samples: int, warmup: int) -> None:
         """Everything will do."""
 
-    def warm_up(self, agents: Team, shared: Rows, t: int, own: dict[str, Array]) -> dict[str, Losses]:
+    def warm_up(self, agents: LocalAgents, shared: Rows, t: int, own: dict[str, Array]) -> dict[str, Losses]:
         """Private data alone."""
         return agents.train(shared, {}, lam=0.0)
 
-    def train_first(self, agents: Team, shared: Rows) -> dict[str, Losses]:
+    def train_first(self, agents: LocalAgents, shared: Rows) -> dict[str, Losses]:
         """Nothing."""
         return {}
 
     def learn(
-        self, agents: Team, shared: Rows, psi: dict[str, Array], lam: float, private: dict[str, Losses]
+        self, agents: LocalAgents, shared: Rows, psi: dict[str, Array], lam: float, private: dict[str, Losses]
     ) -> dict[str, Losses]:
         """Everyone learns from its pseudo-labels; whoever has none from its private data, if it has not yet."""
 
@@ -70,9 +70,9 @@ class OneAfterAnother(Options):
         raise NotImplementedError
 
 
-def pupil(agent: Agent) -> Digests | None:
+def pupil(agent: Agent) -> TrainsOnShared | None:
     """The agent, if it can learn from the shared data alone."""
-    return cast(Digests, agent) if can(agent, Digests) else None
+    return cast(TrainsOnShared, agent) if implements(agent, TrainsOnShared) else None
 
 
 def as_one_set(agent: Agent, shared: Rows, psi: Array, weight: float = 1.0) -> Losses:

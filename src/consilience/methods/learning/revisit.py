@@ -5,8 +5,10 @@ from typing import final
 
 import numpy as np
 
+from consilience.agents.local_agents import LocalAgents
 from consilience.agents.protocol import Agent, Losses
-from consilience.agents.team import Team
+from consilience.base.options import option
+from consilience.base.rows import Rows
 from consilience.methods.learning import LEARNING
 from consilience.methods.learning.protocol import (
     OneAfterAnother,
@@ -15,8 +17,6 @@ from consilience.methods.learning.protocol import (
     combined,
     pupil,
 )
-from consilience.options import option
-from consilience.rows import Rows
 from consilience.tasks.protocol import Array, Task
 
 
@@ -37,7 +37,7 @@ class Revisit(OneAfterAnother):
         """Refuses true labels that are not those of the shared data."""
         check_shared_labels(len(self.shared_labels), samples, warmup)
 
-    def warm_up(self, agents: Team, shared: Rows, t: int, own: dict[str, Array]) -> dict[str, Losses]:
+    def warm_up(self, agents: LocalAgents, shared: Rows, t: int, own: dict[str, Array]) -> dict[str, Losses]:
         """Training alone; with true labels of the shared data, these before the first round.
 
         An agent that is fitted afresh has them in every round of the warm-up.
@@ -50,7 +50,7 @@ class Revisit(OneAfterAnother):
             able = pupil(agent)
             if able is None:
                 return as_one_set(agent, shared, true)
-            first = able.digest(shared, true, self.pretraining) if t == 1 else Losses(0.0)
+            first = able.train_on_shared(shared, true, self.pretraining) if t == 1 else Losses(0.0)
             return combined(agent.train(shared, None, 0.0), first)
 
         return agents.each(trained)
@@ -60,5 +60,5 @@ class Revisit(OneAfterAnother):
         able = pupil(agent)
         if able is None:
             return as_one_set(agent, shared, psi)
-        digested = able.digest(shared, psi, self.passes)
+        digested = able.train_on_shared(shared, psi, self.passes)
         return combined(agent.train(shared, None, 0.0), digested)

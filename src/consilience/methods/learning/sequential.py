@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import final
 
+from consilience.agents.local_agents import LocalAgents
 from consilience.agents.protocol import Agent, Losses
-from consilience.agents.team import Team
+from consilience.base.options import option
+from consilience.base.rows import Rows
 from consilience.methods.learning import LEARNING
 from consilience.methods.learning.protocol import OneAfterAnother, as_one_set, pupil
-from consilience.options import option
-from consilience.rows import Rows
 from consilience.tasks.protocol import Array
 
 
@@ -25,11 +25,11 @@ class Sequential(OneAfterAnother):
 
     trains_first = True
 
-    def train_first(self, agents: Team, shared: Rows) -> dict[str, Losses]:
+    def train_first(self, agents: LocalAgents, shared: Rows) -> dict[str, Losses]:
         """Those who can learn from the shared data alone train on their private data."""
         return {agent.name: agent.train(shared, None, 0.0) for agent in agents if pupil(agent)}
 
     def teach(self, agent: Agent, shared: Rows, psi: Array) -> Losses:
         """The shared data alone, or both as one set."""
         able = pupil(agent)
-        return as_one_set(agent, shared, psi) if able is None else able.digest(shared, psi, self.passes)
+        return as_one_set(agent, shared, psi) if able is None else able.train_on_shared(shared, psi, self.passes)

@@ -1,7 +1,7 @@
 """Whom agents hear: everyone, or some peers each. A part of consensus."""
 
+from consilience.base.registry import Registry
 from consilience.methods.listening.protocol import Listening
-from consilience.registry import Registry
 
 LISTENING = Registry("way of listening", "consilience.methods.listening", "consilience.listening")
 

@@ -6,7 +6,8 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from consilience.agents.team import Team
+from consilience.agents.local_agents import LocalAgents
+from consilience.base.options import Options
 from consilience.core.labels import pseudo_labels
 from consilience.core.trust import restrict
 from consilience.methods.listening import LISTENING
@@ -15,7 +16,6 @@ from consilience.methods.memory import ConsensusMemory
 from consilience.methods.mixing import Mixing, View
 from consilience.methods.protocol import Exchange
 from consilience.methods.trust.protocol import ByClass
-from consilience.options import Options
 from consilience.tasks.protocol import Array
 
 
@@ -42,7 +42,7 @@ class Everyone(Options):
     def listen(
         self,
         mixing: Mixing,
-        agents: Team,
+        agents: LocalAgents,
         exchange: Exchange,
         t: int,
         own: dict[str, Array],
@@ -79,7 +79,7 @@ class Everyone(Options):
 def _believe(
     mixing: Mixing,
     view: View,
-    agents: Team,
+    agents: LocalAgents,
     t: int,
     memory: ConsensusMemory,
     rule: dict[str, Array],

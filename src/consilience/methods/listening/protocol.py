@@ -6,8 +6,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from consilience.agents.protocol import Losses, predicted
-from consilience.agents.team import Team
+from consilience.agents.local_agents import LocalAgents
+from consilience.agents.protocol import Losses, add_forward_cost
 from consilience.methods.memory import ConsensusMemory
 from consilience.methods.mixing import Mixing
 from consilience.methods.protocol import Exchange, Record
@@ -37,7 +37,7 @@ class Heard:
 
     def record(self, own: dict[str, Array], losses: dict[str, Losses], samples: int, after: bool) -> Record:
         """The round as it is written down. `after` the last round agents say what they say before the next."""
-        cost = {name: predicted(each, samples) for name, each in losses.items()}
+        cost = {name: add_forward_cost(each, samples) for name, each in losses.items()}
         received = self.predictions if after else {}
         return Record(own, cost, self.sent, self.names, received, self.trust, self.by_class, self.peers)
 
@@ -48,7 +48,7 @@ class Listening(Protocol):
     def listen(
         self,
         mixing: Mixing,
-        agents: Team,
+        agents: LocalAgents,
         exchange: Exchange,
         t: int,
         own: dict[str, Array],

@@ -5,18 +5,18 @@ from typing import cast, final
 
 import numpy as np
 
-from consilience.agents.protocol import can
-from consilience.agents.team import Team
+from consilience.agents.local_agents import LocalAgents
+from consilience.agents.protocol import implements
+from consilience.base.errors import ConsilienceError
+from consilience.base.options import Options, option
 from consilience.core.labels import pseudo_labels
 from consilience.core.sparse import Indices, heard_peers
 from consilience.core.streams import stream
-from consilience.errors import ConsilienceError
 from consilience.methods.listening import LISTENING
 from consilience.methods.listening.protocol import Heard
 from consilience.methods.memory import ConsensusMemory
 from consilience.methods.mixing import Mixing, View
-from consilience.methods.protocol import Exchange, HearsSome
-from consilience.options import Options, option
+from consilience.methods.protocol import Exchange, SparseExchange
 from consilience.tasks.protocol import Array
 
 _NOBODY = np.zeros(0, dtype=np.int64)
@@ -37,7 +37,7 @@ class Sparse(Options):
     def listen(
         self,
         mixing: Mixing,
-        agents: Team,
+        agents: LocalAgents,
         exchange: Exchange,
         t: int,
         own: dict[str, Array],
@@ -45,14 +45,14 @@ class Sparse(Options):
         seed: int,
     ) -> Heard:
         """f_j of the peers of each agent; then w_ij and psi_i from these alone."""
-        if not can(exchange, HearsSome):
+        if not implements(exchange, SparseExchange):
             raise ConsilienceError(
                 "this exchange carries predictions from everyone to everyone, so that nobody can hear a few peers "
                 "only. Set listening=everyone."
             )
         due = not memory.agents or mixing.is_due(t)
         wanted = self._wanted(agents, exchange.roster, memory, due, t, seed)
-        answer = cast(HearsSome, exchange).gather_some(t, own, wanted)
+        answer = cast(SparseExchange, exchange).gather_some(t, own, wanted)
         psi, now, trust = dict[str, Array](), ConsensusMemory(memory.rule, dict(memory.agents)), []
         for name, peers in wanted.items():
             names = tuple(exchange.roster[peer] for peer in peers)
@@ -70,7 +70,7 @@ class Sparse(Options):
         return Heard(t, everyone, answer.predictions, np.stack(trust), psi, now, answer.sent, peers=peers)
 
     def _wanted(
-        self, agents: Team, roster: tuple[str, ...], memory: ConsensusMemory, due: bool, t: int, seed: int
+        self, agents: LocalAgents, roster: tuple[str, ...], memory: ConsensusMemory, due: bool, t: int, seed: int
     ) -> dict[str, Indices]:
         """Whom each agent hears in round t; unless trust is `due`, the same as before."""
         index = {name: number for number, name in enumerate(roster)}

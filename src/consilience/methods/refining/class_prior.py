@@ -5,8 +5,8 @@ from typing import final
 
 import numpy as np
 
-from consilience.agents.team import Team
-from consilience.core.balance import aligned
+from consilience.agents.local_agents import LocalAgents
+from consilience.core.class_prior import match_class_prior
 from consilience.methods.memory import ConsensusMemory
 from consilience.tasks.protocol import Array
 
@@ -16,11 +16,11 @@ PRIORS = ("unknown", "even")
 @final
 @dataclass(frozen=True)
 class EvenClasses:
-    """psi_i with a mean over samples near 1/C for each class (`core/balance.py`)."""
+    """psi_i with a mean over samples near 1/C for each class (`core/class_prior.py`)."""
 
     def __call__(
-        self, agents: Team, own: dict[str, Array], psi: dict[str, Array], memory: ConsensusMemory
+        self, agents: LocalAgents, own: dict[str, Array], psi: dict[str, Array], memory: ConsensusMemory
     ) -> tuple[dict[str, Array], ConsensusMemory]:
-        """`core.balance.aligned` for everyone."""
+        """`core.class_prior.match_class_prior` for everyone."""
         even = np.full(agents.first.outputs, 1 / agents.first.outputs)
-        return {name: aligned(labels, even) for name, labels in psi.items()}, memory
+        return {name: match_class_prior(labels, even) for name, labels in psi.items()}, memory

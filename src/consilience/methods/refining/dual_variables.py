@@ -5,8 +5,8 @@ from typing import final
 
 import numpy as np
 
-from consilience.agents.team import Team
-from consilience.core.duals import insisted
+from consilience.agents.local_agents import LocalAgents
+from consilience.core.duals import dual_update
 from consilience.methods.memory import ConsensusMemory
 from consilience.tasks.protocol import Array
 
@@ -22,9 +22,9 @@ class DualVariables:
     step: float
 
     def __call__(
-        self, agents: Team, own: dict[str, Array], psi: dict[str, Array], memory: ConsensusMemory
+        self, agents: LocalAgents, own: dict[str, Array], psi: dict[str, Array], memory: ConsensusMemory
     ) -> tuple[dict[str, Array], ConsensusMemory]:
-        """`core.duals.insisted` for everyone."""
+        """`core.duals.dual_update` for everyone."""
         task = agents.first.task
         scale = "classes" if task.sums_to_one else "values" if task.noisy else "labels"
         labels, kept = {}, dict(memory.agents)
@@ -32,6 +32,6 @@ class DualVariables:
             before = memory.of(name).duals
             u = np.zeros_like(f) if before is None else before
             if name in psi:
-                u, labels[name] = insisted(u, f, psi[name], self.step, scale)
+                u, labels[name] = dual_update(u, f, psi[name], self.step, scale)
             kept[name] = replace(memory.of(name), duals=u)
         return labels, ConsensusMemory(memory.rule, kept)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from consilience.registry import Registry
+from consilience.base.registry import Registry
 
 if TYPE_CHECKING:
     from consilience.methods.trust.protocol import Trust

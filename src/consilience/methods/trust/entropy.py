@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import final
 
+from consilience.base.options import Options, option
 from consilience.core.trust import FLOOR, OFFSET, entropy_trust
 from consilience.methods.trust import TRUST
 from consilience.methods.trust.protocol import Context, needed_probabilities
-from consilience.options import Options, option
 from consilience.tasks.protocol import Array
 
 

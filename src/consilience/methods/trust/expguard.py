@@ -5,10 +5,10 @@ from typing import final
 
 import numpy as np
 
+from consilience.base.options import Options, option
 from consilience.core.robust import coordinate_median, exponential_weights, mean_distances
 from consilience.methods.trust import TRUST
-from consilience.methods.trust.protocol import Context, Opinion
-from consilience.options import Options, option
+from consilience.methods.trust.protocol import Context, TrustResult
 from consilience.tasks.protocol import Array
 
 
@@ -25,7 +25,7 @@ class ExpGuard(Options):
 
     step: float = option(1.0, "how fast trust is lost with the distance to the median", at_least=0)
 
-    def __call__(self, f: Array, context: Context) -> Opinion:
+    def __call__(self, f: Array, context: Context) -> TrustResult:
         """`core.robust.exponential_weights` of the losses so far."""
         distances = mean_distances(f, coordinate_median(f, context.task.sums_to_one))
         before = [context.memory[name] for name in context.names if name in context.memory]
@@ -33,4 +33,4 @@ class ExpGuard(Options):
         losses = np.array([context.memory.get(name, least) for name in context.names]) + distances
         kept = dict(context.memory) | dict(zip(context.names, losses, strict=True))
         w = np.tile(exponential_weights(losses, self.step), (len(f), 1))
-        return Opinion(w, memory={name: np.asarray(value) for name, value in kept.items()})
+        return TrustResult(w, memory={name: np.asarray(value) for name, value in kept.items()})

@@ -6,10 +6,10 @@ from typing import final
 
 import numpy as np
 
-from consilience.core.knowledge import knowledge_step
+from consilience.base.options import Options, option
+from consilience.core.ktpfl import knowledge_step
 from consilience.methods.trust import TRUST
-from consilience.methods.trust.protocol import Context, Opinion, needed_probabilities
-from consilience.options import Options, option
+from consilience.methods.trust.protocol import Context, TrustResult, needed_probabilities
 from consilience.tasks.protocol import Array
 
 
@@ -27,8 +27,8 @@ class KTpFL(Options):
     step: float = option(0.03, "of the descent in a round", above=0)
     rho: float = option(0.7, "how strongly weights are held at an equal share", at_least=0)
 
-    def __call__(self, f: Array, context: Context) -> Opinion:
-        """`core.knowledge.knowledge_step` from what was reached in the last round."""
+    def __call__(self, f: Array, context: Context) -> TrustResult:
+        """`core.ktpfl.knowledge_step` from what was reached in the last round."""
         f = needed_probabilities(self, f, context)
         names, c = _grown(context)
         here = np.array([names.index(name) for name in context.names])
@@ -37,7 +37,7 @@ class KTpFL(Options):
         w = knowledge_step(c[part] / mass, f, self.step, self.rho)
         c[part] = w * mass
         written = np.frombuffer(json.dumps(names).encode(), np.uint8)
-        return Opinion(w, memory={"names": written, "weights": c})
+        return TrustResult(w, memory={"names": written, "weights": c})
 
 
 def _grown(context: Context) -> tuple[list[str], Array]:

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import final
 
+from consilience.base.options import Options, option
 from consilience.core.distillation import mean_logits, sharpened_mean
 from consilience.core.labels import majority_labels
 from consilience.core.robust import STEPS, coordinate_median, filtered_mean, geometric_median, trimmed_mean
 from consilience.methods.trust import TRUST
-from consilience.methods.trust.protocol import Context, Opinion, same_for_all
-from consilience.options import Options, option
+from consilience.methods.trust.protocol import Context, TrustResult, same_for_all
 from consilience.tasks.protocol import Array
 
 
@@ -20,7 +20,7 @@ class Vote(Options):
 
     needs_classes = True
 
-    def __call__(self, f: Array, context: Context) -> Opinion:
+    def __call__(self, f: Array, context: Context) -> TrustResult:
         """`core.labels.majority_labels`."""
         return same_for_all(majority_labels(f), f, context)
 
@@ -35,7 +35,7 @@ class MeanLogits(Options):
 
     needs_classes = True
 
-    def __call__(self, f: Array, context: Context) -> Opinion:
+    def __call__(self, f: Array, context: Context) -> TrustResult:
         """`core.distillation.mean_logits`."""
         return same_for_all(mean_logits(f, self.floor), f, context)
 
@@ -50,7 +50,7 @@ class SharpenedMean(Options):
 
     needs_classes = True
 
-    def __call__(self, f: Array, context: Context) -> Opinion:
+    def __call__(self, f: Array, context: Context) -> TrustResult:
         """`core.distillation.sharpened_mean`."""
         return same_for_all(sharpened_mean(f, self.temperature), f, context)
 
@@ -63,7 +63,7 @@ class FilteredMean(Options):
 
     share: float = option(0.2, "of the agents that go at every sample", at_least=0, below=0.5)
 
-    def __call__(self, f: Array, context: Context) -> Opinion:
+    def __call__(self, f: Array, context: Context) -> TrustResult:
         """`core.robust.filtered_mean`."""
         return same_for_all(filtered_mean(f, self.share), f, context)
 
@@ -77,7 +77,7 @@ class Median(Options):
     Robust until half of the agents lie, if the honest say nearly the same; blind to who knows more.
     """
 
-    def __call__(self, f: Array, context: Context) -> Opinion:
+    def __call__(self, f: Array, context: Context) -> TrustResult:
         """`core.robust.coordinate_median`."""
         return same_for_all(coordinate_median(f, context.task.sums_to_one), f, context)
 
@@ -93,7 +93,7 @@ class Trimmed(Options):
 
     share: float = option(0.3, "of the agents, cut off at each end of every output", at_least=0, below=0.5)
 
-    def __call__(self, f: Array, context: Context) -> Opinion:
+    def __call__(self, f: Array, context: Context) -> TrustResult:
         """`core.robust.trimmed_mean`."""
         return same_for_all(trimmed_mean(f, self.share, context.task.sums_to_one), f, context)
 
@@ -106,6 +106,6 @@ class Geometric(Options):
 
     steps: int = option(STEPS, "of Weiszfeld's, at most", at_least=1)
 
-    def __call__(self, f: Array, context: Context) -> Opinion:
+    def __call__(self, f: Array, context: Context) -> TrustResult:
         """`core.robust.geometric_median`."""
         return same_for_all(geometric_median(f, self.steps), f, context)

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import final
 
+from consilience.base.options import Options
 from consilience.methods.trust import TRUST
 from consilience.methods.trust.entropy import Entropy
 from consilience.methods.trust.gaussian import Gaussian
 from consilience.methods.trust.protocol import Context
-from consilience.options import Options
 from consilience.tasks.protocol import Array
 
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from consilience.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError
 from consilience.tasks.protocol import Array, Task
 
 
@@ -43,7 +43,7 @@ class ByClass:
 
 
 @dataclass(frozen=True)
-class Opinion:
+class TrustResult:
     """What a rule returns that does more than to make a matrix."""
 
     trust: Array
@@ -59,7 +59,7 @@ class Opinion:
 class Trust(Protocol):
     """A rule. Options are the fields of its dataclass; any function (predictions) -> matrix is one, too."""
 
-    def __call__(self, f: Array, context: Context) -> Array | Opinion:
+    def __call__(self, f: Array, context: Context) -> Array | TrustResult:
         """Row-stochastic trust (agents, agents) from the predictions `f` (agents, samples, outputs) of all heard.
 
         Every process computes all rows and uses its own: one matrix product of the same shape everywhere gives the
@@ -67,10 +67,10 @@ class Trust(Protocol):
         """
 
 
-def opinion(rule: Callable[..., Any], f: Array, context: Context) -> Opinion:
+def apply_rule(rule: Callable[..., Any], f: Array, context: Context) -> TrustResult:
     """What `rule` says, checked: rows that sum to one, and nothing negative."""
     found = rule(f, context) if _wants_context(rule) else rule(f)
-    said = _as_arrays(rule, found if isinstance(found, Opinion) else Opinion(found))
+    said = _as_arrays(rule, found if isinstance(found, TrustResult) else TrustResult(found))
     agents = len(f)
     if said.trust.shape != (agents, agents):
         raise ConsilienceError(
@@ -92,10 +92,10 @@ def opinion(rule: Callable[..., Any], f: Array, context: Context) -> Opinion:
     return said
 
 
-def same_for_all(labels: Array, f: Array, context: Context) -> Opinion:
+def same_for_all(labels: Array, f: Array, context: Context) -> TrustResult:
     """The opinion of a rule that weighs nobody: `labels` (samples, outputs) for everyone, and equal trust on record."""
     agents = len(f)
-    return Opinion(np.full((agents, agents), 1 / agents), np.tile(labels, (len(context.rows), 1, 1)))
+    return TrustResult(np.full((agents, agents), 1 / agents), np.tile(labels, (len(context.rows), 1, 1)))
 
 
 def check_rule(rule: object) -> None:
@@ -124,7 +124,7 @@ def label_of_rows(f: Array, context: Context) -> NDArray[np.intp] | None:
     return None if context.task.sums_to_one else np.tile(np.arange(f.shape[2]), f.shape[1])
 
 
-def _as_arrays(rule: object, said: Opinion) -> Opinion:
+def _as_arrays(rule: object, said: TrustResult) -> TrustResult:
     """The same in arrays, which is what the memory is after a checkpoint, too."""
     try:
         trust = np.asarray(said.trust, dtype=np.float64)

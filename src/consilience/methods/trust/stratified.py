@@ -6,6 +6,8 @@ from typing import Any, final
 
 import numpy as np
 
+from consilience.base.errors import ConsilienceError
+from consilience.base.options import Options, option
 from consilience.core.stratified import (
     agreement,
     capped,
@@ -25,12 +27,10 @@ from consilience.core.stratified import (
     value_weights,
     voices,
 )
-from consilience.errors import ConsilienceError
 from consilience.methods.trust import TRUST, trust_named
 from consilience.methods.trust.centred import Centred
 from consilience.methods.trust.paper import Paper
-from consilience.methods.trust.protocol import ByClass, Context, Opinion, Trust, label_of_rows, opinion
-from consilience.options import Options, option
+from consilience.methods.trust.protocol import ByClass, Context, Trust, TrustResult, apply_rule, label_of_rows
 from consilience.tasks.protocol import Array
 
 FEWEST = 4
@@ -61,7 +61,7 @@ class Stratified(Options):
     unison: float = option(30.0, "how alike agents are that share one voice: a power; 0 counts every agent", at_least=0)
     ranges: int = option(4, "strata for values: ranges of the reference with equally many samples", at_least=1)
 
-    def __call__(self, f: Array, context: Context) -> Opinion:
+    def __call__(self, f: Array, context: Context) -> TrustResult:
         """Pseudo-labels that weigh peers by stratum, with the mean matrix for the record."""
         probabilities = context.task.probabilities(f)
         if probabilities is None:
@@ -77,10 +77,10 @@ class Stratified(Options):
         if groups is not None:
             psi = psi[..., 1].reshape(len(context.rows), *f.shape[1:])
         if context.single:
-            return Opinion(mean_weights(w, found.numbers), psi, memory)
+            return TrustResult(mean_weights(w, found.numbers), psi, memory)
         count = probabilities.shape[2] if groups is None else f.shape[2]
         by_class = ByClass(class_weights(w, found.numbers, count), *class_sizes(found.numbers, found.count, count))
-        return Opinion(mean_weights(w, found.numbers), psi, memory, by_class)
+        return TrustResult(mean_weights(w, found.numbers), psi, memory, by_class)
 
     def _base(
         self, f: Array, probabilities: Array, groups: Array | None, context: Context
@@ -91,7 +91,7 @@ class Stratified(Options):
             rho = correlations(probabilities, groups)
             w = trust_by_correlation(rho)
         else:
-            said = opinion(self.base, f, context)
+            said = apply_rule(self.base, f, context)
             if said.labels is not None:
                 raise ConsilienceError(
                     "the base of stratified trust must give one matrix, not weights for every sample."
@@ -101,10 +101,10 @@ class Stratified(Options):
         w = (capped(w) if self.cap else w) * voices(rho, self.unison)
         return w / w.sum(axis=1, keepdims=True), memory
 
-    def _values(self, f: Array, context: Context) -> Opinion:
+    def _values(self, f: Array, context: Context) -> TrustResult:
         """As above for values: every agent has a reference of its own, as it knows only the noise of its own labels."""
         base = Paper() if isinstance(self.base, Centred) else self.base
-        said = opinion(base, f, context)
+        said = apply_rule(base, f, context)
         matrix = said.trust
         trust, psi = np.eye(len(f)), np.empty((len(context.rows), *f.shape[1:]), dtype=f.dtype)
         for place, i in enumerate(context.rows):
@@ -114,7 +114,7 @@ class Stratified(Options):
             w = value_weights(w0, f, r, numbers, float(context.noise[i]), self.p, self.k0)
             psi[place] = np.einsum("js,jsc->sc", w[numbers].T, f)
             trust[i] = w[numbers].mean(axis=0)
-        return Opinion(trust, psi, said.memory)
+        return TrustResult(trust, psi, said.memory)
 
 
 def _capped_row(row: Array, own: int) -> Array:

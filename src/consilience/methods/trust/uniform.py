@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import final
 
+from consilience.base.options import Options
 from consilience.core.trust import uniform_trust
 from consilience.methods.trust import TRUST
 from consilience.methods.trust.protocol import Context
-from consilience.options import Options
 from consilience.tasks.protocol import Array
 
 

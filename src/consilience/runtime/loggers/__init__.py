@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from consilience.errors import ConsilienceError
-from consilience.registry import Registry
-from consilience.runtime.callbacks import About, Callback, Finished
+from consilience.base.errors import ConsilienceError
+from consilience.base.registry import Registry
+from consilience.runtime.callbacks import Callback, Finished, RunInfo
 from consilience.tasks.protocol import Array
 
 LOGGERS = Registry("logger", "consilience.runtime.loggers", "consilience.loggers")
@@ -52,7 +52,7 @@ def trust_picture(trust: Array, side: int = 240) -> Array:
     return np.repeat(np.repeat(colours, cell, axis=0), cell, axis=1)
 
 
-def file_name(run: About) -> str:
+def file_name(run: RunInfo) -> str:
     """The run's name as the name of a file.
 
     >>> file_name(About("fedprox(mu=0.1), seed 3"))

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-from consilience.runtime.callbacks import About, Callback, Ended, Finished, Started
+from consilience.runtime.callbacks import Callback, Ended, Finished, RunInfo, Started
 from consilience.runtime.loggers import LOGGERS, lacking, scalars, trust_picture
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class MLflow(Callback):
         self._experiment = ""
         self._runs: dict[str, str] = {}
 
-    def start(self, run: About, news: Started) -> None:
+    def start(self, run: RunInfo, news: Started) -> None:
         """Makes a run, or takes up that of the same folder."""
         client = self._connected()
         folder = str(run.folder.resolve()) if run.folder else ""
@@ -48,7 +48,7 @@ class MLflow(Callback):
         for key, value in run.settings.items():
             client.log_param(made, key, str(value)[:_LONGEST])
 
-    def round(self, run: About, news: Finished) -> None:
+    def round(self, run: RunInfo, news: Finished) -> None:
         """Metrics of the round in one batch, and the trust matrix as a picture."""
         from mlflow.entities import Metric
 
@@ -59,7 +59,7 @@ class MLflow(Callback):
         if news.trust is not None:
             client.log_image(made, trust_picture(news.trust), artifact_file=f"trust/round-{news.number:04d}.png")
 
-    def end(self, run: About, news: Ended) -> None:
+    def end(self, run: RunInfo, news: Ended) -> None:
         """Says whether the run came to its end."""
         self._connected().set_terminated(self._runs.pop(run.name), "FINISHED" if news.finished else "KILLED")
 

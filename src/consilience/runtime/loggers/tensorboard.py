@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, final
 
-from consilience.runtime.callbacks import About, Callback, Ended, Finished, Started
+from consilience.runtime.callbacks import Callback, Ended, Finished, RunInfo, Started
 from consilience.runtime.loggers import LOGGERS, file_name, lacking, scalars, trust_picture
 
 
@@ -17,7 +17,7 @@ class TensorBoard(Callback):
         self._writers: dict[str, Any] = {}
         self._last: dict[str, dict[str, float]] = {}
 
-    def start(self, run: About, news: Started) -> None:
+    def start(self, run: RunInfo, news: Started) -> None:
         """Opens the run's file."""
         try:
             from torch.utils.tensorboard import SummaryWriter
@@ -25,7 +25,7 @@ class TensorBoard(Callback):
             raise lacking("tensorboard", "tensorboard") from error
         self._writers[run.name] = SummaryWriter(str(self._folder / file_name(run)))
 
-    def round(self, run: About, news: Finished) -> None:
+    def round(self, run: RunInfo, news: Finished) -> None:
         """Scalars of the round and the trust matrix."""
         writer = self._writers[run.name]
         for tag, value in scalars(news):
@@ -35,7 +35,7 @@ class TensorBoard(Callback):
         writer.flush()
         self._last[run.name] = {tag: value for tag, value in scalars(news) if tag.startswith("mean/")}
 
-    def end(self, run: About, news: Ended) -> None:
+    def end(self, run: RunInfo, news: Ended) -> None:
         """Settings beside the last means, and the end of the file."""
         writer = self._writers.pop(run.name)
         if news.finished and run.name in self._last:

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Any, final
 
-from consilience.runtime.callbacks import About, Callback, Ended, Finished, Started
+from consilience.runtime.callbacks import Callback, Ended, Finished, RunInfo, Started
 from consilience.runtime.loggers import LOGGERS, lacking, scalars, trust_picture
 
 
@@ -18,7 +18,7 @@ class WandB(Callback):
         self._folder, self._project = Path(folder), project
         self._runs: dict[str, Any] = {}
 
-    def start(self, run: About, news: Started) -> None:
+    def start(self, run: RunInfo, news: Started) -> None:
         """Makes an offline run; one that is resumed has the same identity, so that `wandb sync` joins both parts."""
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
         try:
@@ -39,7 +39,7 @@ class WandB(Callback):
             settings=wandb.Settings(silent=True, console="off", disable_git=True, save_code=False),
         )
 
-    def round(self, run: About, news: Finished) -> None:
+    def round(self, run: RunInfo, news: Finished) -> None:
         """Scalars of the round and the trust matrix."""
         import wandb
 
@@ -48,6 +48,6 @@ class WandB(Callback):
             told["trust"] = wandb.Image(trust_picture(news.trust), caption=f"trust in round {news.number}")
         self._runs[run.name].log(told, step=news.number)
 
-    def end(self, run: About, news: Ended) -> None:
+    def end(self, run: RunInfo, news: Ended) -> None:
         """Closes the run."""
         self._runs.pop(run.name).finish(exit_code=0 if news.finished else 1)

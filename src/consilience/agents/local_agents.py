@@ -1,0 +1,98 @@
+"""The agents of one process, which train together and say when each has trained."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import final
+
+from consilience.agents.protocol import Agent, Losses, Publishes, implements, published
+from consilience.agents.unreadable import refuse_gaps, rows_called
+from consilience.base.errors import ConsilienceError
+from consilience.base.malloc import give_memory_back
+from consilience.base.rows import Rows, count
+from consilience.tasks.protocol import Array, checked_predictions
+
+
+@final
+class LocalAgents:
+    """Agents in the order of the roster, so that no number depends on the order in which they are listed.
+
+    `on_trained` is told the name of every agent that has trained.
+    """
+
+    def __init__(
+        self,
+        agents: Iterable[Agent],
+        roster: tuple[str, ...] = (),
+        on_trained: Callable[[str], None] = lambda name: None,
+    ) -> None:
+        given, place = list(agents), {name: number for number, name in enumerate(roster)}
+        self._agents = sorted(given, key=lambda agent: place[agent.name]) if roster else given
+        self._among = max(len(roster), len(given))
+        self._on_trained = on_trained
+        _check_models(self._agents)
+
+    def __iter__(self) -> Iterator[Agent]:
+        return iter(self._agents)
+
+    def __len__(self) -> int:
+        return len(self._agents)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all of them."""
+        return tuple(agent.name for agent in self._agents)
+
+    @property
+    def first(self) -> Agent:
+        """All have the same task and outputs as this one."""
+        return self._agents[0]
+
+    def train(self, shared: Rows, labels: Mapping[str, Array], lam: float) -> dict[str, Losses]:
+        """One round of local training of everyone on its private data and its pseudo-labels, where it has some."""
+        from consilience.agents.batched import train_all
+
+        losses = train_all(self._agents, shared, labels, lam, self._on_trained)
+        give_memory_back()  # of a thousand agents it is half a gigabyte
+        return losses
+
+    def each(self, train: Callable[[Agent], Losses]) -> dict[str, Losses]:
+        """One round of local training of everyone, one after another, in another way."""
+        losses = {}
+        for agent in self._agents:
+            losses[agent.name] = train(agent)
+            self._on_trained(agent.name)
+        return losses
+
+    def published(self, shared: Rows) -> dict[str, Array]:
+        """What everyone says of the shared data, checked."""
+        samples = count(shared)
+        own = [agent for agent in self._agents if implements(agent, Publishes)]
+        with rows_called("the shared data"):
+            said = {agent.name: published(agent, shared) for agent in own}
+            others = [agent for agent in self._agents if agent.name not in said]
+            said |= {agent.name: f for agent, f in self.predicted(shared, others)}
+            for agent in self._agents:
+                refuse_gaps(agent, said[agent.name], shared)
+        return {
+            agent.name: checked_predictions(agent.name, said[agent.name], samples, agent.outputs, agent.task)
+            for agent in self._agents
+        }
+
+    def predicted(self, rows: Rows, agents: Sequence[Agent] | None = None) -> Iterator[tuple[Agent, Array]]:
+        """What agents, by default all, predict for the same rows, in any order: a few at a time, to save room."""
+        from consilience.agents.batched_prediction import predict_all
+
+        return predict_all(self._agents if agents is None else agents, rows, self._among)
+
+
+def _check_models(agents: list[Agent]) -> None:
+    """Refuses two agents that train the same weights: what one learns the other would know without being told."""
+    owners: dict[int, str] = {}
+    for agent in agents:
+        model = getattr(agent, "model", None)
+        for weight in model.parameters() if model is not None and hasattr(model, "parameters") else ():
+            other = owners.setdefault(id(weight), agent.name) if weight.requires_grad else agent.name
+            if other != agent.name:
+                raise ConsilienceError(
+                    f"agents {other!r} and {agent.name!r} were given one model, or share weights that are trained. "
+                    "Give each a model of its own, such as copy.deepcopy(model)."
+                )

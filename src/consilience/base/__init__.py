@@ -1,0 +1,1 @@
+"""What all other packages use: errors, options, registries, TOML, plugins, rows, files."""

@@ -1,0 +1,92 @@
+"""Names for things that come in kinds: methods, trust rules, tasks, datasets, models.
+
+A kind has one registry. What comes with the package registers itself in its own file; another package brings more
+through the entry-point group of the same name, and a plugin (a Python file of the user's) by registering in it.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib.metadata import entry_points
+from typing import Any, TypeVar, final
+
+from consilience.base.errors import ConsilienceError
+
+T = TypeVar("T")
+
+
+@final
+@dataclass
+class Registry:
+    """Things of one kind by name."""
+
+    kind: str
+    """What they are called in messages, such as "trust rule"."""
+    package: str
+    """The package, or module, whose files register themselves."""
+    group: str
+    """The entry-point group through which other packages bring more."""
+
+    def __post_init__(self) -> None:
+        self._found: dict[str, Any] = {}
+        self._complete = False
+
+    def add(self, name: str) -> Callable[[T], T]:
+        """A decorator that registers a class or a function under `name`. It has it as its `name` from now on."""
+
+        def register(thing: T) -> T:
+            self._found[name] = thing
+            with suppress(AttributeError, TypeError):
+                thing.name = name  # type: ignore[attr-defined]
+            return thing
+
+        return register
+
+    def names(self) -> list[str]:
+        """All names, in alphabetical order."""
+        return sorted(self._all())
+
+    def all(self) -> list[Any]:
+        """All that is registered, in the order of the names."""
+        return [thing for _, thing in sorted(self._all().items())]
+
+    def find(self, name: str) -> Any:
+        """What is registered under `name`; an error that names the known ones if there is nothing."""
+        if name not in self._found and name not in self._all():
+            near = get_close_matches(name, self._found, n=1)
+            hint = f"Did you mean {near[0]!r}? " if near else ""
+            raise ConsilienceError(
+                f"unknown {self.kind} {name!r}. {hint}Known: {', '.join(self.names())}. "
+                "If it comes from a plugin, name the file with plugins=FILE.py."
+            )
+        return self._found[name]
+
+    def _all(self) -> dict[str, Any]:
+        if not self._complete:
+            self._complete = True  # a module may ask for names while it is imported
+            try:
+                self._discover()
+            except BaseException:
+                self._complete = False
+                raise
+        return self._found
+
+    def _discover(self) -> None:
+        """Imports the package's own modules, then what other packages bring; own names come first."""
+        home = importlib.import_module(self.package)
+        for module in pkgutil.iter_modules(getattr(home, "__path__", [])):
+            importlib.import_module(f"{self.package}.{module.name}")
+        for point in entry_points(group=self.group):
+            if point.name in self._found:
+                continue
+            try:
+                loaded = point.load()
+            except Exception as error:
+                raise ConsilienceError(
+                    f"the {self.kind} {point.name!r}, which an installed package brings ({point.value}), cannot be "
+                    f"loaded: {error}. Mend that package, or uninstall it."
+                ) from error
+            self._found.setdefault(point.name, loaded)  # the file may have registered it itself while it was loaded

@@ -1,0 +1,413 @@
+"""Rows of any kind: samples as a user has them, before a model reads them.
+
+Rows are a NumPy array of any type, a pandas DataFrame, a list (of texts, for example), a SciPy sparse matrix, a torch
+tensor, a torch `Dataset`, a Hugging Face `Dataset`, or a dict of such, as a tokeniser gives. They stay what they are:
+all that is asked of them is how many there are (`count`), some of them (`take`), two parts as one (`join`), and what
+tells them from others (`fingerprint`). Libraries that the user did not import are not imported here.
+"""
+
+import hashlib
+import sys
+from collections.abc import Mapping
+from typing import Any, Protocol, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from consilience.base.errors import ConsilienceError
+
+Rows = Any
+"""Whatever `as_rows` accepts."""
+Array = NDArray[Any]
+KNOWN = (
+    "a NumPy array, a DataFrame, a list, a SciPy sparse matrix, a torch tensor or Dataset, a Hugging Face Dataset, or "
+)
+KNOWN += "a dict of such"
+
+
+class Kind(Protocol):
+    """What rows of one kind can do."""
+
+    def holds(self, rows: Rows) -> bool:
+        """Whether these are of this kind."""
+
+    def count(self, rows: Rows) -> int:
+        """How many."""
+
+    def take(self, rows: Rows, index: Array) -> Rows:
+        """Those with these numbers, in this order; a number may come several times."""
+
+    def join(self, one: Rows, two: Rows) -> Rows:
+        """One part after the other."""
+
+    def facts(self, rows: Rows) -> "list[bytes]":
+        """Bytes that say which rows they are: type, form, content, order."""
+
+
+@final
+class _Arrays:
+    def holds(self, rows: Rows) -> bool:
+        return isinstance(rows, np.ndarray)
+
+    def count(self, rows: Array) -> int:
+        return len(rows)
+
+    def take(self, rows: Array, index: Array) -> Array:
+        return rows[index]
+
+    def join(self, one: Array, two: Array) -> Array:
+        return np.concatenate([one, two])
+
+    def facts(self, rows: Array) -> list[bytes]:
+        head = f"{rows.dtype.str}{rows.shape}".encode()
+        plain = rows.dtype.kind not in "OT"
+        return [head, np.ascontiguousarray(rows).tobytes() if plain else _text(rows.ravel())]
+
+
+@final
+class _Tables:
+    def holds(self, rows: Rows) -> bool:
+        return _is(rows, "pandas", "DataFrame") or _is(rows, "pandas", "Series")
+
+    def count(self, rows: Any) -> int:
+        return len(rows)
+
+    def take(self, rows: Any, index: Array) -> Any:
+        return rows.iloc[index]
+
+    def join(self, one: Any, two: Any) -> Any:
+        """Categories that only one part has are kept; columns are those of the first part, by name."""
+        import pandas as pd
+
+        if isinstance(one, pd.Series):
+            return pd.concat([one, two], ignore_index=True)
+        missing = [name for name in one.columns if name not in two.columns]
+        if missing:
+            raise ConsilienceError(
+                f"one table has no column {missing[0]!r}, another has. All rows need the same columns."
+            )
+        two, one = two[list(one.columns)].copy(), one.copy()
+        for name in one.columns:
+            if isinstance(one[name].dtype, pd.CategoricalDtype) and one[name].dtype != two[name].dtype:
+                both = pd.api.types.union_categoricals([one[name], two[name].astype("category")], ignore_order=True)
+                one[name], two[name] = (part[name].astype(both.dtype) for part in (one, two))
+        return pd.concat([one, two], ignore_index=True)
+
+    def facts(self, rows: Any) -> list[bytes]:
+        found = [f"table{rows.shape}".encode()]
+        columns = [rows] if rows.ndim == 1 else [rows[name] for name in rows.columns]
+        for column in columns:
+            values = column.to_numpy()
+            found.append(f"{column.name}:{column.dtype}".encode())
+            found.append(values.tobytes() if values.dtype.kind in "biufMm" else _text(values))
+        return found
+
+
+@final
+class _Lists:
+    """Of texts, images, dicts: of anything that is no row of numbers."""
+
+    def holds(self, rows: Rows) -> bool:
+        return isinstance(rows, list)
+
+    def count(self, rows: list[Any]) -> int:
+        return len(rows)
+
+    def take(self, rows: list[Any], index: Array) -> list[Any]:
+        return [rows[number] for number in np.arange(len(rows))[index].tolist()]
+
+    def join(self, one: list[Any], two: list[Any]) -> list[Any]:
+        return [*one, *two]
+
+    def facts(self, rows: list[Any]) -> list[bytes]:
+        return [f"list({len(rows)})".encode(), *(_item(row) for row in rows)]
+
+
+@final
+class _Sparse:
+    def holds(self, rows: Rows) -> bool:
+        return type(rows).__module__.startswith("scipy.sparse") and hasattr(rows, "tocsr")
+
+    def count(self, rows: Any) -> int:
+        return int(rows.shape[0])
+
+    def take(self, rows: Any, index: Array) -> Any:
+        return rows.tocsr()[index]
+
+    def join(self, one: Any, two: Any) -> Any:
+        from scipy import sparse
+
+        return sparse.vstack([one, two]).tocsr()
+
+    def facts(self, rows: Any) -> list[bytes]:
+        table = rows.tocsr().copy()
+        table.sum_duplicates()
+        table.eliminate_zeros()
+        head = f"sparse{table.dtype.str}{table.shape}".encode()
+        places = (part.astype(np.int64).tobytes() for part in (table.indptr, table.indices))
+        return [head, *places, table.data.tobytes()]
+
+
+@final
+class _Tensors:
+    def holds(self, rows: Rows) -> bool:
+        return _is(rows, "torch", "Tensor")
+
+    def count(self, rows: Any) -> int:
+        return len(rows)
+
+    def take(self, rows: Any, index: Array) -> Any:
+        import torch
+
+        return rows[torch.from_numpy(np.arange(len(rows))[index]).to(rows.device)]
+
+    def join(self, one: Any, two: Any) -> Any:
+        import torch
+
+        return torch.cat([one, two.to(one)])
+
+    def facts(self, rows: Any) -> list[bytes]:
+        import torch
+
+        flat = rows.detach().cpu().contiguous().reshape(-1)
+        return [f"tensor{rows.dtype}{tuple(rows.shape)}".encode(), flat.view(torch.uint8).numpy().tobytes()]
+
+
+@final
+class _HuggingFace:
+    def holds(self, rows: Rows) -> bool:
+        return _is(rows, "datasets", "Dataset")
+
+    def count(self, rows: Any) -> int:
+        return len(rows)
+
+    def take(self, rows: Any, index: Array) -> Any:
+        return rows.select(np.arange(len(rows))[index].tolist())
+
+    def join(self, one: Any, two: Any) -> Any:
+        from datasets import concatenate_datasets
+
+        return concatenate_datasets([one, two])
+
+    def facts(self, rows: Any) -> list[bytes]:
+        found = [f"dataset({len(rows)})".encode()]
+        plain = rows.with_format(None)
+        for name in sorted(rows.column_names):
+            found += [name.encode(), *(_item(value) for value in plain[name])]
+        return found
+
+
+@final
+class _TorchDatasets:
+    """A `Dataset` with numbered samples. A sample may be a pair (x, y), of which the rows are x."""
+
+    def holds(self, rows: Rows) -> bool:
+        return _is(rows, "torch.utils.data", "Dataset")
+
+    def count(self, rows: Any) -> int:
+        return len(rows)
+
+    def take(self, rows: Any, index: Array) -> Any:
+        from torch.utils.data import Subset
+
+        return Subset(rows, np.arange(len(rows))[index].tolist())
+
+    def join(self, one: Any, two: Any) -> Any:
+        from torch.utils.data import ConcatDataset
+
+        return ConcatDataset([one, two])
+
+    def facts(self, rows: Any) -> list[bytes]:
+        return [f"dataset({len(rows)})".encode(), *(_item(sample_x(rows[number])) for number in range(len(rows)))]
+
+
+@final
+class _Dicts:
+    """Rows in several parts, such as the tokens and the mask of a text."""
+
+    def holds(self, rows: Rows) -> bool:
+        return isinstance(rows, Mapping)
+
+    def count(self, rows: Mapping[str, Rows]) -> int:
+        sizes = {name: count(part) for name, part in rows.items()}
+        if len(set(sizes.values())) != 1:
+            raise ConsilienceError(f"the parts of a dict of rows have different lengths: {sizes}.")
+        return next(iter(sizes.values()))
+
+    def take(self, rows: Mapping[str, Rows], index: Array) -> dict[str, Rows]:
+        return {name: take(part, index) for name, part in rows.items()}
+
+    def join(self, one: Mapping[str, Rows], two: Mapping[str, Rows]) -> dict[str, Rows]:
+        if one.keys() != two.keys():
+            raise ConsilienceError(
+                f"one dict of rows has {', '.join(one)}, another {', '.join(two)}. Both need the same."
+            )
+        return {name: join(part, two[name]) for name, part in one.items()}
+
+    def facts(self, rows: Mapping[str, Rows]) -> list[bytes]:
+        return [
+            fact for name in sorted(rows) for fact in (name.encode(), *kind_of(rows[name]).facts(as_rows(rows[name])))
+        ]
+
+
+_KINDS: tuple[Kind, ...] = (
+    _Arrays(),
+    _Tables(),
+    _Lists(),
+    _Sparse(),
+    _Tensors(),
+    _HuggingFace(),
+    _TorchDatasets(),
+    _Dicts(),
+)
+
+
+def as_rows(data: Any) -> Rows:
+    """`data` as it is, if it is of a known kind; lists of numbers become arrays. Otherwise an error.
+
+    >>> as_rows([[1, 2], [3, 4]]).shape, as_rows(["one", "two"])
+    ((2, 2), ['one', 'two'])
+    """
+    if isinstance(data, tuple | range):
+        data = list(data)
+    if isinstance(data, list):
+        return data if any(isinstance(row, str | bytes | Mapping) for row in data[:1]) else _array_or_list(data)
+    if any(kind.holds(data) for kind in _KINDS):
+        if not hasattr(data, "shape") and not hasattr(data, "__len__"):
+            raise ConsilienceError(
+                f"the rows of {type(data).__name__} cannot be counted. Give a Dataset with a length."
+            )
+        return data
+    if hasattr(data, "__array__") and np.ndim(data) > 0:
+        return np.asarray(data)
+    raise ConsilienceError(f"{type(data).__name__} holds no rows. Give {KNOWN}.")
+
+
+def kind_of(rows: Rows) -> Kind:
+    """What these rows can do."""
+    rows = as_rows(rows)
+    return next(kind for kind in _KINDS if kind.holds(rows))
+
+
+def count(rows: Rows) -> int:
+    """How many rows there are.
+
+    >>> count({"tokens": np.zeros((3, 7)), "mask": np.ones((3, 7))})
+    3
+    """
+    return kind_of(rows).count(rows)
+
+
+def take(rows: Rows, index: Any) -> Rows:
+    """The rows with these numbers, in this order, or a slice of them.
+
+    >>> take(["a", "b", "c"], [2, 0])
+    ['c', 'a']
+    """
+    numbers = np.arange(count(rows))[index] if isinstance(index, slice) else np.asarray(index)
+    return kind_of(rows).take(rows, numbers)
+
+
+def join(one: Rows, two: Rows) -> Rows:
+    """The rows of `one`, then those of `two`, which are of the same kind."""
+    first, second = kind_of(one), kind_of(two)
+    if first is not second:
+        raise ConsilienceError(
+            f"one part of the rows is {_called(one)}, another {_called(two)}. Give private and shared data in one "
+            "form, or the agent a transform that reads both."
+        )
+    return first.join(one, two)
+
+
+def fingerprint(*parts: Rows) -> str:
+    """SHA-256 of type, form, content and order of all parts.
+
+    >>> fingerprint(np.arange(3)) == fingerprint(np.arange(3)), fingerprint(["a", "b"]) == fingerprint(["ab"])
+    (True, False)
+    """
+    digest = hashlib.sha256()
+    for part in parts:
+        for fact in kind_of(part).facts(as_rows(part)):
+            digest.update(fact)
+    return digest.hexdigest()
+
+
+def values_of(rows: Rows) -> int:
+    """How many numbers a row has, as far as that can be told; 1 for texts."""
+    shape = getattr(rows, "shape", ())
+    return int(np.prod(shape[1:])) if len(shape) > 1 else 1
+
+
+def sample_x(sample: Any) -> Any:
+    """Of a sample of a torch `Dataset` the part that a model reads: x of a pair (x, y)."""
+    return sample[0] if isinstance(sample, tuple | list) and len(sample) == 2 else sample
+
+
+def labelled_rows(x: Any, y: Any, who: str) -> tuple[Rows, Any]:
+    """Rows and labels, where `y` may be the name of a column of `x`, or missing where `x` holds pairs (x, y).
+
+    >>> labelled_rows({"age": np.array([50, 61]), "ill": np.array([0, 1])}, "ill", "agent 'a'")
+    ({'age': array([50, 61])}, array([0, 1]))
+    """
+    x = as_rows(x)
+    if isinstance(y, str):
+        columns = list(getattr(x, "column_names", getattr(x, "columns", x if isinstance(x, Mapping) else ())))
+        if y not in columns:
+            there = f"The columns are {', '.join(map(str, columns))}." if columns else f"{_called(x)} has no columns."
+            raise ConsilienceError(f"{who}: the labels are said to be in the column {y!r}. {there}")
+        if hasattr(x, "column_names"):
+            return x.remove_columns([y]), np.asarray(x.with_format(None)[y])
+        rest = x.drop(columns=y) if hasattr(x, "drop") else {name: part for name, part in x.items() if name != y}
+        return rest, x[y]
+    if y is None:
+        if not isinstance(kind_of(x), _TorchDatasets) or not count(x) or sample_x(x[0]) is x[0]:
+            raise ConsilienceError(f"{who} has no labels. Give y, or the name of the column that holds them.")
+        return x, np.array([np.asarray(x[number][1]) for number in range(count(x))])
+    return x, y
+
+
+def _array_or_list(data: list[Any]) -> Rows:
+    """Rows of numbers as an array; rows of different lengths, images and other things as they are."""
+    if any(_is(row, "torch", "Tensor") for row in data[:1]):
+        import torch
+
+        same = len({tuple(row.shape) for row in data}) == 1
+        return torch.stack(data) if same else data
+    try:
+        array = np.asarray(data)
+    except ValueError:
+        return data
+    return array if array.dtype.kind in "biufc" else data
+
+
+def _is(thing: Any, module: str, name: str) -> bool:
+    """Whether `thing` is an instance of a class of a module, which is not imported for that."""
+    kind = getattr(sys.modules.get(module), name, None)
+    return kind is not None and isinstance(thing, kind)
+
+
+def _called(rows: Rows) -> str:
+    return f"a {type(rows).__name__}"
+
+
+def _text(values: Array) -> bytes:
+    return b"".join(_item(value) for value in values)
+
+
+def _item(value: Any) -> bytes:
+    """One value, so that no two that differ give the same bytes in a row of them."""
+    if isinstance(value, str):
+        data = value.encode()
+    elif isinstance(value, bytes):
+        data = value
+    elif isinstance(value, Mapping):
+        data = b"".join(_item(part) for pair in sorted(value.items()) for part in pair)
+    elif isinstance(value, list | tuple):
+        data = b"".join(_item(part) for part in value)
+    elif isinstance(value, np.ndarray) or _is(value, "torch", "Tensor"):
+        data = b"".join(kind_of(value if value.ndim else value.reshape(1)).facts(value))
+    elif hasattr(value, "tobytes") and hasattr(value, "size"):  # an image
+        data = repr(getattr(value, "size", "")).encode() + value.tobytes()
+    else:
+        data = repr(value).encode()
+    return f"{type(value).__name__}:{len(data)}:".encode() + data

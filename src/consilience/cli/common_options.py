@@ -1,0 +1,143 @@
+"""What commands share: where they print, how options are called, and how they end."""
+
+import os
+import sys
+import unicodedata
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from consilience.base.data_dir import DATA_VARIABLE
+from consilience.base.errors import ConsilienceError
+
+if TYPE_CHECKING:
+    from consilience.runtime.callbacks import Callback
+    from consilience.settings.settings import Settings
+
+
+def printable(text: str) -> str:
+    """A text in which characters that would change the screen, and not stand on it, are spelled out.
+
+    >>> printable("one\\x1b[2Jtwo")
+    'one\\\\x1b[2Jtwo'
+    """
+    if text.isprintable():
+        return text
+    signs = (sign if sign in "\n\t" or unicodedata.category(sign)[0] != "C" else repr(sign)[1:-1] for sign in text)
+    return "".join(signs)
+
+
+class Screen(Console):
+    """A console that prints texts as they are: names come from files of others, and have no markup or escapes."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(markup=False, emoji=False, **options)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """A text as it is printed, also within tables."""
+        return super().render_str(printable(text), **options)
+
+
+console = Screen()
+RUNS = Path("runs")
+
+Source = Annotated[
+    str | None,
+    typer.Argument(metavar="[PRESET | FILE.toml]", help="A preset (see `consilience presets`) or a TOML file."),
+]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; may be given often. Example: --set lam=1"),
+]
+Out = Annotated[Path | None, typer.Option("--out", metavar="FOLDER", help="Where to write. Default: runs/NAME-1, ...")]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on where an interrupted run stopped.")]
+Workers = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        help="Processes; runs go side by side, or agents of one are spread. Default: as many as pay off, of the cores.",
+    ),
+]
+DataDir = Annotated[
+    Path | None,
+    typer.Option("--data-dir", metavar="FOLDER", help="Real data, laid out as on the hub. Default: $CONSILIENCE_DATA."),
+]
+Log = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--log",
+        metavar="NAME:WHERE",
+        help="Log every round, such as tensorboard:logs, mlflow:logs or wandb:logs; may be given often.",
+    ),
+]
+EqualCompute = Annotated[
+    bool,
+    typer.Option(
+        "--equal-compute",
+        help="Methods that train on fewer samples go on for as many more rounds as the costliest one leaves room for.",
+    ),
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing run folder.")]
+
+
+def chosen_loggers(texts: list[str] | None) -> "list[Callback]":
+    if not texts:
+        return []
+    from consilience.runtime.loggers import logger
+
+    return [logger(text) for text in texts]
+
+
+def print_list(entries: dict[str, str]) -> None:
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2))
+    for name, meaning in entries.items():
+        table.add_row(Text(printable(name), style="bold"), meaning)
+    console.print(table, highlight=False)
+
+
+def print_written(paths: "list[Path]") -> None:
+    console.print(f"Written: {', '.join(str(path) for path in paths)}", soft_wrap=True, highlight=False)
+
+
+def set_data_dir(folder: Path | None) -> None:
+    if folder is not None:
+        if not folder.is_dir():
+            raise ConsilienceError(f"--data-dir {folder} is not a folder.")
+        os.environ[DATA_VARIABLE] = str(folder.resolve())
+
+
+def parsed_changes(changes: list[str] | None, seed: int | None) -> dict[str, Any]:
+    from consilience.settings.settings import parse_change
+
+    return dict(parse_change(text) for text in changes or []) | ({} if seed is None else {"run.seed": seed})
+
+
+def chosen_settings(source: str | None, changes: list[str] | None, seed: int | None) -> "Settings":
+    """The settings that the user asks for. What of a preset does not apply to the user's own data is said."""
+    from consilience.data.datasets import is_path
+    from consilience.data.user_dataset import check_there
+    from consilience.settings.presets import left_out, read_settings
+
+    settings = read_settings(source or "", parsed_changes(changes, seed))
+    if is_path(settings.data.dataset):
+        check_there(Path(settings.data.dataset))
+    said = left_out(source or "", settings)
+    if said:
+        console.print(said, highlight=False, markup=False, soft_wrap=True)
+    return settings
+
+
+def end_stopped(how: str) -> NoReturn:
+    console.print(f"Stopped. Every finished round is saved. Go on with: {how}", soft_wrap=True, highlight=False)
+    sys.exit(130)
+
+
+def end_with_error(message: str) -> NoReturn:
+    text = Text.assemble(("error:", "bold red"), f" {printable(message)}")
+    Screen(stderr=True).print(text, highlight=False, soft_wrap=True)
+    sys.exit(2)

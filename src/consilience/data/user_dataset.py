@@ -1,0 +1,196 @@
+"""The user's own dataset: a csv, parquet or npz file, a folder of images, or a Hugging Face folder."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from consilience.base.errors import ConsilienceError
+from consilience.base.options import hint
+from consilience.data.arrays import read_arrays
+from consilience.data.columns import read_columns
+from consilience.data.datasets import Array, Dataset, Request
+from consilience.data.files import KINDS, labelled_table, read_labelled, read_table_and_notes, split_names
+from consilience.data.hub import SAVED, check_files, check_pictures, hugging_face
+from consilience.data.table_notes import apart, column_lines, differing_columns, table_warnings
+from consilience.tasks import task_named
+from consilience.tasks.protocol import numbered
+
+
+def is_own(name: str) -> bool:
+    """Whether a dataset is named by its path: a file of a known kind, or a folder."""
+    return bool(name) and (Path(name).suffix in KINDS or "/" in name or Path(name).is_dir())
+
+
+def check_there(path: Path) -> None:
+    """Refuses a path that leads nowhere."""
+    if not path.exists():
+        raise ConsilienceError(f"the dataset {path} does not exist. Paths are relative to the folder you are in.")
+
+
+def read_own(path: Path, request: Request) -> Dataset:
+    """The dataset in a file or folder, as `data.label`, `data.agent` and `data.task` say."""
+    check_there(path)
+    if path.is_dir() and _is_hugging_face(path):
+        x, y, owner = _hugging_face_rows(path, request)
+        if not hasattr(x, "iloc"):
+            return _labelled(path, request, x, y, owner)
+        return _with_columns(path, request, x, _labelled(path, request, _features(x, request), y, owner), [])
+    if path.suffix in (".csv", ".parquet"):
+        table, how = read_table_and_notes(path)
+        names = [str(name) for name in table.columns]
+        for label in split_names(request.label):
+            if label not in names:
+                raise ConsilienceError(
+                    f"{path} has no column {label!r} of labels. {'' if label == 'label' else hint(label, names)}"
+                    f"Name it with label=NAME. It has: {', '.join(names)}."
+                )
+        owner = _owner(path, request, names, lambda name: table[name].astype(str).to_numpy())
+        x, y = labelled_table(table, path, request.label, (), _feature_names(names, request))
+        features = table[[name for name in table.columns if name not in _taken(request)]]
+        return _with_columns(path, request, features, _labelled(path, request, x, y, owner), how)
+    if path.suffix == ".npz":
+        found = read_arrays(path, [request.agent]) if request.agent else {}
+        owner = _owner(path, request, list(found), lambda name: found[name].astype(str))
+    else:
+        owner = _owner(path, request, [], lambda name: np.zeros(0))
+    x, y = read_labelled(path, request.label, (), side=request.side)
+    return _labelled(path, request, x, y, owner)
+
+
+def _with_columns(path: Path, request: Request, table: Any, data: Dataset, how: list[str]) -> Dataset:
+    """The dataset with what its columns hold, `how` the file was read, and what may be wrong with it."""
+    try:
+        columns = read_columns(table, request.types, request.drop)
+    except ConsilienceError as error:
+        raise ConsilienceError(f"{path}: {error}") from None
+    notes, repeated = apart(how)
+    warnings = repeated + table_warnings(table, columns, data.y, data.task)
+    if data.groups is not None:
+        by_agent = {name: table[data.groups == number] for number, name in enumerate(data.group_names)}
+        warnings += differing_columns(columns, by_agent)
+    return replace(
+        data,
+        columns=tuple(column for column in columns if column.name not in request.drop),
+        notes=(*notes, *column_lines(columns)),
+        warnings=tuple(warnings),
+    )
+
+
+def _feature_names(names: list[str], request: Request) -> list[str]:
+    """Columns that models may see."""
+    found = [name for name in names if name not in (*_taken(request), *request.drop)]
+    if not found:
+        raise ConsilienceError("no column is left as a feature. Take some out of data.drop.")
+    return found
+
+
+def _features(table: Any, request: Request) -> Any:
+    return table[_feature_names(list(table.columns), request)]
+
+
+def _taken(request: Request) -> list[str]:
+    """Columns that are no features."""
+    return [*split_names(request.label), request.agent]
+
+
+def _owner(path: Path, request: Request, columns: list[str], column: Any) -> "NDArray[Any] | None":
+    """The name of the agent that each row belongs to."""
+    if not request.agent:
+        return None
+    if request.agent not in columns:
+        there = f"It has: {', '.join(columns)}." if columns else "It has no columns."
+        raise ConsilienceError(f"{path} has no column {request.agent!r} that says whose a row is. {there}")
+    return np.asarray(column(request.agent))
+
+
+def _labelled(path: Path, request: Request, x: Any, y: Any, owner: "NDArray[Any] | None") -> Dataset:
+    """A dataset with numbered classes and agents."""
+    task = task_named(request.task)
+    names: tuple[str, ...] = ()
+    labels = np.asarray(y)
+    try:
+        if task.sums_to_one:
+            labels, names = _classes(labels)
+        elif not task.noisy:
+            names = tuple(split_names(request.label))
+            labels = labels.reshape(len(labels), -1)
+            names = names if len(names) == labels.shape[1] else tuple(str(n) for n in range(labels.shape[1]))
+        labels = task.labels(labels)
+    except ConsilienceError as error:
+        raise ConsilienceError(f"{path}: {error}") from None
+    if owner is None:
+        return Dataset(x, labels, names, task=request.task)
+    agents, groups = np.unique(owner, return_inverse=True)
+    if len(agents) < 2:
+        raise ConsilienceError(f"{path}: the column {request.agent!r} names one agent; there must be at least two.")
+    return Dataset(x, labels, names, groups, tuple(str(name) for name in agents), task=request.task)
+
+
+def _classes(y: Array) -> tuple[Array, tuple[str, ...]]:
+    """Class numbers and names, of words and of whole numbers alike."""
+    if y.dtype.kind == "f" and np.isfinite(y).all() and (y == np.floor(y)).all():
+        y = y.astype(np.int64)
+    if y.dtype.kind in "iu":
+        kinds, numbers = np.unique(y, return_inverse=True)
+        return numbers.astype(np.int64), tuple(str(kind) for kind in kinds)
+    numbers, found = numbered(task_named("classification"), y)
+    if not found:
+        raise ConsilienceError("the labels are fractions. For values instead of classes set task=regression.")
+    return numbers, found
+
+
+def _is_hugging_face(path: Path) -> bool:
+    """Whether `save_to_disk` wrote the folder, or it is laid out as on the hub."""
+    return any((path / name).is_file() for name in SAVED) or any(path.rglob("*.parquet"))
+
+
+def _hugging_face_rows(path: Path, request: Request) -> tuple[Any, Any, "NDArray[Any] | None"]:
+    """Rows as a table, or as images where a column holds such; labels; and whose each row is."""
+    with hugging_face(offline=True) as library:
+        try:
+            check_files(library, path)
+            saved = any((path / name).is_file() for name in SAVED)
+            found = library.load_from_disk(str(path)) if saved else library.load_dataset(str(path))
+        except ConsilienceError:
+            raise
+        except Exception as error:  # the library raises some twenty kinds, its own and others'
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise ConsilienceError(f"cannot read the Hugging Face folder {path} ({reason}).") from error
+        rows = library.concatenate_datasets(list(found.values())) if isinstance(found, dict) else found
+        columns = list(rows.column_names)
+        for name in split_names(request.label):
+            if name not in columns:
+                raise ConsilienceError(f"{path} has no column {name!r} of labels. It has: {', '.join(columns)}.")
+        owner = _owner(path, request, columns, lambda name: np.asarray(rows.with_format(None)[name][:]).astype(str))
+        y = _label_columns(rows, split_names(request.label))
+        features = [name for name in columns if name not in _taken(request)]
+        pictures = [name for name in features if type(rows.features[name]).__name__ == "Image"]
+        if pictures:
+            check_pictures(rows, pictures[0], path)
+            return _pictures(rows, pictures[0], request.side), y, owner
+        return rows.select_columns(features).to_pandas(), y, owner
+
+
+def _label_columns(rows: Any, names: list[str]) -> Any:
+    """One column, by the names of its classes if it has such; or several as a table."""
+    plain = rows.with_format(None)
+    if len(names) > 1:
+        return np.stack([np.asarray(plain[name][:]) for name in names], axis=1)
+    found = np.asarray(plain[names[0]][:])
+    classes = getattr(rows.features[names[0]], "names", None)
+    return np.array([classes[number] for number in found]) if classes else found
+
+
+def _pictures(rows: Any, column: str, side: int) -> "NDArray[np.float32]":
+    """Images (samples, 3, height, width) in [-1, 1]."""
+    first = rows[0][column]
+    width, height = (side, side) if side else first.size
+    x = np.empty((len(rows), 3, height, width), dtype=np.float32)
+    for number, row in enumerate(rows.select_columns([column])):
+        picture = row[column].convert("RGB")
+        picture = picture if picture.size == (width, height) else picture.resize((width, height), resample=2)
+        x[number] = np.asarray(picture).transpose(2, 0, 1) * np.float32(2 / 255) - 1
+    return x

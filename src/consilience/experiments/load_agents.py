@@ -1,0 +1,98 @@
+"""The agents of a run as they were after its last round, from its folder."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from consilience.agents.protocol import Agent
+from consilience.base.errors import ConsilienceError
+from consilience.base.rows import values_of
+from consilience.data.files import read_table, split_names
+from consilience.data.options import Data
+from consilience.data.scenario import Scenario
+from consilience.data.user_dataset import is_own
+from consilience.export.facts import facts_of
+from consilience.export.folder import export_agent
+from consilience.export.inputs import Scale
+from consilience.runtime import checkpoint
+from consilience.runtime.reference_predictions import check_reference_predictions
+from consilience.runtime.run import Run, load_run
+from consilience.runtime.run_fingerprint import check_private_data
+from consilience.settings.presets import settings_of
+from consilience.settings.wiring import build_agents, build_scenario, data_fingerprint
+
+_IMAGES = (
+    "`consilience predict FOLDER` reads image files as the training images were: in colour, from -1 to 1, of this size."
+)
+
+
+@dataclass(frozen=True)
+class Restored:
+    """A finished run with its trained agents, and the data that it was made with."""
+
+    run: Run
+    agents: list[Agent]
+    scenario: Scenario
+
+
+def restore(folder: Path, names: Collection[str] | None = None) -> Restored:
+    """The run in `folder` with all of its agents, or those called `names`, each shown to be the one that was trained.
+
+    Networks take up their weights; estimators are fitted again to the data and the pseudo-labels of the last round.
+    Other data than those of the run are refused.
+    """
+    run = load_run(folder)
+    for name in names or ():
+        if name not in run.names:
+            raise ConsilienceError(f"{folder} has no agent {name!r}. It has: {', '.join(run.names)}.")
+    if not (folder / "config.toml").is_file():
+        raise ConsilienceError(
+            f"{folder} holds a run of agents that were made in Python, which only Python can make anew. "
+            "Call result.export(...) where collaborate(...) returned the result."
+        )
+    settings = settings_of(folder)
+    scenario = build_scenario(settings)
+    prints = data_fingerprint(settings, scenario)
+    if prints != run.summary.data:
+        raise ConsilienceError(
+            f"the data are not those of the run in {folder} (fingerprint {prints[:12]} instead of "
+            f"{run.summary.data[:12]}). Bring back the data that it was made with, or run it again."
+        )
+    done, arrays, _ = checkpoint.read(folder / "checkpoint")
+    if not done:
+        raise ConsilienceError(f"{folder} has no checkpoint, so its models are gone. Run it again.")
+    agents = build_agents(settings, scenario, names)
+    for agent in agents:
+        check_private_data(agent, arrays.get("run"), folder)
+        agent.restore(checkpoint.with_prefix(arrays, f"agent/{agent.name}/"), scenario.shared)
+        check_reference_predictions(agent, scenario.shared, arrays, str(folder))
+    return Restored(run, agents, scenario)
+
+
+def export_run(folder: Path, agent: str, to: Path) -> Path:
+    """Writes the model of one agent of a run into the folder `to`, with what prepares raw samples for it."""
+    found = restore(folder, [agent])
+    settings, scale, shared = settings_of(folder), found.scenario.scale, found.scenario.shared
+    facts = facts_of(found.run, agent)
+    if scale is not None:
+        facts = replace(facts, columns=scale.columns, about=scale.about, largest=scale.largest)
+        step = Scale(scale.mean, scale.deviation)
+        return export_agent(found.agents[0], to, scale.raw(shared), facts, [step])
+    if is_own(settings.data.dataset):
+        columns = _feature_names(settings.data)
+        fit = columns if len(columns) == values_of(shared) else ()
+        about = _IMAGES if Path(settings.data.dataset).is_dir() and isinstance(shared, np.ndarray) else ""
+        return export_agent(found.agents[0], to, shared, replace(facts, columns=tuple(fit), about=about))
+    about = f"Samples are those of the dataset {found.run.summary.dataset!r} as consilience loads it."
+    return export_agent(found.agents[0], to, shared, replace(facts, about=about))
+
+
+def _feature_names(data: Data) -> list[str]:
+    """Names of the columns of a csv or parquet file that are neither labels nor say whose a row is."""
+    path = Path(data.dataset)
+    if path.suffix not in (".csv", ".parquet"):
+        return []
+    taken = (*split_names(data.label), data.agent)
+    return [str(name) for name in read_table(path).columns if name not in taken]

@@ -1,0 +1,120 @@
+"""Who may be heard: every member but those who were caught, were revoked, or have another federation file."""
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import final
+
+from consilience.base.errors import ConsilienceError
+from consilience.federation.peers.audit import AuditLog
+from consilience.federation.peers.equivocation import (
+    Equivocation,
+    agents_with_evidence,
+    equivocations,
+    write_evidence,
+)
+from consilience.federation.peers.federation import Federation
+from consilience.federation.peers.frame import Format, Receipt
+from consilience.federation.peers.inbox import Inbox, Say
+from consilience.federation.peers.outbox import Outbox
+from consilience.federation.peers.session import Session
+from consilience.federation.peers.signed_changes import SignedChanges
+
+GRACE = 5.0
+"""Seconds that a site which leaves still shows its federation file, at most."""
+
+
+@final
+class AdmittedPeers:
+    """The peers of one site that it listens to."""
+
+    def __init__(
+        self,
+        federation: Federation,
+        me: str,
+        folder: Path,
+        changes: SignedChanges,
+        session: Session,
+        inbox: Inbox,
+        outbox: Outbox,
+        audit: AuditLog,
+        say: Say,
+    ) -> None:
+        self._federation, self._me, self._folder, self._changes = federation, me, folder, changes
+        self._session, self._inbox, self._outbox, self._audit, self._say = session, inbox, outbox, audit, say
+        self._format = Format(federation)
+        self.peers = [name for name in federation.names if name != me]
+        self.excluded = agents_with_evidence(folder / "evidence") - {me}
+        """Peers of whom equivocation was proven, and those that a quorum has revoked."""
+        self._problem = ""
+        """What was wrong with a change of the roster, as far as it was said."""
+        self.heed_change()
+
+    @property
+    def members(self) -> set[str]:
+        """Peers that may be heard."""
+        return set(self.peers) - self.excluded - self._inbox.refused.keys()
+
+    def exclude(self, found: Equivocation) -> None:
+        """Keeps both signed statements as evidence; from now on the agent is not heard."""
+        path = write_evidence(self._folder / "evidence", self._format.run, found)
+        self._audit.add("excluded", round=found.round, agent=found.agent, evidence=str(path))
+        if found.agent == self._me:
+            raise ConsilienceError(
+                f"someone else signs with this site's key (evidence: {path}). Tell the others, and make a new key."
+            )
+        self.excluded.add(found.agent)
+        self._say(
+            f"{found.agent} signed two different predictions for round {found.round}: excluded; evidence in {path}"
+        )
+
+    def exclude_equivocators(self, known: Iterable[Receipt], brought: dict[str, tuple[Receipt, ...]]) -> bool:
+        """Whether receipts show that somebody signed two different predictions for one round; who did is excluded.
+
+        `known` are those of what this site heard, `brought` those that each peer has.
+        """
+        found = equivocations(self._format, known, brought, self.excluded)
+        for one in found:
+            self.exclude(one)
+        return bool(found)
+
+    def heed_change(self) -> None:
+        """Members that a quorum has revoked are not heard any more, and their certificates not accepted."""
+        self._changes.look()
+        if self._changes.problem != self._problem:
+            self._problem = self._changes.problem
+            if self._problem:
+                self._audit.add("refused", agent="", reason=f"change of the roster: {self._problem}")
+                self._say(self._problem)
+        self._changes.check_own_site(self._me)
+        signers = self._changes.revoked
+        revoked = signers.keys() & set(self.peers) - self.excluded
+        if revoked:
+            self.excluded |= revoked
+            for peer in sorted(revoked):
+                self._audit.add("revoked", agent=peer, by=signers[peer])
+                self._say(f"{peer} was revoked by a quorum: it is not heard any more")
+            self._session.bar(revoked)
+
+    def check_quorum_is_possible(self) -> None:
+        """An error if too many are excluded, or have another federation file, for a round ever to be closed."""
+        quorum = self._federation.quorum
+        left = len(self.peers) - len(self.excluded)
+        if left < quorum - 1:
+            raise ConsilienceError(
+                f"{', '.join(sorted(self.excluded))} signed two different predictions for one round, or was revoked; "
+                f"without that, {left + 1} agents are left and {quorum} are needed. Agree on a new federation file."
+            )
+        if len(self.members) < quorum - 1:
+            reasons = "; ".join(f"{peer}: {why}" for peer, why in sorted(self._inbox.refused.items()))
+            self._show_federation_file()
+            raise ConsilienceError(
+                f"this site cannot work with its peers: {reasons}. All sites need the same federation file and the "
+                "same version of consilience."
+            )
+
+    def _show_federation_file(self) -> None:
+        """Answers for a moment longer, so that peers can read this site's file and log what differs."""
+        end = time.monotonic() + min(GRACE, self._federation.deadline)
+        while time.monotonic() < end and not self._outbox.shown.issuperset(self.peers):
+            self._inbox.next_event(0.2)

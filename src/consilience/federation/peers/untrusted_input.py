@@ -1,0 +1,265 @@
+"""Reads what comes from outside: frames, receipts, statuses, requests, federation files; question.py reads samples.
+
+Sizes are checked before anything is read, every field against a strict schema, and whatever is wrong comes out as one
+kind of error. Nothing from outside may end the process: it is refused, logged and counted.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from consilience.base import toml
+from consilience.base.errors import ConsilienceError
+from consilience.base.options import from_table
+from consilience.federation.peers.change import Change
+from consilience.federation.peers.federation import FIELD, FIELDS, MOST_FIELDS, Federation, Member, field_record
+from consilience.federation.peers.frame import (
+    HEADER,
+    NO_RECEIPT,
+    NONCE,
+    RECEIPT,
+    SIGNATURE,
+    STATUS,
+    VERSION,
+    Format,
+    Frame,
+    Receipt,
+    Status,
+    hash_of,
+)
+from consilience.federation.peers.keys import is_signed
+from consilience.tasks import TASKS
+from consilience.tasks.protocol import checked_predictions
+
+LARGEST_FILE, LARGEST_MEMBER = 1_000_000, 64_000
+"""Bytes of a federation file, and of a member file, that are still read."""
+LARGEST_FIELDS = len(FIELDS) + MOST_FIELDS * FIELD.size
+"""Bytes of the fields of a peer's federation file."""
+LONGEST_KEY, LONGEST_PARAMETERS = 400, 200
+"""Characters of a question's key and parameters."""
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class InvalidInput(ConsilienceError):
+    """Why something from outside is not accepted."""
+
+
+class VersionError(InvalidInput):
+    """A peer speaks another version of the protocol."""
+
+    def __init__(self, what: str, theirs: int, ours: int) -> None:
+        super().__init__(
+            f"it has version {theirs} of {what}, this site version {ours}: "
+            "install the same version of consilience at both sites"
+        )
+
+
+def printable(text: object, most: int = 300) -> str:
+    """Words from outside as they may be shown and logged: one line, no control characters, of bounded length.
+
+    >>> shown("two\\nlines and \\x1b[31mred")
+    'two\\\\nlines and \\\\x1b[31mred'
+    """
+    given = str(text)
+    plain = "".join(one if one.isprintable() else repr(one)[1:-1] for one in given[:most])
+    return plain if len(given) <= most else f"{plain} ... ({len(given)} characters)"
+
+
+def strict(parse: Callable[P, T]) -> Callable[P, T]:
+    """The parser, out of which nothing but an InvalidInput comes."""
+
+    @wraps(parse)
+    def guarded(*arguments: P.args, **more: P.kwargs) -> T:
+        try:
+            return parse(*arguments, **more)
+        except InvalidInput:
+            raise
+        except Exception as error:
+            words = (
+                printable(error)
+                if isinstance(error, ConsilienceError)
+                else f"{type(error).__name__}: {printable(error)}"
+            )
+            raise InvalidInput(words) from None
+
+    return guarded
+
+
+@strict
+def frame_from(format: Format, data: bytes, agent: int, number: int | None = None) -> Frame:
+    """The frame of `agent` in round `number` (None: whatever it says)."""
+    if len(data) != format.length:
+        raise InvalidInput(f"{len(data)} bytes instead of {format.length}")
+    magic, version, form, samples, classes, found, sequence, run, sender = HEADER.unpack_from(data)
+    wanted = {
+        "magic": (magic, b"CNSL"),
+        "version": (version, VERSION),
+        "form": (form, format.form),
+        "shape": ((samples, classes), (format.samples, format.classes)),
+        "run": (run, format.run),
+        "agent": (sender, agent),
+        "round": (found, found if number is None else number),
+    }
+    for what, (is_, should) in wanted.items():
+        if is_ != should:
+            numbers = f" ({is_} instead of {should})" if what in ("version", "shape", "round", "agent") else ""
+            raise InvalidInput(f"wrong {what}{numbers}")
+    view = memoryview(data)
+    receipts, rest = view[HEADER.size :][: format.receipts], view[HEADER.size + format.receipts :]
+    payload, signature = rest[: format.payload], bytes(rest[format.payload :])
+    receipt = Receipt(agent, found, sequence, hash_of(receipts), hash_of(payload), signature)
+    if not format.is_genuine(receipt):
+        raise InvalidInput(f"not signed by {format.names[agent]}")
+    f = format.wire.decode(payload, format.samples, format.classes)
+    f = checked_predictions(format.names[agent], f, format.samples, format.classes, TASKS.find(format.task))
+    return Frame(receipt, receipts_from(format, bytes(receipts)), f)
+
+
+@strict
+def receipts_from(format: Format, data: bytes) -> tuple[Receipt, ...]:
+    """Receipts, one for each agent of the roster or none. Their signatures are not checked yet."""
+    if len(data) != format.receipts:
+        raise InvalidInput(f"receipts of {len(data)} bytes instead of {format.receipts}")
+    parts = [data[at : at + RECEIPT.size] for at in range(0, len(data), RECEIPT.size)]
+    return tuple(Receipt(place, *RECEIPT.unpack(part)) for place, part in enumerate(parts) if part != NO_RECEIPT)
+
+
+def stored_receipts(number: int, packed: bytes) -> bytes:
+    """The receipts of what was heard in a round, as a site keeps them on its disk: with a checksum."""
+    content = number.to_bytes(4, "little") + packed
+    return content + hash_of(content)
+
+
+@strict
+def stored_receipts_from(format: Format, data: bytes) -> tuple[int, tuple[Receipt, ...]]:
+    """The round and the receipts in what `stored_receipts` made."""
+    if hash_of(data[:-32]) != data[-32:]:
+        raise InvalidInput("it is damaged, or of an older version: its checksum is wrong")
+    return int.from_bytes(data[:4], "little"), receipts_from(format, data[4:-32])
+
+
+@strict
+def status_from(format: Format, data: bytes, agent: int, nonce: bytes) -> Status:
+    """The status of `agent`, in this run or another one, in answer to the question with this nonce."""
+    if data[:4] == b"CNSS" and data[4:6] != VERSION.to_bytes(2, "little"):
+        raise VersionError("the protocol", int.from_bytes(data[4:6], "little"), VERSION)
+    if len(data) != STATUS.size + SIGNATURE:
+        raise InvalidInput(f"a status of {len(data)} bytes instead of {STATUS.size + SIGNATURE}")
+    body, signature = data[: STATUS.size], data[STATUS.size :]
+    magic, _, run, shared, number, clock, sender, answered = STATUS.unpack(body)
+    if magic != b"CNSS":
+        raise InvalidInput("not a status")
+    if (sender, answered) != (agent, nonce) and run == format.run:
+        raise InvalidInput("a status of another agent, or an old one")
+    if answered != nonce or not is_signed(format.keys[agent], signature, body):
+        raise InvalidInput(f"a status that is not signed by {format.names[agent]}")
+    if not abs(clock) < 1e12:
+        raise InvalidInput("a clock that is none")
+    if run == format.run and number > format.rounds:
+        raise InvalidInput(f"a status of round {number}; the last is {format.rounds}")
+    return Status(run, run == format.run, shared == format.shared, number, clock)
+
+
+@dataclass(frozen=True)
+class QuestionRecord:
+    """What a peer asks."""
+
+    asker: str
+    """Its name, which its certificate vouches for."""
+    topic: str
+    """status | federation | finished | round | receipts."""
+    round: int
+    """Of the topics round and receipts."""
+    nonce: bytes
+
+
+@strict
+def question_from(key: str, parameters: str, me: str, role: str, names: Sequence[str]) -> QuestionRecord:
+    """A question that a peer puts to `me`: consilience/ME/ASKER/ROLE/TOPIC[/ROUND]?nonce=..."""
+    if len(key) > LONGEST_KEY or len(parameters) > LONGEST_PARAMETERS:
+        raise InvalidInput(f"a question of {len(key)} and {len(parameters)} characters")
+    start, answerer, asker, asked_role, topic, *rest = key.split("/")
+    number = int(rest[0]) if len(rest) == 1 and re.fullmatch(r"[0-9]{1,9}", rest[0], re.ASCII) else -1
+    whole = len(rest) == 1 and number >= 0 if topic in ("round", "receipts") else not rest
+    known = topic in ("status", "federation", "finished", "round", "receipts")
+    if (start, answerer, asked_role) != ("consilience", me, role) or asker not in names or not known or not whole:
+        raise InvalidInput(f"an unknown question: {printable(key, 100)}")
+    found = re.fullmatch(rf"nonce=([0-9a-f]{{{2 * NONCE}}})", parameters)
+    if not found:
+        raise InvalidInput("a question without a nonce")
+    return QuestionRecord(asker, topic, number, bytes.fromhex(found[1]))
+
+
+@strict
+def federation_from(data: bytes, where: str) -> Federation:
+    """The federation in the text of a file; an unknown, missing or mistyped field is an error."""
+    return from_table(Federation, _tables(data, where), where)
+
+
+@strict
+def differences_from(federation: Federation, data: bytes) -> str:
+    """In which fields a peer's federation file differs from ours, in words. Hashes are compared, nothing is parsed."""
+    records = data[len(FIELDS) :]
+    if not data.startswith(FIELDS) or len(data) > LARGEST_FIELDS or len(records) % FIELD.size:
+        raise InvalidInput("no list of its fields; is its version of consilience another one?")
+    theirs = {name: (value, text) for name, value, text in FIELD.iter_unpack(records)}
+    differing = []
+    for name, ours in federation.fields.items():
+        name_hash, value_hash, _ = FIELD.unpack(field_record(name, ours))
+        value, text = theirs.pop(name_hash, (b"", b"missing"))
+        if value != value_hash:
+            said = text.rstrip(b"\0").decode(errors="replace")
+            differing.append(f"{name} (ours {printable(repr(ours))}, theirs {printable(said)})")
+    if theirs:
+        differing.append(f"{len(theirs)} fields that ours does not have")
+    return printable("; ".join(differing), 1000) or "nothing that it shows"
+
+
+@strict
+def member_from(data: bytes, where: str) -> Member:
+    """A member's public part, from the text that `consilience keys` writes."""
+    return from_table(Member, _tables(data, where, LARGEST_MEMBER), where)
+
+
+@strict
+def change_from(data: bytes, where: str) -> Change:
+    """A change of the roster, from the text of a file. Its signatures are not checked yet."""
+    return from_table(Change, _tables(data, where), where)
+
+
+def read_change(path: Path) -> Change:
+    """A change of the roster in a file."""
+    return change_from(_bytes(path, "`consilience federation change` writes one."), str(path))
+
+
+def read_federation(path: Path) -> Federation:
+    """The federation in a file."""
+    advice = "Get the federation file from the others, or write it with `consilience federation new`."
+    return federation_from(_bytes(path, advice), str(path))
+
+
+def read_member(path: Path) -> Member:
+    """A member's public part, from the file that `consilience keys` writes."""
+    return member_from(_bytes(path, "`consilience keys` writes one."), str(path))
+
+
+def _bytes(path: Path, advice: str) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(LARGEST_FILE + 1)
+    except OSError as error:
+        raise ConsilienceError(f"{path} cannot be read ({error.strerror}). {advice}") from error
+
+
+def _tables(data: bytes, where: str, largest: int = LARGEST_FILE) -> dict[str, object]:
+    if len(data) > largest:
+        raise InvalidInput(f"{where} is too large (at most {largest} bytes are read)")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{where} is not valid TOML: it is no text ({error})") from None
+    return toml.parse(text, where)

@@ -1,0 +1,186 @@
+"""A site that answers its peers' questions: what does your model say of these samples?"""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from queue import Empty, Full, Queue
+from typing import Any, final
+
+from consilience.base.errors import ConsilienceError
+from consilience.base.rows import count
+from consilience.export.folder import ExportedModel, load_model
+from consilience.export.manifest import FILE
+from consilience.federation.peers import keys
+from consilience.federation.peers.audit import AuditLog, read_audit
+from consilience.federation.peers.connection_limiter import ConnectionLimiter
+from consilience.federation.peers.question import CLOCK, Question, Questions
+from consilience.federation.peers.samples import LARGEST
+from consilience.federation.peers.untrusted_input import InvalidInput, VersionError, printable
+from consilience.federation.peers.zenoh_config import ANSWERS, key_of, open_behind_limiter, token_of, zenoh_module
+from consilience.federation.site import LoadedSite
+
+Say = Callable[[str], None]
+TOPIC = f"{ANSWERS}/question"
+"""The end of the Zenoh key under which a site takes questions."""
+LOG = "answered.jsonl"
+WAITING = 16
+"""Questions that wait to be answered; more are turned away."""
+DAY = timedelta(days=1)
+
+
+@final
+class QuestionHandler:
+    """Decides about questions, one after another. Everything that a peer can fill is bounded."""
+
+    def __init__(self, prepared: LoadedSite, model: ExportedModel, log: Path, say: Say) -> None:
+        federation, site = prepared.federation, prepared.site
+        self._prepared, self._model, self._say = prepared, model, say
+        self._me = federation.names.index(site.agent)
+        self._signing = keys.read_signing_key(prepared.path(site.signing_key))
+        self._questions = Questions(federation, prepared.agreed)
+        self._welcome = set(federation.names) if "*" in site.answer_to else set(site.answer_to)
+        self._changes = prepared.changes
+        self._rows = site.answer_rows
+        self._answered = answered_today(log)
+        """By peer: when, and how many samples; of the last day."""
+        self._seen: dict[bytes, float] = {}
+        """Questions that were answered while their clock is still good, so that none is answered twice."""
+        self._logged: set[tuple[str, str]] = set()
+        self._audit = AuditLog(log, self._signing)
+
+    def reply(self, data: bytes) -> tuple[bool, bytes]:
+        """Whether to answer a question, and the answer; or else the reason, one of REFUSALS."""
+        try:
+            question = self._questions.read(data, self._me)
+        except VersionError as reason:
+            return self._refused("somebody", "another version", b"version", f": {reason}")
+        except InvalidInput as reason:
+            return self._refused("somebody", str(reason), b"wrong")
+        refusal = self._refusal(question)
+        if refusal:
+            return self._refused(question.asker, refusal.decode(), refusal)
+        if not self._questions.format.in_range(question.samples):
+            return self._refused(question.asker, "values far outside of the range of the shared data", b"wrong")
+        self._answered.setdefault(question.asker, []).append((time.time(), count(question.samples)))
+        try:
+            f = self._model.predict(self._prepared.as_read(question.samples))
+            round_ = int(self._model.manifest.training.get("round", 0))
+            answer = self._questions.answer(self._signing, self._me, question, f, round_)
+        except Exception as error:  # whatever a model does with samples that a peer chose
+            detail = f": {type(error).__name__}: {printable(error)}"
+            return self._refused(question.asker, "the model cannot predict its samples", b"wrong", detail)
+        self._seen[question.digest] = question.clock
+        self._audit.add(
+            "answered", agent=question.asker, samples=len(f), question=question.digest.hex(), bytes=len(answer)
+        )
+        self._audit.sync()
+        self._say(f"answered {question.asker}: {len(f)} samples")
+        return True, answer
+
+    def close(self) -> None:
+        """Ends the log."""
+        self._audit.close()
+
+    def _refusal(self, question: Question) -> bytes:
+        """Why a question is not answered; empty if it is."""
+        now = time.time()
+        self._seen = {digest: clock for digest, clock in self._seen.items() if abs(now - clock) <= CLOCK}
+        self._changes.look()
+        if question.asker not in self._welcome or question.asker in self._changes.revoked:
+            return b"not you"
+        if abs(now - question.clock) > CLOCK:
+            return b"clock"
+        if question.digest in self._seen:
+            return b"again"
+        recent = [one for one in self._answered.get(question.asker, []) if now - one[0] < DAY.total_seconds()]
+        self._answered[question.asker] = recent
+        return b"enough" if sum(rows for _, rows in recent) + count(question.samples) > self._rows else b""
+
+    def _refused(self, peer: str, reason: str, word: bytes, detail: str = "") -> tuple[bool, bytes]:
+        """Logs the first refusal of a peer for each reason."""
+        if (peer, reason) not in self._logged:
+            self._logged.add((peer, reason))
+            self._audit.add("refused", agent=peer, reason=reason + detail)
+            self._say(f"refused a question of {peer} ({reason}{detail})")
+        return False, word
+
+
+def answered_today(log: Path) -> dict[str, list[tuple[float, int]]]:
+    """By peer: when it was answered and how many samples, in the last day, from the log of answers."""
+    found: dict[str, list[tuple[float, int]]] = {}
+    now = datetime.now(UTC)
+    for event in read_audit(log) if log.is_file() else []:
+        try:
+            when = datetime.fromisoformat(event["time"])
+            if event["event"] == "answered" and now - when < DAY:
+                found.setdefault(str(event["agent"]), []).append((when.timestamp(), int(event["samples"])))
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise ConsilienceError(
+                f"{log}, which says how many samples were answered today, is damaged ({error}). Restore it."
+            ) from None
+    return found
+
+
+def answer_peers(prepared: LoadedSite, say: Say, until: float = float("inf")) -> None:
+    """Answers questions with the model that this site trained, until `until` (of `time.monotonic`) or Ctrl-C."""
+    model = site_model(prepared)
+    if not prepared.site.answer_to:
+        raise ConsilienceError('`answer_to` in site.toml is empty: this site answers nobody. Name peers there, or "*".')
+    site, changes = prepared.site, prepared.changes
+    waiting: Queue[Any] = Queue(WAITING)
+    desk = QuestionHandler(prepared, model, prepared.out / LOG, say)
+
+    def take(query: Any) -> None:
+        """Called from Zenoh's threads."""
+        try:
+            waiting.put_nowait(query)
+        except Full:
+            query.reply_err(b"busy")
+            query.drop()
+
+    changes.check_own_site(site.agent)
+    if changes.problem:
+        say(changes.problem)
+    if changes.revoked:
+        say(f"{', '.join(changes.revoked)} was revoked by a quorum: it is not answered")
+    door = session = None
+    try:
+        door = ConnectionLimiter(prepared.listen, [member.host for member in prepared.federation.roster])
+        session = open_behind_limiter(door, prepared.federation, site.agent, prepared.tls, 2 * LARGEST, changes.revoked)
+        door.start()
+        declared = [
+            session.declare_queryable(key_of(site.agent, "*", TOPIC), take),
+            session.liveliness().declare_token(token_of(site.agent, ANSWERS)),
+        ]
+        say(f"answering with the model of round {model.manifest.training.get('round', '?')}; end with Ctrl-C")
+        while declared and time.monotonic() < until:
+            try:
+                query = waiting.get(timeout=0.2)
+            except Empty:
+                continue
+            good, data = desk.reply(query.payload.to_bytes() if query.payload is not None else b"")
+            with suppress(zenoh_module().ZError):  # who asked is gone
+                query.reply(query.key_expr, data) if good else query.reply_err(data)
+                query.drop()
+    finally:
+        if door:
+            door.close()
+        if session:
+            session.close()  # type: ignore[no-untyped-call]
+        desk.close()
+
+
+def site_model(prepared: LoadedSite) -> ExportedModel:
+    """The stored model of a finished run of this federation."""
+    if not (prepared.model / FILE).is_file():
+        raise ConsilienceError(
+            f"{prepared.model} holds no trained model. It is written when the run of `consilience agent` is finished."
+        )
+    model = load_model(prepared.model)
+    if model.manifest.training.get("federation") != prepared.federation.identity().hex():
+        raise ConsilienceError(
+            f"the model in {prepared.model} is of another federation than {prepared.site.federation}."
+        )
+    return model

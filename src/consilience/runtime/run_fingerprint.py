@@ -1,0 +1,100 @@
+"""Which run a checkpoint is of: settings, data, seed and agents. A run resumes from its own checkpoints alone."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from consilience.agents.local_agents import LocalAgents
+from consilience.agents.protocol import Agent, HasTrainingSettings, implements
+from consilience.base.errors import ConsilienceError
+from consilience.methods.protocol import Method
+from consilience.runtime.group import Group
+from consilience.runtime.privacy_budget import mechanism_of
+from consilience.runtime.summary import Summary
+from consilience.tasks.protocol import Array
+
+Identity = dict[str, str]
+"""Facts by name, each of which must be the same when a run is resumed."""
+ORDER = "the order of the agents"
+PRIVATE = "the private data"
+"""The rows of an agent that promises privacy: no message shows their fingerprint."""
+_LONGEST = 200
+"""Characters of a value that an error message shows."""
+
+
+def identity(summary: Summary, method: Method, team: LocalAgents, options: Mapping[str, str], group: Group) -> Identity:
+    """Of a run: its method and `options`, task, seed, data, the order of the agents, and for each agent its model, its
+    own data and how it trains."""
+    facts = {
+        "the method": type(method).__name__,
+        "the task": summary.task,
+        "the seed": str(summary.seed),
+        "the shared data": f"{summary.shared_samples} samples {summary.data[:16]}",
+        ORDER: ", ".join(summary.names),
+    }
+    facts |= {f"the option {key}": value for key, value in options.items()}
+    facts |= {f"the model of agent {one.name}": f"{one.model} {one.parameters or ''}".strip() for one in summary.agents}
+    own = {agent.name: packed(_agent_facts(agent)) for agent in team}
+    known = {name: json.loads(text.tobytes()) for name, text in group.to_first(own).items()}
+    for name in summary.names:
+        facts |= {f"{fact} of agent {name}": text for fact, text in known.get(name, {}).items()}
+    return facts
+
+
+def _agent_facts(agent: Agent) -> Identity:
+    """Of one agent: its data, and with what it trains."""
+    prints = getattr(agent, "fingerprint", None)
+    kind = PRIVATE if mechanism_of(agent) is not None else "the data"
+    data = {kind: f"{agent.samples} samples {str(prints())[:16] if callable(prints) else ''}".strip()}
+    return data | (
+        cast(HasTrainingSettings, agent).training_settings() if implements(agent, HasTrainingSettings) else {}
+    )
+
+
+def packed(facts: Identity) -> Array:
+    """As an array, for a checkpoint."""
+    return np.frombuffer(json.dumps(facts, sort_keys=True).encode(), np.uint8)
+
+
+def check_identity(saved: Array | None, now: Identity, folder: Path) -> None:
+    """Refuses a checkpoint of another run, with everything in which it differs."""
+    try:
+        before: Any = json.loads(saved.tobytes()) if saved is not None else None
+    except ValueError:
+        before = None
+    if not isinstance(before, dict) or ORDER not in before:
+        raise ConsilienceError(
+            f"the checkpoint in {folder} was made by another version of consilience. Start again in another folder."
+        )
+    differing = [
+        name
+        if name.startswith(PRIVATE)
+        else f"{name} ({_short(before.get(name, 'unknown'))}, now {_short(now.get(name, 'unknown'))})"
+        for name in {**now, **before}
+        if before.get(name) != now.get(name)
+    ]
+    if differing:
+        raise ConsilienceError(
+            f"the checkpoint in {folder} is of another run; what differs is {'; '.join(differing)}. "
+            "Resume with what it was begun with (there may be more rounds), or start again in another folder."
+        )
+
+
+def check_private_data(agent: Agent, saved: Array | None, folder: Path) -> None:
+    """Refuses rows that a private agent did not train on: nothing but the checkpoint knows their fingerprint."""
+    if mechanism_of(agent) is None:
+        return
+    facts = json.loads(saved.tobytes()) if saved is not None else {}
+    if facts.get(f"{PRIVATE} of agent {agent.name}") != _agent_facts(agent)[PRIVATE]:
+        raise ConsilienceError(
+            f"the private data of agent {agent.name!r} are not those of the run in {folder}. Bring back the data that "
+            "it was made with, or run it again."
+        )
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
