@@ -24,14 +24,14 @@ truth: list[int] = []
 """Labels of the shared data of the present run."""
 
 
-@cs.TRUST.add("truth")
+@cs.extend.TRUST.add("truth")
 @dataclass(frozen=True)
-class Truth(cs.Options):
+class Truth(cs.extend.Options):
     """Believes nobody: pseudo-labels are the true ones."""
 
     def __call__(self, f, context):
         labels = np.eye(f.shape[2], dtype=f.dtype)[truth]
-        return cs.TrustResult(np.eye(len(f)), np.broadcast_to(labels, (len(context.rows), *labels.shape)))
+        return cs.extend.TrustResult(np.eye(len(f)), np.broadcast_to(labels, (len(context.rows), *labels.shape)))
 
 
 def main(seeds: list[int]) -> None:

@@ -15,7 +15,7 @@ from tests.conftest import CLASSES, FEATURES, blobs
 SHORT = cs.Consensus(warmup=1)
 
 
-def three_agents(sizes=(30, 40, 50)) -> list[cs.Agent]:
+def three_agents(sizes=(30, 40, 50)) -> list[cs.extend.Agent]:
     torch.manual_seed(0)
     return [
         cs.TorchAgent(nn.Linear(FEATURES, CLASSES), *blobs(sizes[0], 1), "net"),
@@ -63,7 +63,7 @@ def test_it_resumes_in_python_too(tmp_path, shared):
 def test_every_method_by_its_name_or_as_an_object(shared):
     target = blobs(300, seed=7)
 
-    def networks() -> list[cs.Agent]:
+    def networks() -> list[cs.extend.Agent]:
         torch.manual_seed(0)
         return [cs.TorchAgent(nn.Linear(FEATURES, CLASSES), *blobs(30, seed), f"net {seed}") for seed in range(3)]
 

@@ -61,7 +61,7 @@ def written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
-    for registry in (cs.TRUST, cs.METHODS, cs.MODELS, cs.TASKS, DATASETS):
+    for registry in (cs.extend.TRUST, cs.extend.METHODS, cs.extend.MODELS, cs.extend.TASKS, DATASETS):
         registry.names()
         monkeypatch.setattr(registry, "_found", dict(registry._found))
     before = set(sys.modules)
@@ -238,7 +238,9 @@ def test_another_package_brings_them_through_entry_points(tmp_path):
         (tmp_path / section.file).write_text(section.code)
     [text] = re.findall(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL)
     groups = tomllib.loads(text)["project"]["entry-points"]
-    assert set(groups) == {registry.group for registry in (cs.TRUST, cs.METHODS, cs.MODELS, cs.TASKS, DATASETS)}
+    assert set(groups) == {
+        registry.group for registry in (cs.extend.TRUST, cs.extend.METHODS, cs.extend.MODELS, cs.extend.TASKS, DATASETS)
+    }
     info = tmp_path / "mine-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
@@ -264,6 +266,6 @@ def test_another_package_brings_them_through_entry_points(tmp_path):
     assert run.summary.dataset == "wine"
     assert models_of(run) == {"wide"}
     assert ((run.trust > 0).sum(axis=2) == 2).all()
-    question = "import consilience as cs; print(cs.METHODS.find('fedavgm').__name__, cs.TASKS.find('screening').name)"
+    question = "from consilience.extend import METHODS, TASKS; print(METHODS.find('fedavgm').__name__, TASKS.find('screening').name)"
     done = subprocess.run([sys.executable, "-c", question], env=environment, capture_output=True, text=True)
     assert done.stdout.split() == ["FedAvgM", "screening"], done.stderr

@@ -25,7 +25,7 @@ TEXTS = ["a good day" if label else "a bad night" for label in Y]
 SHARED, TARGET = X[60:90], (X[90:], Y[90:])
 
 
-def estimators(rows=X, labels=Y) -> list[cs.Agent]:
+def estimators(rows=X, labels=Y) -> list[cs.extend.Agent]:
     kinds = {"a": LogisticRegression(), "b": RandomForestClassifier(5)}
     return [
         cs.SklearnAgent(kind, rows[s : s + 30], labels if isinstance(labels, str) else labels[s : s + 30], name)
@@ -33,7 +33,7 @@ def estimators(rows=X, labels=Y) -> list[cs.Agent]:
     ]
 
 
-def networks(rows=X, labels=Y, batched=True) -> list[cs.Agent]:
+def networks(rows=X, labels=Y, batched=True) -> list[cs.extend.Agent]:
     return [
         cs.TorchAgent(
             nn.Linear(4, 2),
@@ -46,7 +46,7 @@ def networks(rows=X, labels=Y, batched=True) -> list[cs.Agent]:
     ]
 
 
-def one_by_one(rows=X, labels=Y) -> list[cs.Agent]:
+def one_by_one(rows=X, labels=Y) -> list[cs.extend.Agent]:
     return networks(rows, labels, batched=False)
 
 

@@ -152,7 +152,7 @@ def collaborate(
     it for as many rounds: gains are against that copy. `baseline=False` saves that time, and then no gain is known.
     With `out` every round is saved there, and `resume` goes on from the last one. Raise `threads` for large models of
     torch on the CPU; small ones are fastest with one. `callbacks` are told of every round: loggers such as
-    `cs.TensorBoard("logs")`, or your own `cs.Callback`; `progress` shows how far it is, on the standard error.
+    `cs.loggers.TensorBoard("logs")`, or your own `cs.Callback`; `progress` shows how far it is, on the standard error.
     """
     method = method_named(method) if isinstance(method, str) else method
     agents, shared = _listed(agents), _shared_rows(shared)

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import torch
 
-from consilience import TASKS, Losses
+from consilience.extend import TASKS, Losses
 
 
 class Nearest:

@@ -12,8 +12,9 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from torch import nn
 
-from consilience import TASKS, ConsilienceError, SklearnAgent, TorchAgent, Wrapper, check_agent
+from consilience import ConsilienceError, SklearnAgent, TorchAgent, check_agent
 from consilience.agents.models import MODELS, AgentSpec, build_agent
+from consilience.extend import TASKS, Wrapper
 from tests.agents.broken import FAULTS, HasWeights, Nearest, Unfitted
 from tests.conftest import CLASSES, FEATURES, blobs
 

@@ -5,8 +5,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from torch import nn
 
-from consilience import ConsilienceError, Losses, SklearnAgent, TorchAgent, Wrapper
+from consilience import ConsilienceError, SklearnAgent, TorchAgent
 from consilience.agents.local_agents import LocalAgents
+from consilience.extend import Losses, Wrapper
 from tests.conftest import CLASSES, FEATURES, blobs
 
 

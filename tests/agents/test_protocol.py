@@ -5,8 +5,9 @@ import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from torch import nn
 
-from consilience import TASKS, Agent, ConsilienceError, SklearnAgent, TorchAgent, Wrapper
+from consilience import ConsilienceError, SklearnAgent, TorchAgent
 from consilience.agents.protocol import AcceptsMoreClasses, Averageable, Publishes, implements, missing, published
+from consilience.extend import TASKS, Agent, Wrapper
 from consilience.tasks.protocol import labelled
 from tests.conftest import CLASSES, FEATURES, blobs
 

@@ -9,9 +9,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from torch import nn
 
-from consilience import Consensus, FedAvg, Losses, Paper, SklearnAgent, TorchAgent, Wrapper, collaborate
+from consilience import Consensus, FedAvg, Paper, SklearnAgent, TorchAgent, collaborate
 from consilience.agents import batched
 from consilience.agents.batched import train_all, units
+from consilience.extend import Losses, Wrapper
 from tests.conftest import CLASSES, FEATURES, blobs
 
 

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from consilience import ConsilienceError, dataset
+from consilience import ConsilienceError
 from consilience.data import datasets
 from consilience.data.catalogue import CATALOGUE
 from consilience.data.datasets import DATASETS, SIZES, Dataset, Request, Size, load, size_of
 from consilience.data.scenario import Scenario
+from consilience.extend import dataset
 
 BUNDLED = {"digits": (1797, 1, 8, 8), "digit-properties": (1797, 1, 8, 8), "breast-cancer": (569, 30)}
 

@@ -10,12 +10,13 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from consilience import TRUST, ConsilienceError, load_run
+from consilience import ConsilienceError, load_run
 from consilience.cli.main import app
 from consilience.cli.runs import split_names
 from consilience.core.attacks import ATTACKS
 from consilience.experiments.breakdown import NOBODY, Breakdown, plan, summarise, verdicts
 from consilience.experiments.compare import parse_seeds
+from consilience.extend import TRUST
 from consilience.report.breakdown import class_grid, drawing, markdown, score_grid, worst_grid
 from consilience.settings.presets import read_settings
 from consilience.settings.settings import parse_change

@@ -173,7 +173,7 @@ def test_what_cannot_be_exported_is_said(trained: dict[str, Any], tmp_path: Path
     with pytest.raises(ConsilienceError, match="Foreign, which cannot be stored safely"):
         export_agent(foreign, tmp_path / "a", NEW)
     with pytest.raises(ConsilienceError, match="is of a kind whose model cannot be exported"):
-        export_agent(cs.BaseAgent(X, Y, "b"), tmp_path / "b", NEW)
+        export_agent(cs.extend.BaseAgent(X, Y, "b"), tmp_path / "b", NEW)
     with pytest.raises(ConsilienceError, match="Python function, which cannot be exported safely"):
         export_agent(trained["forest"], tmp_path / "c", NEW, prepare=[lambda x: x])
     assert not list(tmp_path.iterdir()), "nothing is left behind"
@@ -186,7 +186,7 @@ def test_what_cannot_be_exported_is_said(trained: dict[str, Any], tmp_path: Path
 
 
 def test_a_model_that_draws_when_it_predicts_is_not_kept(tmp_path: Path) -> None:
-    class Drawing(cs.Wrapper):
+    class Drawing(cs.extend.Wrapper):
         def predict(self, x: Any) -> np.ndarray:
             return np.random.default_rng().dirichlet(np.ones(3), len(x)).astype(np.float32)
 

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from honest import make_agent as honest_agent
 
 import numpy as np
-from consilience import Wrapper
+from consilience.extend import Wrapper
 
 HERE = Path(__file__).parent
 

@@ -224,7 +224,8 @@ from hold import pause
 
 import numpy as np
 import torch
-from consilience import Privacy, TorchAgent, Wrapper
+from consilience import Privacy, TorchAgent
+from consilience.extend import Wrapper
 
 HERE = Path(__file__).parent
 

@@ -85,7 +85,7 @@ def test_a_python_file_may_make_the_agent(site: Path) -> None:
     ("line", "message"),
     [
         ("return object()", "returned object, which does not implement Agent; missing: name, task"),
-        ("agent.task = 'classification'; return agent", "has the task 'classification'. Use consilience.TASKS"),
+        ("agent.task = 'classification'; return agent", "has the task 'classification'. Use consilience.extend.TASKS"),
         ("return cs.SklearnAgent(LogisticRegression(), x, y % 3, name)", "must predict the 2 classes healthy, ill"),
     ],
 )

@@ -8,8 +8,9 @@ import torch
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from torch import nn
 
-from consilience import InMemory, Round, SklearnAgent, Start, TorchAgent
+from consilience import SklearnAgent, TorchAgent
 from consilience.agents.local_agents import LocalAgents
+from consilience.extend import InMemory, Round, Start
 from consilience.methods.protocol import Method
 from tests.conftest import CLASSES, FEATURES, blobs
 

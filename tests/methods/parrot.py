@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from consilience import InMemory, Losses, Received, Round, Start
 from consilience.agents.local_agents import LocalAgents
+from consilience.extend import InMemory, Losses, Received, Round, Start
 from consilience.methods.protocol import Method
 from consilience.tasks import task_named
 

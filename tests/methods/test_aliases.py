@@ -7,24 +7,13 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
-from consilience import (
-    FD,
-    ConsilienceError,
-    FedDF,
-    InMemory,
-    Losses,
-    Received,
-    SklearnAgent,
-    Start,
-    TorchAgent,
-    Wire,
-    collaborate,
-)
+from consilience import FD, ConsilienceError, FedDF, SklearnAgent, TorchAgent, Wire, collaborate
 from consilience.agents.local_agents import LocalAgents
 from consilience.agents.lying import Lying
 from consilience.core.distillation import mean_logits, sharpened_mean
 from consilience.core.labels import majority_labels
 from consilience.core.robust import filtered_mean
+from consilience.extend import InMemory, Losses, Received, Start
 from consilience.methods import method_named
 from tests.conftest import CLASSES, blobs
 from tests.methods.models import agents_for, classifiers, plain_network

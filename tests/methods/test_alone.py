@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from consilience import Alone, Start
+from consilience import Alone
+from consilience.extend import Start
 from tests.methods.parrot import NAMES, parrots, rounds_of
 
 

@@ -4,16 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from consilience import (
-    FD,
-    ConsilienceError,
-    FedAvg,
-    FedDF,
-    FedDyn,
-    FedProx,
-    Losses,
-    Scaffold,
-)
+from consilience import FD, ConsilienceError, FedAvg, FedDF, FedDyn, FedProx, Scaffold
+from consilience.extend import Losses
 from consilience.methods import method_named
 from consilience.methods.server import as_array, each
 from consilience.tasks import task_named

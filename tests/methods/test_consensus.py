@@ -5,9 +5,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from consilience import Consensus, ConsilienceError, InMemory, Memory, Received, Start, Uniform, Wire
+from consilience import Consensus, ConsilienceError, Uniform, Wire
 from consilience.core.labels import pseudo_labels
 from consilience.core.trust import entropy_trust
+from consilience.extend import InMemory, Memory, Received, Start
 from consilience.methods.learning.joint import Joint
 from consilience.methods.listening.everyone import Everyone
 from consilience.methods.trust.default import Default

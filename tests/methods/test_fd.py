@@ -5,9 +5,10 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
-from consilience import FD, ConsilienceError, InMemory, Privacy, Received, SklearnAgent, Start, TorchAgent, collaborate
+from consilience import FD, ConsilienceError, Privacy, SklearnAgent, TorchAgent, collaborate
 from consilience.agents.local_agents import LocalAgents
 from consilience.core.distillation import class_means, others_means
+from consilience.extend import InMemory, Received, Start
 from tests.conftest import CLASSES, blobs
 from tests.methods.models import plain_network
 from tests.methods.parrot import NAMES, SHARED, parrots

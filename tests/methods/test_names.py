@@ -7,7 +7,6 @@ import pytest
 
 from consilience import (
     FD,
-    METHODS,
     Alone,
     Consensus,
     ConsilienceError,
@@ -23,12 +22,12 @@ from consilience import (
     Revisit,
     Scaffold,
     Sequential,
-    ServerMethod,
     Sparse,
     Uniform,
     Wire,
 )
 from consilience.base.options import Options, from_table, option, to_table
+from consilience.extend import METHODS, ServerMethod
 from consilience.methods import method_named
 from consilience.methods.learning.joint import Joint
 from consilience.methods.trust.ktpfl import KTpFL

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from consilience import Consensus, ConsilienceError, Sequential, Sparse, Start, Uniform
+from consilience import Consensus, ConsilienceError, Sequential, Sparse, Uniform
 from consilience.core.class_prior import match_class_prior
+from consilience.extend import Start
 from consilience.methods.trust.labels import Vote
 from tests.methods.parrot import NAMES, OUTPUTS, SAMPLES, Lossy, first_words, parrots, rounds_of
 

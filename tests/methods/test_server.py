@@ -7,22 +7,9 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from consilience import (
-    Consensus,
-    ConsilienceError,
-    FedAvg,
-    FedDyn,
-    FedProx,
-    InMemory,
-    Received,
-    Scaffold,
-    ServerMethod,
-    SklearnAgent,
-    Start,
-    TorchAgent,
-    Wrapper,
-)
+from consilience import Consensus, ConsilienceError, FedAvg, FedDyn, FedProx, Scaffold, SklearnAgent, TorchAgent
 from consilience.agents.local_agents import LocalAgents
+from consilience.extend import InMemory, Received, ServerMethod, Start, Wrapper
 from consilience.methods.server import each
 from tests.conftest import CLASSES, FEATURES, blobs
 from tests.methods.models import (

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from consilience import Alone, FedAvg, FedDyn, Scaffold, Start
+from consilience import Alone, FedAvg, FedDyn, Scaffold
+from consilience.extend import Start
 from tests.methods.models import (
     SIZES,
     assert_same_losses,

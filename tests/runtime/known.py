@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from consilience import Losses, Record, Round, Wire
+from consilience import Wire
+from consilience.extend import Losses, Record, Round
 from consilience.runtime.history import Evaluation
 from consilience.runtime.summary import Summary
 from consilience.tasks import task_named

@@ -15,7 +15,7 @@ from tests.conftest import CLASSES, FEATURES, blobs
 TARGET = blobs(200, seed=7)
 
 
-def agents() -> list[cs.Agent]:
+def agents() -> list[cs.extend.Agent]:
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(FEATURES, 8), nn.Dropout(), nn.BatchNorm1d(8), nn.Linear(8, CLASSES))
     return [
@@ -79,7 +79,7 @@ def test_copies_share_data_and_not_models():
 
 
 def test_an_agent_that_cannot_be_copied_is_named(shared):
-    class Handle(cs.Wrapper):
+    class Handle(cs.extend.Wrapper):
         def __deepcopy__(self, memo):
             raise TypeError("cannot copy a file")
 

@@ -19,13 +19,13 @@ from consilience import (
     FedDF,
     FedDyn,
     FedProx,
-    InMemory,
     Scaffold,
     SklearnAgent,
     TorchAgent,
     Uniform,
     load_run,
 )
+from consilience.extend import InMemory
 from consilience.methods import method_named
 from consilience.methods.learning.joint import Joint
 from consilience.methods.learning.sequential import Sequential

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from consilience import InMemory, Wire
+from consilience import Wire
+from consilience.extend import InMemory
 from consilience.runtime.group import OneProcess
 
 ARRAYS = {"a": np.arange(6.0).reshape(2, 3), "b": np.ones((2, 3))}

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from consilience import InMemory, Losses, Record, Round
 from consilience.core.bootstrap import DRAWS, interval
+from consilience.extend import InMemory, Losses, Record, Round
 from consilience.runtime.callbacks import Event, Finished
 from consilience.runtime.driver import run_rounds
 from consilience.runtime.history import BEHIND, PLACES, Evaluation, History

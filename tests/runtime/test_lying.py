@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from consilience import Consensus, ConsilienceError, InMemory, Wire, load_run
+from consilience import Consensus, ConsilienceError, Wire, load_run
 from consilience.core.attacks import ATTACKS, AttackContext, attack_named
+from consilience.extend import InMemory
 from consilience.report.page import page_data
 from consilience.report.tables import means_grid, run_grid
 from consilience.runtime.lying import LyingExchange

@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from consilience import ConsilienceError, InMemory, SklearnAgent, load_run
+from consilience import ConsilienceError, SklearnAgent, load_run
+from consilience.extend import InMemory
 from consilience.runtime.driver import run_rounds
 from consilience.runtime.run import Run, is_finished
 from consilience.runtime.summary import AgentSummary, Summary, known_elsewhere, summarised, summary_from, versions

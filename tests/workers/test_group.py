@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch.distributed as dist
 
-from consilience import ConsilienceError, InMemory, Losses, Memory, Record, Round
+from consilience import ConsilienceError
+from consilience.extend import InMemory, Losses, Memory, Record, Round
 from consilience.workers.group import WorkerExchange, WorkerGroup, join
 from consilience.workers.pool import _PRELOAD
 from consilience.workers.work import _check_same_data

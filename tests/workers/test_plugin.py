@@ -6,8 +6,9 @@ from multiprocessing import active_children
 import numpy as np
 import pytest
 
-from consilience import TRUST, ConsilienceError, load_run
+from consilience import ConsilienceError, load_run
 from consilience.experiments.run import run_experiment
+from consilience.extend import TRUST
 from consilience.runtime import checkpoint
 from consilience.settings.presets import read_settings
 from tests.conftest import Hears
@@ -20,27 +21,27 @@ PLUGIN = """
     import numpy as np
     import consilience as cs
 
-    @cs.TRUST.add("stubborn")
+    @cs.extend.TRUST.add("stubborn")
     @dataclass(frozen=True)
     class Stubborn:
         '''Half for oneself, the rest as the mean of the entropy trust of all rounds.'''
-        self_trust: float = cs.option(0.5, "for oneself", at_least=0, below=1)
+        self_trust: float = cs.extend.option(0.5, "for oneself", at_least=0, below=1)
 
         def __call__(self, f, context):
-            total = context.memory.get("total", 0) + cs.entropy_trust(f)
+            total = context.memory.get("total", 0) + cs.core.entropy_trust(f)
             mean = total / total.sum(axis=1, keepdims=True)
             trust = self.self_trust * np.eye(len(f)) + (1 - self.self_trust) * mean
-            return cs.Opinion(trust, memory={"total": total})
+            return cs.extend.TrustResult(trust, memory={"total": total})
 
-    @cs.TRUST.add("sure")
+    @cs.extend.TRUST.add("sure")
     def sure(f):
         return np.eye(len(f))
 
-    @cs.TRUST.add("broken")
+    @cs.extend.TRUST.add("broken")
     def broken(f):
         raise ZeroDivisionError("never divide")
 
-    @cs.TRUST.add("wrong")
+    @cs.extend.TRUST.add("wrong")
     def wrong(f):
         return np.eye(2)
 """

@@ -70,7 +70,9 @@ def _check_attributes(agent: Agent, samples: int) -> None:
     _require(agent.name == "checked", f"its name is {agent.name!r}, but make_agent was given 'checked'.")
     _require(agent.samples == samples, f"samples is {agent.samples}, but it was given {samples}.")
     lacking = [name for name in ("labels", "scores", "trust", "distance", "problem") if not hasattr(agent.task, name)]
-    _require(not lacking, f"task is {agent.task!r}; use consilience.TASKS.find('classification') or another task.")
+    _require(
+        not lacking, f"task is {agent.task!r}; use consilience.extend.TASKS.find('classification') or another task."
+    )
 
 
 def _check_predictions(agent: Agent, x: Array) -> None:
@@ -94,7 +96,7 @@ def _check_training(agent: Agent, shared: Array, labels: Array) -> None:
     before, kept = labels.copy(), shared.copy()
     for given, lam in ((None, 0.0), (labels, 0.5), (labels, 0.0)):
         losses: Any = agent.train(shared, given, lam)
-        _require(isinstance(losses, Losses), f"train returned {type(losses).__name__}, not consilience.Losses.")
+        _require(isinstance(losses, Losses), f"train returned {type(losses).__name__}, not consilience.extend.Losses.")
         _require(np.isfinite(losses.local), f"the local loss after training is {losses.local}.")
         checked_predictions(agent.name, agent.predict(shared), len(shared), agent.outputs, agent.task)
     _require(np.array_equal(labels, before), "train changed the pseudo-labels that it was given.")
@@ -157,7 +159,9 @@ def _check_weights(make: Callable[[], Agent], shared: Array) -> None:
     first = one.weights()
     copies = {name: value.copy() for name, value in first.items()}
     losses: Any = one.train_alone()
-    _require(isinstance(losses, Losses), f"train_alone returned {type(losses).__name__}, not consilience.Losses.")
+    _require(
+        isinstance(losses, Losses), f"train_alone returned {type(losses).__name__}, not consilience.extend.Losses."
+    )
     kept = all(np.array_equal(first[name], value) for name, value in copies.items())
     _require(kept, "what weights() returned changed when the agent trained on. Return copies.")
     unknown = [name for name in one.trained_names if name not in first]

@@ -63,13 +63,13 @@ class Lying(Wrapper):
     @property
     def train_on_shared(self) -> Callable[[Rows, Array, int], Losses]:
         """As the agent digests, if it does. That too says that an exchange has been."""
-        within: Callable[[Rows, Array, int], Losses] = self.agent.digest
+        within: Callable[[Rows, Array, int], Losses] = self.agent.train_on_shared
 
         def train_on_shared(shared: Rows, labels: Array, passes: int) -> Losses:
             self._exchanges += 1
             return within(shared, labels, passes)
 
-        return digest
+        return train_on_shared
 
     def training_settings(self) -> dict[str, str]:
         """The agent's, and its lies."""

@@ -69,7 +69,7 @@ def _own_agent(prepared: LoadedSite) -> Agent:
     agent.name = name
     if missing(agent.task, Task):
         raise ConsilienceError(
-            f"the agent of {path} has the task {agent.task!r}. Use consilience.TASKS.find('classification')."
+            f"the agent of {path} has the task {agent.task!r}. Use consilience.extend.TASKS.find('classification')."
         )
     if agent.task.name != prepared.federation.task or agent.outputs != len(classes):
         raise ConsilienceError(

@@ -6,10 +6,11 @@ import torch
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from torch import nn
 
-from consilience import TASKS, ConsilienceError, SklearnAgent, TorchAgent, estimator, network
+from consilience import ConsilienceError, SklearnAgent, TorchAgent
 from consilience.agents import models
 from consilience.agents.models import COSTS, MODELS, UNKNOWN_COST, AgentSpec, Cost, build_agent, cost_of
 from consilience.agents.training import Training
+from consilience.extend import TASKS, estimator, network
 from tests.conftest import CLASSES, FEATURES, blobs
 
 X, Y = blobs(30, seed=1)

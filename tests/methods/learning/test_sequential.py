@@ -4,22 +4,11 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from consilience import (
-    Consensus,
-    InMemory,
-    Losses,
-    Paper,
-    Received,
-    Sequential,
-    SklearnAgent,
-    Sparse,
-    Start,
-    TorchAgent,
-    Uniform,
-)
+from consilience import Consensus, Paper, Sequential, SklearnAgent, Sparse, TorchAgent, Uniform
 from consilience.agents.local_agents import LocalAgents
 from consilience.core.labels import pseudo_labels
 from consilience.core.trust import entropy_trust
+from consilience.extend import InMemory, Losses, Received, Start
 from tests.conftest import blobs
 from tests.methods.models import plain_network
 

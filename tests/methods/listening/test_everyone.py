@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from consilience import Consensus, Entropy, InMemory, Received, Start, Uniform
+from consilience import Consensus, Entropy, Uniform
+from consilience.extend import InMemory, Received, Start
 from consilience.methods.trust.expguard import ExpGuard
 from consilience.methods.trust.stratified import Stratified
 from tests.methods.parrot import NAMES, OUTPUTS, SAMPLES, rounds_of

@@ -6,8 +6,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from consilience import Consensus, Context, Received, Sparse, Start
+from consilience import Consensus, Sparse
 from consilience.base.errors import ConsilienceError
+from consilience.extend import Context, Received, Start
 from consilience.federation.peers.federation import check_method
 from consilience.methods.trust import trust_named
 from consilience.methods.trust.labels import Vote

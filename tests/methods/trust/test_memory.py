@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from consilience import Consensus, Context, InMemory, TrustResult
+from consilience import Consensus
+from consilience.extend import Context, InMemory, TrustResult
 from consilience.runtime.driver import run_rounds
 from consilience.runtime.run import Run
 from consilience.runtime.summary import Summary

@@ -5,7 +5,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from consilience import Consensus, ConsilienceError, Context, TrustResult
+from consilience import Consensus, ConsilienceError
+from consilience.extend import Context, TrustResult
 from tests.methods.parrot import (
     NAMES,
     NOISE,

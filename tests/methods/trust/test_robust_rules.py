@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from consilience import Consensus, Context
+from consilience import Consensus
 from consilience.core.robust import coordinate_median
+from consilience.extend import Context
 from consilience.methods.trust import trust_named
 from consilience.methods.trust.expguard import ExpGuard
 from consilience.methods.trust.labels import Trimmed

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from consilience import TRUST, Consensus, ConsilienceError, Context, Cosine, Entropy, Gaussian, Uniform
+from consilience import Consensus, ConsilienceError, Cosine, Entropy, Gaussian, Uniform
 from consilience.base.options import Options, from_table, option, to_table
+from consilience.extend import TRUST, Context
 from consilience.methods.trust import trust_named
 from consilience.methods.trust.centred import Centred
 from consilience.methods.trust.default import Default

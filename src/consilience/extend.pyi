@@ -1,0 +1,32 @@
+"""What one needs to write a method, a trust rule, an agent, a dataset, a model or a task. `extend.py` loads them."""
+
+from consilience.agents.base import BaseAgent as BaseAgent
+from consilience.agents.models import MODELS as MODELS
+from consilience.agents.models import estimator as estimator
+from consilience.agents.models import network as network
+from consilience.agents.protocol import Agent as Agent
+from consilience.agents.protocol import Losses as Losses
+from consilience.agents.wrapper import Wrapper as Wrapper
+from consilience.base.options import Options as Options
+from consilience.base.options import option as option
+from consilience.data.datasets import Dataset as Dataset
+from consilience.data.datasets import dataset as dataset
+from consilience.methods import METHODS as METHODS
+from consilience.methods.learning import LEARNING as LEARNING
+from consilience.methods.listening import LISTENING as LISTENING
+from consilience.methods.protocol import Exchange as Exchange
+from consilience.methods.protocol import Memory as Memory
+from consilience.methods.protocol import Method as Method
+from consilience.methods.protocol import Received as Received
+from consilience.methods.protocol import Record as Record
+from consilience.methods.protocol import Round as Round
+from consilience.methods.protocol import Start as Start
+from consilience.methods.server import ServerMethod as ServerMethod
+from consilience.methods.trust import TRUST as TRUST
+from consilience.methods.trust.protocol import Context as Context
+from consilience.methods.trust.protocol import Trust as Trust
+from consilience.methods.trust.protocol import TrustResult as TrustResult
+from consilience.runtime.exchange import InMemory as InMemory
+from consilience.tasks import TASKS as TASKS
+from consilience.tasks.protocol import Score as Score
+from consilience.tasks.protocol import Task as Task
