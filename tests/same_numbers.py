@@ -27,6 +27,7 @@ SHARING = "fedmd,ds-fl,fedct,cronus,fd"
 SHORT = ["--set", "rounds=6", "--set", "warmup=2"]
 ENTROPY = ["--set", "method.trust=entropy"]
 NAIVE = ["--set", 'references=["naive"]']
+ALONE = ["--set", 'references=["alone"]']
 SPARSE = ["--set", "method.listening=sparse", "--set", "peers=2", "--set", "random_peers=1"]
 EXACT = ["--set", 'models=["linear"]', "--set", "solver=exact", "--set", "duals=1.0"]
 LIARS = ["--set", "attackers=[1]", "--set", "attack=echo-each"]
@@ -66,8 +67,8 @@ CASES: dict[str, list[list[str]]] = {
         ["run", *SHORT, "--set", "entropy_offset=0", "--set", "entropy_floor=0.1"],
     ],
     "majority": [
-        ["run", *SHORT, "--set", "method.trust=vote"],
-        ["run", *SHORT, "--set", "labels=majority"],
+        ["run", *SHORT, *ALONE, "--set", "method.trust=vote"],
+        ["run", *SHORT, *ALONE, "--set", "labels=majority"],
     ],
     "float16-naive": [
         ["run", *SHORT, *NAIVE, "--set", "method.wire.form=float16"],
@@ -114,7 +115,11 @@ def numbers(checkout: Path, folder: Path, data_dir: Path | None) -> dict[str, st
             found[f"{where}: {RENAMED.get(str(column), column)}"] = digest(values.to_numpy())
     for path in sorted(folder.rglob("trust.npz")):
         with np.load(path) as arrays:
-            found |= {f"{named_now(path.relative_to(folder))}: {key}": digest(arrays[key]) for key in arrays}
+            found |= {
+                f"{named_now(path.relative_to(folder))}: {key}": digest(arrays[key])
+                for key in arrays
+                if arrays[key].size
+            }
     for path in sorted((folder / "reproduce").rglob("*.csv")):
         text = path.read_text()
         for before, now in METHODS.items():
