@@ -140,7 +140,7 @@ def plan(settings: Settings, methods: Sequence[str], axes: Sequence[Axis], seeds
             changed(settings, {axis.key: axis.values[0]}, "--grid")  # raises, and says what there is
     count = len(seeds) * sum(map(len, by_method.values()))
     if count > MOST_RUNS:
-        raise ConsilienceError(f"this grid has {count:,} runs. Use fewer values, or a study of it (--trials).")
+        raise ConsilienceError(f"this grid has {count:,} runs. Use fewer values.")
     found = []
     for seed in seeds:
         for method, combinations in by_method.items():
