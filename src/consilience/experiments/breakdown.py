@@ -260,5 +260,4 @@ def _cost(rule: str, found: Breakdown) -> str:
     """What a rule costs when all are honest, against the first rule."""
     table = found.table[found.table["attackers"] == 0].pivot(index="seed", columns="rule", values="score")
     difference = estimate((table[rule] - table[found.rules[0]]).to_numpy())
-    interval = "" if np.isnan(difference.half_width) else f" ± {difference.half_width:.3f}"
-    return f"{rule} against {found.rules[0]} when all are honest: {difference.mean:+.3f}{interval}."
+    return f"{rule} against {found.rules[0]} when all are honest: {difference.text(signed=True)}."

@@ -36,6 +36,11 @@ class Estimate:
     mean: float
     half_width: float
 
+    def text(self, signed: bool = False) -> str:
+        """As in tables, such as 0.812 ± 0.020; without an interval the mean alone."""
+        interval = "" if np.isnan(self.half_width) else f" ± {self.half_width:.3f}"
+        return f"{self.mean:{'+' if signed else ''}.3f}{interval}"
+
 
 @dataclass(frozen=True)
 class ComparisonLine:
@@ -188,22 +193,31 @@ def _with_totals(run: Run) -> "pd.DataFrame":
     return table.assign(**{f"{column}_in_all": table["agent"].map(totals[column].sum()) for column in known})
 
 
+def score_of(column: str, scores: Sequence[Score]) -> Score:
+    """The score in a column such as accuracy_target; an unknown column is an error that names the known."""
+    columns = {f"{score.name}_{place}": score for score in scores for place in PLACES}
+    if column not in columns:
+        raise ConsilienceError(f"unknown score {column!r}. Known here: {', '.join(columns)}.")
+    return columns[column]
+
+
+def good_rows(table: "pd.DataFrame") -> "pd.DataFrame":
+    """The rows of honest agents with good labels."""
+    return table[~(table["low_quality"].astype(bool) | table["attacker"].astype(bool))]
+
+
 def summarise(compared: "Comparison", score: str = "") -> list[ComparisonLine]:
     """One line per method, in the order they were given, by a column such as accuracy_target."""
     table, column = compared.table, score or compared.default_score
-    columns = {f"{one.name}_{place}": one for one in compared.scores for place in PLACES}
-    if column not in columns:
-        raise ConsilienceError(f"unknown score {column!r}. Known here: {', '.join(columns)}.")
-    lower_is_better = not columns[column].higher_is_better
-    score = column
-    good = table[~(table["low_quality"] | table.get("attacker", False))]
-    per_seed = good.pivot_table(index="seed", columns="method", values=score)
-    grouped = good.groupby(["method", "seed"])[score]
-    worst = (grouped.max() if lower_is_better else grouped.min()).groupby("method").mean()
+    higher_is_better = score_of(column, compared.scores).higher_is_better
+    good = good_rows(table)
+    per_seed = good.pivot_table(index="seed", columns="method", values=column)
+    grouped = good.groupby(["method", "seed"])[column]
+    worst = (grouped.min() if higher_is_better else grouped.max()).groupby("method").mean()
     methods = list(dict.fromkeys(table["method"]))
-    counted = [f"{column}_in_all" for column in PASSED if f"{column}_in_all" in table]
+    counted = [f"{name}_in_all" for name in PASSED if f"{name}_in_all" in table]
     passed = table.groupby(["method", "seed"])[counted].sum(min_count=1).groupby("method").mean()
-    sign = -1 if lower_is_better else 1
+    sign = 1 if higher_is_better else -1
     nothing = Estimate(float("nan"), float("nan"))
     lines = []
     for method in methods:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from consilience.base import toml
 from consilience.base.errors import ConsilienceError
 from consilience.base.options import to_table
-from consilience.experiments.compare import Estimate, estimate
+from consilience.experiments.compare import Estimate, estimate, good_rows, score_of
 from consilience.runtime.callbacks import Callback
-from consilience.runtime.history import PLACES
 from consilience.settings.presets import write_config
 from consilience.settings.settings import Settings, changed, where_it_is
 from consilience.tasks.protocol import Score
@@ -86,10 +85,7 @@ class Sweep:
 
     def higher_is_better(self, column: str) -> bool:
         """Whether more of this score is better; an unknown one is an error that names the known."""
-        columns = {f"{one.name}_{place}": one for one in self.scores for place in PLACES}
-        if column not in columns:
-            raise ConsilienceError(f"unknown score {column!r}. Known here: {', '.join(columns)}.")
-        return columns[column].higher_is_better
+        return score_of(column, self.scores).higher_is_better
 
 
 def parse_axis(text: str) -> Axis:
@@ -269,8 +265,7 @@ def setting_text(setting: dict[str, Any]) -> str:
 
 def _groups(found: Sweep) -> "list[tuple[str, dict[str, Any], pd.DataFrame]]":
     """The rows of the agents with good labels, by method and setting, in the order of the grid."""
-    table = found.table
-    good = table[~(table["low_quality"].astype(bool) | table["attacker"].astype(bool))]
+    good = good_rows(found.table)
     groups = []
     for method in found.methods:
         of_method = good[good["method"] == method]

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from consilience.base.errors import ConsilienceError
-from consilience.report import html as shell
+from consilience.report import html
 from consilience.report.live_data import has_ended, is_run, snapshot, state_of
 from consilience.report.page import audit_of, page_data, safe_json
 from consilience.report.run_index import index_page
@@ -64,7 +64,7 @@ def live_page(folder: Path) -> str:
     if found["data"] is None:
         facts = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in found["state"]["facts"])
         parts = [f"<p>{escape(found['state']['text'])}</p>", f"<dl>{facts}</dl>"]
-        return shell.page(f"{folder.name}: waiting for the first round", parts, refresh=2)
+        return html.page(f"{folder.name}: waiting for the first round", parts, refresh=2)
     page = template.replace("default-src 'none';", "default-src 'none'; connect-src 'self';")
     page = page.replace("__DATA__", safe_json(found["data"]))
     return page.replace("</body>", f"<script>\n{script}</script>\n</body>")

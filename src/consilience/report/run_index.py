@@ -14,8 +14,7 @@ import numpy as np
 
 from consilience.base.errors import ConsilienceError
 from consilience.base.files import write_atomically
-from consilience.report import html as shell
-from consilience.report.breakdown import COLOURS, DASHES
+from consilience.report import drawing, html
 from consilience.report.live_data import has_ended, is_run, snapshot, state_of
 from consilience.report.numbers import number
 from consilience.report.tables import Grid
@@ -96,63 +95,38 @@ def curves(found: Sequence[Standing]) -> dict[str, str]:
 
 
 def _panel(lines: dict[str, list[Standing]], title: str) -> str:
-    every = [value for runs in lines.values() for run in runs for value in run.scores]
-    low, high = min(every), max(every)
-    room = (high - low) * 0.06 or 0.05
-    low, high = low - room, high + room
-    last = max(run.rounds[-1] for runs in lines.values() for run in runs)
-    first = min(run.rounds[0] for runs in lines.values() for run in runs)
-    height = HEIGHT + 20 * -(-len(lines) // 2)
-
-    def across(place: float) -> float:
-        return LEFT + (place - first) / max(1, last - first) * (WIDTH - LEFT - RIGHT)
-
-    def up(value: float) -> float:
-        return HEIGHT - BOTTOM - (value - low) / (high - low) * (HEIGHT - TOP - BOTTOM)
-
-    def path(run_rounds: Sequence[int], values: Sequence[float]) -> str:
-        return "M" + "L".join(f"{across(r):.1f} {up(v):.1f}" for r, v in zip(run_rounds, values, strict=True))
-
-    score = next(run.score for runs in lines.values() for run in runs)
-    label = f"{score.replace('_', ', ')} by round{f', {title}' if title else ''}"
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
-        f'font-family="sans-serif" font-size="11" fill="currentColor" role="img" aria-label="{escape(label)}">'
-    ]
-    for tick in np.linspace(low + room, high - room, 4):
-        parts.append(f'<path d="M{LEFT} {up(tick):.1f}H{WIDTH - RIGHT}" stroke="#8884" fill="none"/>')
-        parts.append(f'<text x="{LEFT - 6}" y="{up(tick) + 4:.1f}" text-anchor="end">{tick:.2f}</text>')
-    for place in sorted({first, (first + last) // 2, last}):
-        parts.append(f'<text x="{across(place):.1f}" y="{HEIGHT - 18}" text-anchor="middle">{place}</text>')
-    parts.append(f'<text x="{LEFT}" y="14" font-weight="600">{escape(title or score.replace("_", ", "))}</text>')
-    parts.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 4}" text-anchor="middle">round</text>')
-    for place, (name, runs) in enumerate(lines.items()):
-        look = f'stroke="{COLOURS[place % len(COLOURS)]}" stroke-dasharray="{DASHES[place % len(DASHES)]}" fill="none"'
-        for run in runs if len(runs) > 1 else []:
-            parts.append(f'<path d="{path(run.rounds, run.scores)}" {look} opacity=".35"/>')
-        common = sorted(set.intersection(*(set(run.rounds) for run in runs)))
-        means = [float(np.mean([dict(zip(run.rounds, run.scores, strict=True))[r] for run in runs])) for r in common]
-        if common:
-            parts.append(f'<path d="{path(common, means)}" {look} stroke-width="2"/>')
-        x, y = LEFT + (place % 2) * 145, HEIGHT + 12 + 20 * (place // 2)
-        parts.append(f'<path d="M{x} {y - 4}h22" {look} stroke-width="2"/>')
-        parts.append(f'<text x="{x + 28}" y="{y}">{escape(name[:18])}</text>')
-    return "\n".join([*parts, "</svg>"])
+    runs = [run for same in lines.values() for run in same]
+    scores = [score for run in runs for score in run.scores]
+    low, high, margin = drawing.with_margin(min(scores), max(scores), 0.06)
+    first, last = min(run.rounds[0] for run in runs), max(run.rounds[-1] for run in runs)
+    plot = drawing.Plot(LEFT, WIDTH - RIGHT, TOP, HEIGHT - BOTTOM, first, last, low, high)
+    score = runs[0].score.replace("_", ", ")
+    elements = plot.grid_lines(np.linspace(low + margin, high - margin, 4))
+    for tick in sorted({first, (first + last) // 2, last}):
+        elements.append(drawing.label(plot.x(tick), HEIGHT - 18, f"{tick}", "middle"))
+    elements.append(drawing.label(LEFT, 14, title or score, bold=True))
+    elements.append(drawing.label((plot.left + plot.right) / 2, HEIGHT - 4, "round", "middle"))
+    for index, (name, same) in enumerate(lines.items()):
+        thin, thick = drawing.line_style(index, width=1) + ' opacity=".35"', drawing.line_style(index, width=2)
+        by_round = [dict(zip(run.rounds, run.scores, strict=True)) for run in same]
+        common = sorted(set.intersection(*map(set, by_round)))
+        mean = {t: float(np.mean([known[t] for known in by_round])) for t in common}
+        for known, style in [*((known, thin) for known in by_round if len(same) > 1), (mean, thick)]:
+            if known:
+                elements.append(drawing.line([(plot.x(t), plot.y(value)) for t, value in known.items()], style))
+        x, y = LEFT + (index % 2) * 145, HEIGHT + 12 + 20 * (index // 2)
+        elements += [drawing.line([(x, y - 4), (x + 22, y - 4)], thick), drawing.label(x + 28, y, name[:18])]
+    description = f"{score} by round{f', {title}' if title else ''}"
+    return drawing.svg(WIDTH, HEIGHT + 20 * -(-len(lines) // 2), description, elements)
 
 
-def plots(found: Sequence[Standing]) -> list[str]:
-    """The curves, as parts of a page."""
-    drawn = curves(found)
-    if not drawn:
+def plots(standings: Sequence[Standing]) -> list[str]:
+    """The curves, as elements of a page."""
+    images = curves(standings)
+    if not images:
         return []
     legend = "Mean over the agents with good labels. Thin lines are single seeds, thick ones their mean."
-    return [
-        "<h2>How do they get on?</h2>",
-        f"<p>{legend}</p>",
-        '<div class="panels">',
-        *(f"<div>{image}</div>" for image in drawn.values()),
-        "</div>",
-    ]
+    return [html.heading("How do the scores develop?"), html.paragraph(legend), html.panels(images.values())]
 
 
 def index_page(folder: Path, title: str = "", live: bool = True) -> str:
@@ -172,9 +146,9 @@ def index_page(folder: Path, title: str = "", live: bool = True) -> str:
     body += _findings(folder) + plots(found)
     if runs:
         links = [f"run/{quote(one.name)}/" for one in found] if live else _reports(folder, found)
-        body += ["<h2>Every run</h2>", shell.table(runs_grid(found), links)]
+        body += ["<h2>Every run</h2>", html.table(runs_grid(found), links)]
     under_way = not runs or not all(has_ended(run) for run in runs)
-    return shell.page(title or folder.resolve().name, body, refresh=(5 if runs else 2) if live and under_way else 0)
+    return html.page(title or folder.resolve().name, body, refresh=(5 if runs else 2) if live and under_way else 0)
 
 
 def write_index(folder: Path, title: str) -> Path:
@@ -200,13 +174,13 @@ def _findings(folder: Path) -> list[str]:
             continue
         parts.append(f"<h2>{escape(title)}</h2>")
         parts += [f"<p>Expected: {escape(expectation)}</p>"] if expectation else []
-        parts.append(shell.bullets(sentences))
+        parts.append(html.bullets(sentences))
         image, table = path.with_suffix(".svg"), path.with_suffix(".csv")
         if image.is_file():
             data = base64.b64encode(image.read_bytes()).decode()
             parts.append(f'<p><img src="data:image/svg+xml;base64,{data}" alt="{escape(title)}"></p>')
         if table.is_file():
-            parts.append(shell.table(_from_csv(table)))
+            parts.append(html.table(_from_csv(table)))
     return parts
 
 

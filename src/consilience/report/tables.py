@@ -306,9 +306,7 @@ def _capital(text: str) -> str:
 def _interval(value: "Estimate") -> str:
     if np.isnan(value.mean):
         return UNKNOWN
-    if np.isnan(value.half_width):
-        return f"{value.mean:+.3f} (one seed)"
-    return f"{value.mean:+.3f} ± {value.half_width:.3f}"
+    return value.text(signed=True) + (" (one seed)" if np.isnan(value.half_width) else "")
 
 
 def _tex(cell: str) -> str:
