@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import consilience as cs
 from consilience.base.errors import ConsilienceError
 from consilience.cli.main import app
-from consilience.experiments.collective import measure_collective
+from consilience.experiments.ensemble import measure_collective
 from consilience.experiments.load_agents import export_run, restore
 from consilience.export.folder import load_model
 from consilience.runtime import checkpoint

@@ -23,8 +23,8 @@ from consilience.tasks.protocol import Array
 if TYPE_CHECKING:
     import pandas as pd
 
-    from consilience.experiments.collective import CollectiveLine
     from consilience.experiments.compare import ComparisonLine, Estimate
+    from consilience.experiments.ensemble import CollectiveLine
 
 INTERVAL = "95 % interval"
 MOST_ROWS = 40
@@ -57,8 +57,8 @@ class Grid:
         table = Table(title=self.title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
         table.show_edge = False
         table.padding = (0, 0, 0, 0) if narrow else (0, 1, 0, 0)
-        for place, heading in enumerate(headings[:shown]):
-            if place < self.words:
+        for index, heading in enumerate(headings[:shown]):
+            if index < self.words:
                 table.add_column(heading, overflow="fold")
             else:
                 table.add_column(heading, justify="right", no_wrap=True)
@@ -70,10 +70,10 @@ class Grid:
         """The headings, those of numbers in lines that are hardly longer than the numbers."""
         cells = self._widths([""] * len(self.headings))
         return [
-            "\n".join(wrap(heading, max(1, cells[place]), break_long_words=False))
-            if place >= self.words and "\n" not in heading
+            "\n".join(wrap(heading, max(1, cells[index]), break_long_words=False))
+            if index >= self.words and "\n" not in heading
             else heading
-            for place, heading in enumerate(self.headings)
+            for index, heading in enumerate(self.headings)
         ]
 
     def _widths(self, headings: Sequence[str]) -> list[int]:
@@ -83,7 +83,7 @@ class Grid:
 
     def markdown(self) -> str:
         """As a Markdown table."""
-        rule = tuple("---" if place < self.words else "---:" for place in range(len(self.headings)))
+        rule = tuple("---" if index < self.words else "---:" for index in range(len(self.headings)))
         lines = [tuple(heading.replace("\n", " ") for heading in self.headings), rule, *self.rows]
         return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
@@ -104,16 +104,16 @@ def run_grid(run: Run) -> Grid:
     measure = first_measure(run)
     if len(run.names) > MOST_ROWS:
         return many_grid(run, measure)
-    found = gains(run, measure) if measure else {}
+    known = gains(run, measure) if measure else {}
     trust, compared = _trust_columns(run), "alone" in run.references
     marks = {agent.name: _labels(agent) for agent in run.summary.agents}
     marked = any(mark != "good" for mark in marks.values())
     rows = []
-    for place, agent in enumerate(run.summary.agents):
-        gain = found.get(agent.name, Gain(*[float("nan")] * 5))
+    for index, agent in enumerate(run.summary.agents):
+        gain = known.get(agent.name, Gain(*[float("nan")] * 5))
         words = (agent.name, agent.model, *((marks[agent.name],) if marked else ()))
         numbers = (number(gain.alone), number(gain.together), signed(gain.gain), bounds(gain.low, gain.high))
-        received = (f"{column[place]:.2f}" for column in trust)
+        received = (f"{column[index]:.2f}" for column in trust)
         rows.append((*words, f"{agent.samples}", *(numbers if compared else numbers[1:2]), *received))
     ends = [f"trust\nround\n{run.trust_rounds[end]}" for end in (0, -1)] if trust else []
     scores = ("alone", "together", "gain", INTERVAL) if compared else ("score",)
@@ -123,12 +123,12 @@ def run_grid(run: Run) -> Grid:
 
 def many_grid(run: Run, measure: Measure | None) -> Grid:
     """Many agents: the worst, the best, the mean and what lies between, of each column by itself; by kind of labels."""
-    found = gains(run, measure) if measure else {}
+    known = gains(run, measure) if measure else {}
     up = measure is None or measure.score.higher_is_better
     kinds: dict[str, list[Gain]] = {}
     for agent in run.summary.agents:
-        if agent.name in found:
-            kinds.setdefault(_labels(agent), []).append(found[agent.name])
+        if agent.name in known:
+            kinds.setdefault(_labels(agent), []).append(known[agent.name])
     compared, rows = "alone" in run.references, list[tuple[str, ...]]()
     for kind, own in kinds.items():
         columns = {key: np.array([getattr(gain, key) for gain in own]) for key in ("alone", "together", "gain")}
@@ -166,14 +166,14 @@ def means_grid(run: Run) -> Grid | None:
     if measure is None:
         return None
     rows = []
-    for one in [*run.references.values(), run]:
-        table = one.last_round()
+    for method in [*run.references.values(), run]:
+        table = method.last_round()
         good = table[~(table["low_quality"] | table["attacker"])][measure.column]
         worst = good.min() if measure.score.higher_is_better else good.max()
-        gain = mean_gain(run, measure, one)
-        gained = ("", "") if one.summary.method == "alone" else (signed(gain.gain), bounds(gain.low, gain.high))
-        sent = size(int(one.metrics["bytes_sent"].sum()))
-        rows.append((one.summary.title, number(good.mean()), number(worst), *gained, sent))
+        gain = mean_gain(run, measure, method)
+        gained = ("", "") if method.summary.method == "alone" else (signed(gain.gain), bounds(gain.low, gain.high))
+        sent = size(int(method.metrics["bytes_sent"].sum()))
+        rows.append((method.summary.title, number(good.mean()), number(worst), *gained, sent))
     headings = ("method", "mean", "worst agent", "gain over alone", INTERVAL, "sent")
     return Grid(f"Mean over {good_agents(run)}", headings, rows)
 
@@ -184,12 +184,12 @@ def scores_grid(run: Run) -> Grid | None:
     if measure is None or "alone" not in run.references:
         return None
     rows = []
-    for one in measures(run):
-        if one.place == measure.place:
-            gain = mean_gain(run, one)
-            up = "" if one.score.higher_is_better else " (lower is better)"
+    for other in measures(run):
+        if other.place == measure.place:
+            gain = mean_gain(run, other)
+            up = "" if other.score.higher_is_better else " (lower is better)"
             numbers = (number(gain.alone), number(gain.together), signed(gain.gain), bounds(gain.low, gain.high))
-            rows.append((one.score.title + up, *numbers))
+            rows.append((other.score.title + up, *numbers))
     title = f"Every score on {PLACES[measure.place]}, mean over {good_agents(run)}"
     return Grid(title, ("score", "alone", "together", "gain", INTERVAL), rows)
 
@@ -207,17 +207,17 @@ def weights_sentence(run: Run) -> str:
         return "Nothing was sent."
     rounds, agents = sending["round"].nunique(), run.summary.agents
     sent = int(sending["bytes_sent"].sum())
-    said = f"Sent: {size(sent)} in all, {size(sent / (len(agents) * rounds))} per agent and round."
+    total = f"Sent: {size(sent)} in all, {size(sent / (len(agents) * rounds))} per agent and round."
     if not run.weighed:
-        return f"{said} These are the weights themselves, to the server and back."
+        return f"{total} These are the weights themselves, to the server and back."
     sizes = [agent.parameters for agent in agents if agent.parameters is not None]
     if len({agent.model for agent in agents}) == 1 and len(sizes) == len(agents):
         cost = sum(2 * 4 * count for count in sizes) * rounds
-        return f"{said} Sharing weights through a server would have sent {size(cost)}."
+        return f"{total} Sharing weights through a server would have sent {size(cost)}."
     kinds = dict.fromkeys(agent.model for agent in agents)
     possible = {agent.model: agent.parameters for agent in agents if agent.parameters is not None}
     reason = "the agents' models differ" if len(kinds) > 1 else "these models have no weights to average"
-    text = f"{said} Sharing weights is not possible here: {reason} ({', '.join(kinds)})"
+    text = f"{total} Sharing weights is not possible here: {reason} ({', '.join(kinds)})"
     if possible:
         costs = ", ".join(f"{size(2 * 4 * count)} for each {model}" for model, count in possible.items())
         text += f"; among their own kind it would cost {costs} per round"
@@ -232,15 +232,16 @@ def site_grid(runs: dict[str, Run]) -> Grid:
         if len(run.trust):
             row = np.where([other == name for other in run.names], 0, run.trust[-1][0])
             most = f"{run.names[int(row.argmax())]} {row.max():.2f}"
-        found = [one for one in measures(run) if one.score == run.summary.scores[0] and one.place in ("own", "target")]
-        found.sort(key=lambda one: one.place != "own")
+        first = run.summary.scores[0]
+        shown = [measure for measure in measures(run) if measure.score == first and measure.place in ("own", "target")]
+        shown.sort(key=lambda measure: measure.place != "own")
         rest = (most, f"{len(run.metrics)}/{run.summary.rounds}")
-        for one in found:
-            gain = gains(run, one)[name]
+        for measure in shown:
+            gain = gains(run, measure)[name]
             numbers = (number(gain.alone), number(gain.together), signed(gain.gain), bounds(gain.low, gain.high))
-            rows.append((name if one is found[0] else "", one.place, *numbers, *rest))
+            rows.append((name if measure is shown[0] else "", measure.place, *numbers, *rest))
             rest = ("", "")
-        if not found:
+        if not shown:
             rows.append((name, UNKNOWN, *[UNKNOWN] * 4, *rest))
     headings = ("site", "on", "alone", "together", "gain", INTERVAL, "trusts most", "rounds")
     score = next(iter(runs.values())).summary.scores[0].title
