@@ -41,8 +41,8 @@ def log_likelihood(logits: Array, y: Array) -> Array:
 def margin(f: Array, y: Array) -> Array:
     """log p_y - log(1 - p_y) of predictions: how sure a model is of a row's label (Carlini et al., 2022)."""
     p = np.clip(f[np.arange(len(y)), y].astype(np.float64), FLOOR, 1 - FLOOR)
-    found: Array = np.log(p) - np.log1p(-p)
-    return found
+    log_odds: Array = np.log(p) - np.log1p(-p)
+    return log_odds
 
 
 def guessed_classes(released: dict[str, Array], agent: str) -> Array:
@@ -54,8 +54,8 @@ def guessed_classes(released: dict[str, Array], agent: str) -> Array:
     own = released[agent].mean(axis=0)
     peers = np.mean([f.mean(axis=0) for name, f in released.items() if name != agent], axis=0)
     guess = own * own / np.maximum(peers, FLOOR)
-    found: Array = guess / guess.sum()
-    return found
+    distribution: Array = guess / guess.sum()
+    return distribution
 
 
 def _logits(f: Array) -> Array:

@@ -107,15 +107,15 @@ def audit_run(folder: Path, tell: Tell = lambda done, of, doing: None) -> Audit:
     plain = build_scenario(changed(settings, {"data.canaries": 0}))
     released = {a.name: settings.method.wire.rounded(a.predict(whole.shared)) for a in agents}
     claims = [mechanism_of(agent) for agent in agents]
-    claimed = max(one.record() for one in claims if one) if all(claims) else None
-    delta = max(one.privacy.delta for one in claims if one) if all(claims) else None
+    claimed = max(claim.record() for claim in claims if claim) if all(claims) else None
+    delta = max(claim.privacy.delta for claim in claims if claim) if all(claims) else None
     count = settings.data.canaries
     students = {}
     for number, (name, f) in enumerate(released.items()):
         tell(number + 1, steps, f"training a student of {name}")
         students[name] = student(plain.shared, f, settings.run.seed, name)
     tell(steps - 1, steps, "attacking the private rows")
-    found = Audit(
+    audit = Audit(
         attacks=_membership(agents, plain, students),
         classes=_classes(plain, released),
         canaries=count * len(agents),
@@ -123,9 +123,9 @@ def audit_run(folder: Path, tell: Tell = lambda done, of, doing: None) -> Audit:
         claimed=claimed if claimed is None or np.isfinite(claimed) else None,
         delta=delta,
     )
-    write_atomically(folder / "audit.json", found.to_json().encode())
+    write_atomically(folder / "audit.json", audit.to_json().encode())
     tell(steps, steps, "done")
-    return found
+    return audit
 
 
 def _restored(folder: Path, settings: Settings, scenario: Scenario) -> list[Agent]:
@@ -145,27 +145,27 @@ def _membership(agents: list[Agent], scenario: Scenario, students: dict[str, Any
     Which rows an agent trains on and which it holds out is drawn from all of its rows: to whoever knows nothing of the
     training, one is as likely as the other. Where an agent's training labels are wrong that is not so: it is left out.
     """
-    found: dict[str, tuple[list[Array], list[Array]]] = {name: ([], []) for name in _KNOWS}
+    scores_of: dict[str, tuple[list[Array], list[Array]]] = {name: ([], []) for name in _KNOWS}
     for agent in agents:
         share = scenario.shares[agent.name]
         if len(share.test_y) < 2 or agent.name in scenario.low_quality:
             continue
         x, y = np.concatenate([share.x, share.test_x]), np.concatenate([share.y, share.test_y])
-        by = {name: log_likelihood(one(x), y) for name, one in students.items()}
+        by = {name: log_likelihood(predict(x), y) for name, predict in students.items()}
         peers = np.mean([scores for name, scores in by.items() if name != agent.name], axis=0)
-        direct = {one.name: margin(one.predict(x), y) for one in agents}
+        direct = {other.name: margin(other.predict(x), y) for other in agents}
         shadows = np.mean([scores for name, scores in direct.items() if name != agent.name], axis=0)
         scores = (by[agent.name], by[agent.name] - peers, direct[agent.name], direct[agent.name] - shadows)
-        for name, values in zip(found, scores, strict=True):
-            found[name][0].append(values[: len(share.y)])
-            found[name][1].append(values[len(share.y) :])
+        for name, values in zip(scores_of, scores, strict=True):
+            scores_of[name][0].append(values[: len(share.y)])
+            scores_of[name][1].append(values[len(share.y) :])
     attacks = []
-    if not any(members for members, _ in found.values()):
+    if not any(members for members, _ in scores_of.values()):
         raise ConsilienceError("no agent has good labels and two test rows or more. Raise data.test_fraction.")
-    for name, (members, others) in found.items():
+    for name, (members, others) in scores_of.items():
         inside, outside = np.concatenate(members), np.concatenate(others)
-        one, tenth = (true_positives(inside, outside, rate) for rate in (0.01, 0.001))
-        attacks.append(LeakageAttack(name, _KNOWS[name], auc(inside, outside), one, tenth, len(inside), len(outside)))
+        at_1, at_01 = (true_positives(inside, outside, rate) for rate in (0.01, 0.001))
+        attacks.append(LeakageAttack(name, _KNOWS[name], auc(inside, outside), at_1, at_01, len(inside), len(outside)))
     return attacks
 
 
@@ -182,8 +182,8 @@ def _classes(scenario: Scenario, released: dict[str, Array]) -> list[ClassGuess]
     for name, share in scenario.shares.items():
         truth = np.bincount(share.y, minlength=len(scenario.classes)) / len(share.y)
         blind = np.mean([f.mean(axis=0) for other, f in released.items() if other != name], axis=0)
-        found = [float(np.abs(truth - guess).sum() / 2) for guess in (guessed_classes(released, name), blind)]
-        guesses.append(ClassGuess(name, *found))
+        distances = [float(np.abs(truth - guess).sum() / 2) for guess in (guessed_classes(released, name), blind)]
+        guesses.append(ClassGuess(name, *distances))
     return guesses
 
 

@@ -40,10 +40,10 @@ def true_positives(members: Array, others: Array, false: float) -> Measured:
     """
     allowed = int(np.floor(false * len(others)))
     threshold = np.sort(others)[::-1][allowed]
-    found, count = int((members > threshold).sum()), len(members)
-    low = float(beta.ppf(0.025, found, count - found + 1)) if found else 0.0
-    high = float(beta.ppf(0.975, found + 1, count - found)) if found < count else 1.0
-    return Measured(found / count, low, high)
+    above, count = int((members > threshold).sum()), len(members)
+    low = float(beta.ppf(0.025, above, count - above + 1)) if above else 0.0
+    high = float(beta.ppf(0.975, above + 1, count - above)) if above < count else 1.0
+    return Measured(above / count, low, high)
 
 
 def p_value(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
@@ -66,10 +66,10 @@ def canary_bound(scores: Array, inside: NDArray[np.bool_], delta: float, confide
     is said. How many are guessed (an eighth, a quarter, half, all) is tried out, and the confidence corrected for it.
     """
     order, best = np.argsort(-scores, kind="stable"), 0.0
-    parts = (8, 4, 2, 1)
-    allowed = (1 - confidence) / len(parts)
-    for part in parts:
-        each = len(scores) // (2 * part)
+    shares = (8, 4, 2, 1)
+    allowed = (1 - confidence) / len(shares)
+    for share in shares:
+        each = len(scores) // (2 * share)
         if not each:
             continue
         right = int(inside[order[:each]].sum() + (~inside[order[-each:]]).sum())

@@ -62,12 +62,13 @@ def breakdown(
         from consilience.runtime.run_folders import claim_folder, last_folder, next_folder
         from consilience.settings.presets import run_name, write_config
 
+    every = [name for name in ATTACKS.names() if name != "none"]
     if known:
-        print_list({name: (ATTACKS.find(name).__doc__ or "").splitlines()[0] for name in _every(ATTACKS.names())})
+        print_list({name: (ATTACKS.find(name).__doc__ or "").splitlines()[0] for name in every})
         return
     set_data_dir(data_dir)
     settings = chosen_settings(source, changes, None)
-    chosen = [one for name in split_names(attacks) for one in (_every(ATTACKS.names()) if name == "all" else [name])]
+    chosen = [attack for name in split_names(attacks) for attack in (every if name == "all" else [name])]
     asked = (chosen, split_names(rules), parse_seeds(attackers, "attackers"), parse_seeds(seeds))
     jobs = len(plan(settings, *asked))
     stem = run_name(source or "", settings.data.dataset)
@@ -77,17 +78,13 @@ def breakdown(
     write_config(settings, folder)
     try:
         with Progress(console, settings.run.rounds, jobs) as progress:
-            found = run_all(settings, *asked, folder, workers, [progress])
+            results = run_all(settings, *asked, folder, workers, [progress])
     except KeyboardInterrupt:
         end_stopped(f"the same command, with --resume --out {folder}")
-    for grid in (score_grid(found, short=len(found.rules) > 3), class_grid(found)):
+    for grid in (score_grid(results, short=len(results.rules) > 3), class_grid(results)):
         if grid is not None:
             console.print(grid)
-    for sentence in verdicts(found):
+    for sentence in verdicts(results):
         console.print(f"- {sentence}", highlight=False)
     title = f"{stem}: how many attackers trust rules bear"
-    print_written(write_breakdown(found, folder, title))
-
-
-def _every(names: list[str]) -> list[str]:
-    return [name for name in names if name != "none"]
+    print_written(write_breakdown(results, folder, title))

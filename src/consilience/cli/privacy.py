@@ -36,19 +36,19 @@ def audit(
         from consilience.runtime.run import load_run
 
         set_data_dir(data_dir)
-        found = []
+        results = []
         for folder in folders:
-            found.append(audit_run(folder, partial(steps.tell, str(folder))))
+            results.append(audit_run(folder, partial(steps.tell, str(folder))))
             write_page(load_run(folder), folder / "report.html")
-    grids = [attack_grid(found[0]), class_grid(found[0])] if len(found) == 1 else [several_grid(found)]
+    grids = [attack_grid(results[0]), class_grid(results[0])] if len(results) == 1 else [several_grid(results)]
     for grid in grids:
         console.print(grid)
-    for folder, one in zip(folders, found, strict=True):
-        for sentence in audit_sentences(one):
-            console.print(f"- {f'{folder}: ' if len(found) > 1 else ''}{sentence}", highlight=False)
-    if len(found) == 1:
+    for folder, result in zip(folders, results, strict=True):
+        for sentence in audit_sentences(result):
+            console.print(f"- {f'{folder}: ' if len(results) > 1 else ''}{sentence}", highlight=False)
+    if len(results) == 1:
         print_written([folders[0] / name for name in ("audit.json", "report.html")])
     else:
-        console.print(f"Written: audit.json and report.html in each of the {len(found)} folders", highlight=False)
-    if any(one.broken for one in found):
+        console.print(f"Written: audit.json and report.html in each of the {len(results)} folders", highlight=False)
+    if any(result.broken for result in results):
         sys.exit(1)

@@ -31,10 +31,10 @@ def run_sweep(
     runs = len(plan(settings, methods, axes, seeds))
     try:
         with Progress(console, settings.run.rounds, runs) as progress:
-            found = sweep(settings, methods, axes, seeds, folder, workers, [progress, *loggers])
+            results = sweep(settings, methods, axes, seeds, folder, workers, [progress, *loggers])
     except KeyboardInterrupt:
         end_stopped(f"the same command, with --resume --out {folder}")
-    console.print(table(found, score))
-    for sentence in sentences(found, score):
+    console.print(table(results, score))
+    for sentence in sentences(results, score):
         console.print(f"- {sentence}", highlight=False)
-    print_written(write_sweep(found, folder, f"{name}: {', '.join(axis.key for axis in axes)}", score))
+    print_written(write_sweep(results, folder, f"{name}: {', '.join(axis.key for axis in axes)}", score))

@@ -150,8 +150,8 @@ def _to_one_budget(jobs: Sequence[Job], workers: int, callbacks: Sequence[Callba
     for job, cost in zip(jobs, costs, strict=True):
         seed = job.settings.run.seed
         budgets[seed] = max(budgets.get(seed, 0.0), cost.sum())
-    found = zip(jobs, costs, strict=True)
-    return [_longer(job, rounds_within(budgets[job.settings.run.seed], cost)) for job, cost in found]
+    with_costs = zip(jobs, costs, strict=True)
+    return [_longer(job, rounds_within(budgets[job.settings.run.seed], cost)) for job, cost in with_costs]
 
 
 def rounds_within(budget: float, costs: Array) -> int:
@@ -238,8 +238,8 @@ def parse_seeds(text: str, what: str = "seeds") -> list[int]:
     ([0, 1, 2], [3, 5])
     """
     seeds: list[int] = []
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
+    for item in text.split(","):
+        first, dash, last = item.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
             raise ConsilienceError(f"{what} {text}: write numbers and ranges, such as 0-4 or 1,3,5.")
         begin, end = int(first), int(last or first)

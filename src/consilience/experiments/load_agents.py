@@ -73,20 +73,20 @@ def restore(folder: Path, names: Collection[str] | None = None) -> Restored:
 
 def export_run(folder: Path, agent: str, to: Path) -> Path:
     """Writes the model of one agent of a run into the folder `to`, with what prepares raw samples for it."""
-    found = restore(folder, [agent])
-    settings, scale, shared = settings_of(folder), found.scenario.scale, found.scenario.shared
-    facts = facts_of(found.run, agent)
+    loaded = restore(folder, [agent])
+    settings, scale, shared = settings_of(folder), loaded.scenario.scale, loaded.scenario.shared
+    facts = facts_of(loaded.run, agent)
     if scale is not None:
         facts = replace(facts, columns=scale.columns, about=scale.about, largest=scale.largest)
         step = Scale(scale.mean, scale.deviation)
-        return export_agent(found.agents[0], to, scale.raw(shared), facts, [step])
+        return export_agent(loaded.agents[0], to, scale.raw(shared), facts, [step])
     if is_own(settings.data.dataset):
         columns = _feature_names(settings.data)
         fit = columns if len(columns) == values_of(shared) else ()
         about = _IMAGES if Path(settings.data.dataset).is_dir() and isinstance(shared, np.ndarray) else ""
-        return export_agent(found.agents[0], to, shared, replace(facts, columns=tuple(fit), about=about))
-    about = f"Samples are those of the dataset {found.run.summary.dataset!r} as consilience loads it."
-    return export_agent(found.agents[0], to, shared, replace(facts, about=about))
+        return export_agent(loaded.agents[0], to, shared, replace(facts, columns=tuple(fit), about=about))
+    about = f"Samples are those of the dataset {loaded.run.summary.dataset!r} as consilience loads it."
+    return export_agent(loaded.agents[0], to, shared, replace(facts, about=about))
 
 
 def _feature_names(data: Data) -> list[str]:

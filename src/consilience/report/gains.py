@@ -61,7 +61,8 @@ class Measure:
 def measures(run: Run) -> list[Measure]:
     """The scores that somebody has, at the most telling place first."""
     every = [Measure(score, place) for place in PLACES for score in run.summary.scores]
-    return [one for one in every if one.column in run.metrics and not run.metrics[one.column].isna().all()]
+    metrics = run.metrics
+    return [measure for measure in every if measure.column in metrics and not metrics[measure.column].isna().all()]
 
 
 def gains(run: Run, measure: Measure) -> dict[str, Gain]:
@@ -72,8 +73,8 @@ def gains(run: Run, measure: Measure) -> dict[str, Gain]:
 
 def mean_gain(run: Run, measure: Measure, of: Run | None = None) -> Gain:
     """The mean over the agents with good labels, of the run or of one `of` its references."""
-    bad = {agent.name for agent in run.summary.agents if agent.low_quality or agent.attacker}
-    return _gains(run, measure, [[name for name in _known(run, measure) if name not in bad]], of)[0]
+    good = {agent.name for agent in run.summary.agents if agent.good}
+    return _gains(run, measure, [[name for name in _known(run, measure) if name in good]], of)[0]
 
 
 def _known(run: Run, measure: Measure) -> list[str]:
@@ -141,12 +142,12 @@ def _scores(run: Run, column: str, groups: Sequence[Sequence[str]]) -> list[floa
 
 def _draws(run: Run, column: str, groups: Sequence[Sequence[str]]) -> list[Array]:
     """The mean over each group of each resample's score (draws,); one NaN where that is not known."""
-    place = {name: row for row, name in enumerate(dict.fromkeys(run.metrics["agent"]))}
+    rows = {name: number for number, name in enumerate(dict.fromkeys(run.metrics["agent"]))}
     drawn = run.draws.get(column)
     return [
         np.full(1, np.nan)
-        if drawn is None or not len(names) or not place.keys() >= set(names)
-        else np.asarray(drawn[[place[name] for name in names]].mean(axis=0, dtype=np.float64))
+        if drawn is None or not len(names) or not rows.keys() >= set(names)
+        else np.asarray(drawn[[rows[name] for name in names]].mean(axis=0, dtype=np.float64))
         for names in groups
     ]
 
@@ -156,22 +157,22 @@ def gain_table(run: Run) -> "pd.DataFrame":
     import pandas as pd
 
     rows = [
-        {"agent": name, "score": one.score.name, "place": one.place} | asdict(gain)
-        for one in measures(run)
-        for name, gain in gains(run, one).items()
+        {"agent": name, "score": measure.score.name, "place": measure.place} | asdict(gain)
+        for measure in measures(run)
+        for name, gain in gains(run, measure).items()
     ]
-    return pd.DataFrame(rows, columns=["agent", "score", "place", *(one.name for one in fields(Gain))])
+    return pd.DataFrame(rows, columns=["agent", "score", "place", *(field.name for field in fields(Gain))])
 
 
 def verdicts(run: Run) -> list[str]:
     """Sentences on whom collaborating helped and whom it did not. They come first in every report."""
     if "alone" not in run.references:
         return []
-    found = [one for one in measures(run) if one.score == run.summary.scores[0]]
-    everyone = len({name for one in found for name in _known(run, one)})
+    shown = [measure for measure in measures(run) if measure.score == run.summary.scores[0]]
+    everyone = len({name for measure in shown for name in _known(run, measure)})
     if everyone == 1:
-        return [_of_one(gain, one) for one in found for gain in gains(run, one).values()]
-    return _of_many(gains(run, found[0]), found[0]) if found else []
+        return [_of_one(gain, measure) for measure in shown for gain in gains(run, measure).values()]
+    return _of_many(gains(run, shown[0]), shown[0]) if shown else []
 
 
 def _of_one(gain: Gain, measure: Measure) -> str:
@@ -184,29 +185,31 @@ def _of_one(gain: Gain, measure: Measure) -> str:
     return f"That collaborating helps is not shown: {what} {sure} against equal training alone."
 
 
-def _of_many(found: dict[str, Gain], measure: Measure) -> list[str]:
+def _of_many(by_agent: dict[str, Gain], measure: Measure) -> list[str]:
     by = {
-        kind: [name for name, gain in found.items() if gain.verdict == kind] for kind in ("better", "worse", "unclear")
+        verdict: [name for name, gain in by_agent.items() if gain.verdict == verdict]
+        for verdict in ("better", "worse", "unclear")
     }
     if not any(by.values()):
-        up = sum(gain.gain > 0 for gain in found.values())
+        up = sum(gain.gain > 0 for gain in by_agent.values())
         return [
-            f"Against equal training alone, {up} of {len(found)} agents gained in {measure.title}; no intervals known."
+            f"Against equal training alone, {up} of {len(by_agent)} agents gained in {measure.title}; "
+            "no intervals known."
         ]
     sentences = [
-        f"Collaborating helped {len(by['better'])} of {len(found)} agents: against equal training alone, the 95 % "
+        f"Collaborating helped {len(by['better'])} of {len(by_agent)} agents: against equal training alone, the 95 % "
         f"interval of their gain in {measure.title} is above 0."
     ]
     if by["worse"]:
-        sentences.append(f"It did harm to {_listed(by['worse'], found)}.")
+        sentences.append(f"It did harm to {_listed(by['worse'], by_agent)}.")
     if by["unclear"]:
-        sentences.append(f"That it helps is not shown for {_listed(by['unclear'], found)}.")
+        sentences.append(f"That it helps is not shown for {_listed(by['unclear'], by_agent)}.")
     return sentences
 
 
-def _listed(names: Sequence[str], found: dict[str, Gain]) -> str:
-    shown = [f"{name} ({signed(found[name].gain)})" for name in names[:12]]
+def _listed(names: Sequence[str], by_agent: dict[str, Gain]) -> str:
+    shown = [f"{name} ({signed(by_agent[name].gain)})" for name in names[:12]]
     more = [f"{len(names) - 12} more"] if len(names) > 12 else []
-    parts = [*shown, *more]
-    text = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+    words = [*shown, *more]
+    text = words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
     return f"agent{'s' if len(names) > 1 else ''} {text}"

@@ -47,7 +47,7 @@ def large_run(run: Run) -> LargeRun:
     return LargeRun(received, consensus.self_confidence(ws) / ws.shape[1], consensus.influence(ws), *ends)
 
 
-def shown_of(run: Run) -> list[int]:
+def shown_agents(run: Run) -> list[int]:
     """Numbers of the agents that a page shows: all, or some from the worst to the best in even steps."""
     if len(run.names) <= MOST_AGENTS:
         return list(range(len(run.names)))
@@ -59,12 +59,12 @@ def shown_of(run: Run) -> list[int]:
     return sorted(order[steps].tolist())
 
 
-def part_of(run: Run, numbers: list[int]) -> Run:
+def subset(run: Run, numbers: list[int]) -> Run:
     """The run as if these agents, in the order of the roster, were all; their trust is that in each other."""
     if len(numbers) == len(run.names):
         return run
-    names = [run.names[one] for one in numbers]
-    rows = {name: place for place, name in enumerate(dict.fromkeys(run.metrics["agent"]))}
+    names = [run.names[index] for index in numbers]
+    rows = {name: row for row, name in enumerate(dict.fromkeys(run.metrics["agent"]))}
     kept = [rows[name] for name in names if name in rows]
     by_class = dict(run.by_class)
     if by_class:
@@ -73,8 +73,8 @@ def part_of(run: Run, numbers: list[int]) -> Run:
         run,
         metrics=run.metrics[run.metrics["agent"].isin(names)],
         trust=_trust_among(run, numbers),
-        summary=replace(run.summary, agents=[run.summary.agents[one] for one in numbers]),
-        references={name: part_of(one, numbers) for name, one in run.references.items()},
+        summary=replace(run.summary, agents=[run.summary.agents[index] for index in numbers]),
+        references={name: subset(other, numbers) for name, other in run.references.items()},
         by_class=by_class,
         draws={column: values[kept] for column, values in run.draws.items()},
         sparse=None,
@@ -85,9 +85,9 @@ def _trust_among(run: Run, numbers: list[int]) -> Array:
     """(rounds, these agents, these agents)."""
     if run.sparse is None:
         return run.trust[:, numbers][:, :, numbers] if len(run.trust) else run.trust
-    place = np.full(run.sparse.agents, -1)
-    place[numbers] = np.arange(len(numbers))
-    columns, weights = place[run.sparse.peers[:, numbers]], run.sparse.weights[:, numbers]
+    column_of = np.full(run.sparse.agents, -1)
+    column_of[numbers] = np.arange(len(numbers))
+    columns, weights = column_of[run.sparse.peers[:, numbers]], run.sparse.weights[:, numbers]
     among = np.zeros((len(columns), len(numbers), len(numbers)))
     rounds, row, at = np.nonzero(columns >= 0)
     among[rounds, row, columns[rounds, row, at]] = weights[rounds, row, at]
@@ -96,20 +96,20 @@ def _trust_among(run: Run, numbers: list[int]) -> Array:
 
 def sentences(run: Run, shown: int) -> list[str]:
     """How the scores of many agents are distributed, and which of them a page shows."""
-    said = []
+    texts = []
     for measure in measures(run)[:1]:
-        found = list(gains(run, measure).values())
+        known = list(gains(run, measure).values())
         for what in ("alone", "together"):
-            values = np.array([getattr(gain, what) for gain in found])
+            values = np.array([getattr(gain, what) for gain in known])
             if len(values) and not np.isnan(values).any():
                 signs = 1 if measure.score.higher_is_better else -1
-                parts = [
+                percentiles = [
                     f"{title} {number(signs * float(np.percentile(signs * values, level)))}"
                     for title, level in PERCENTILES.items()
                 ]
-                said.append(f"{measure.title[:1].upper()}{measure.title[1:]}, {what}: {', '.join(parts)}.")
+                texts.append(f"{measure.title[:1].upper()}{measure.title[1:]}, {what}: {', '.join(percentiles)}.")
     return [
-        *said,
+        *texts,
         f"Of {len(run.names):,} agents this page shows {shown}, from the worst to the best in even steps, and their "
         "trust in each other. Sums, means, influence and theory are of all agents.",
     ]

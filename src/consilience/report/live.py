@@ -60,13 +60,13 @@ def live_page(folder: Path) -> str:
     home = files("consilience.report")
     template = (home / "page.html").read_text(encoding="utf-8")
     script = (home / "live.js").read_text(encoding="utf-8")
-    found = message(folder)
-    if found["data"] is None:
-        facts = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in found["state"]["facts"])
-        parts = [f"<p>{escape(found['state']['text'])}</p>", f"<dl>{facts}</dl>"]
+    current = message(folder)
+    if current["data"] is None:
+        facts = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in current["state"]["facts"])
+        parts = [f"<p>{escape(current['state']['text'])}</p>", f"<dl>{facts}</dl>"]
         return html.page(f"{folder.name}: waiting for the first round", parts, refresh=2)
     page = template.replace("default-src 'none';", "default-src 'none'; connect-src 'self';")
-    page = page.replace("__DATA__", safe_json(found["data"]))
+    page = page.replace("__DATA__", safe_json(current["data"]))
     return page.replace("</body>", f"<script>\n{script}</script>\n</body>")
 
 
@@ -227,13 +227,13 @@ class _Handler(BaseHTTPRequestHandler):
             ended = has_ended(run)
             finished = sum(1 for _ in run.glob("*/summary.json")) + is_finished(run)
             now = (checkpoint.last_round(run / "checkpoint"), finished)
-            found: dict[str, Any] = {}
+            content: dict[str, Any] = {}
             with suppress(ConsilienceError, OSError, ValueError, KeyError):  # files change while they are read
-                found = message(run) if ended or now != before else {"state": state_of(run), "data": None}
-            if found:
+                content = message(run) if ended or now != before else {"state": state_of(run), "data": None}
+            if content:
                 before = now
-                self._send("round" if found["data"] else "state", found)
-                if found["state"]["finished"]:
+                self._send("round" if content["data"] else "state", content)
+                if content["state"]["finished"]:
                     return
             if self.ended.wait(POLL):
                 return

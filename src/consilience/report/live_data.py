@@ -106,13 +106,13 @@ def _training(folder: Path, done: int) -> Facts:
 
 def _site_facts(folder: Path) -> Facts:
     """At a site: who is there, waited for, late and suspicious, what was sent, and the privacy budget."""
-    found = read_quickly(folder / PRESENCE)
+    presence = read_quickly(folder / PRESENCE)
     facts: Facts = []
-    if found:
-        present, waiting = found.get("present", []), found.get("waiting", [])
+    if presence:
+        present, waiting = presence.get("present", []), presence.get("waiting", [])
         roster = summary_from((folder / STARTED).read_text()).agents if (folder / STARTED).is_file() else []
         away = [agent.name for agent in roster if agent.model == "unknown" and agent.name not in present]
-        left = max(0, round(found.get("until", 0) - time.time()))
+        left = max(0, round(presence.get("until", 0) - time.time()))
         until = f" (at most {left // 60}:{left % 60:02} more)" if left < 100_000 else ""
         facts += [["present", ", ".join(present) or "nobody"], ["absent", ", ".join(away) or "nobody"]]
         facts += [["waits for", f"{', '.join(waiting)}{until}" if waiting else "nobody"]]
@@ -161,8 +161,8 @@ def _references(folder: Path) -> list[str]:
     """Names of the runs below this one that it is compared with."""
     if not (folder / "config.toml").is_file():
         return []
-    found = toml.read(folder / "config.toml").get("run", {})
-    return [str(name) for name in found.get("references", [])]
+    options = toml.read(folder / "config.toml").get("run", {})
+    return [str(name) for name in options.get("references", [])]
 
 
 def _recorded(names: list[str], kept: dict[str, Any], arrays: dict[str, Any]) -> list[str]:

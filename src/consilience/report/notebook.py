@@ -41,7 +41,7 @@ def run_html(run: Run) -> str:
     rounds, agents = run.metrics["round"].nunique(), len(run.names)
     head = f"<b>{escape(run.summary.title)}</b>: {agents} agents, {rounds} round{'s' if rounds > 1 else ''}"
     sentences = "".join(f"<div>{escape(sentence)}</div>" for sentence in verdicts(run))
-    known = [one for one in measures(run) if one.score == run.summary.scores[0]]
+    known = [measure for measure in measures(run) if measure.score == run.summary.scores[0]]
     return f"<div>{head}</div>{sentences}{_gain_table(run, known) if known else ''}{_trust(run)}"
 
 
@@ -58,7 +58,7 @@ def _gain_table(run: Run, known: Sequence[Measure]) -> str:
     words = ["agent", "measured on"] if len(known) > 1 else ["agent"]
     headings = [*words, *(["alone", "together", "gain", "95 % interval"] if compared else [known[0].score.title])]
     where = known[0].title if len(known) == 1 else known[0].score.title
-    align = ["left" if place < len(words) else "right" for place in range(len(headings))]
+    align = ["left" if column < len(words) else "right" for column in range(len(headings))]
 
     def line(cells: Sequence[str], tag: str) -> str:
         return "".join(
@@ -92,34 +92,34 @@ def trust_picture(w: Array, names: Sequence[str]) -> str:
     top = round(0.9 * left) if slanted else 20
     width, height = left + size * len(names) + (4 if not slanted else 40), top + size * len(names) + 4
     largest = max(float(w.max()), 1e-9)
-    parts = [
+    elements = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
         f'role="img" aria-label="trust matrix" font-family="sans-serif" font-size="{min(11, size)}" '
         'fill="currentColor">'
     ]
-    for place, name in enumerate(short):
-        middle = place * size + size / 2
+    for index, name in enumerate(short):
+        middle = index * size + size / 2
         x, y = left + middle, top - 6
         turned = f' transform="rotate(-60 {x:g} {y})"' if slanted else ""
         anchor = "start" if slanted else "middle"
-        parts.append(f'<text x="{x:g}" y="{y}" text-anchor="{anchor}"{turned}>{escape(name)}</text>')
-        parts.append(f'<text x="{left - 6}" y="{top + middle + 4:g}" text-anchor="end">{escape(name)}</text>')
+        elements.append(f'<text x="{x:g}" y="{y}" text-anchor="{anchor}"{turned}>{escape(name)}</text>')
+        elements.append(f'<text x="{left - 6}" y="{top + middle + 4:g}" text-anchor="end">{escape(name)}</text>')
     for i, row in enumerate(w.tolist()):
         for j, trust in enumerate(row):
             x, y = left + j * size, top + i * size
             title = f"{escape(names[i])} trusts {escape(names[j])}: {trust:.3f}"
             colour = _colour(trust / largest)
-            parts.append(
+            elements.append(
                 f'<rect x="{x}" y="{y}" width="{size - 1}" height="{size - 1}" fill="{colour}"><title>{title}</title>'
                 "</rect>"
             )
             if len(names) <= MOST_NUMBERS:
                 ink = "#ffffff" if trust / largest > 0.7 else "#1c2127"
-                parts.append(
+                elements.append(
                     f'<text x="{x + size / 2:g}" y="{y + size / 2 + 4:g}" text-anchor="middle" fill="{ink}" '
                     f'pointer-events="none">{trust:.2f}</text>'
                 )
-    return "".join([*parts, "</svg>"])
+    return "".join([*elements, "</svg>"])
 
 
 def _colour(share: float) -> str:

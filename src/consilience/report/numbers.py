@@ -67,5 +67,5 @@ def rounded(values: Any) -> Any:
     """`values` with four significant digits, as (lists of) floats; None for what is not finite."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim:
-        return [rounded(part) for part in array]
+        return [rounded(row) for row in array]
     return float(f"{array:.4g}") if np.isfinite(array) else None

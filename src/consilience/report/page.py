@@ -13,7 +13,7 @@ import numpy as np
 from consilience.base.errors import ConsilienceError
 from consilience.base.files import write_atomically
 from consilience.report.gains import PLACES, Gain, Measure, gains, mean_gain, measures, verdicts
-from consilience.report.large_runs import LargeRun, large_run, part_of, sentences, shown_of
+from consilience.report.large_runs import LargeRun, large_run, sentences, shown_agents, subset
 from consilience.report.numbers import bounds, number, rounded, signed
 from consilience.report.page_sent import sent, total_sent
 from consilience.report.page_trust import agreement, first_round, influence, received, trust_by_class, trust_matrices
@@ -44,11 +44,12 @@ def audit_of(folder: Path) -> Any:
     """What an audit of the run in this folder found, if there was one."""
     path = folder / "audit.json"
     try:
-        found = json.loads(path.read_text()) if path.is_file() else None
-        json.dumps(found, allow_nan=False)
+        content = json.loads(path.read_text()) if path.is_file() else None
+        json.dumps(content, allow_nan=False)
     except (OSError, ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) and {"attacks", "bound", "claimed", "canaries"} <= found.keys() else None
+    expected = {"attacks", "bound", "claimed", "canaries"}
+    return content if isinstance(content, dict) and expected <= content.keys() else None
 
 
 def page_data(run: Run) -> dict[str, Any]:
@@ -56,51 +57,51 @@ def page_data(run: Run) -> dict[str, Any]:
 
     A part that the run cannot fill is None or empty, and the page leaves its section out or says why.
     """
-    everyone, numbers, all_of = run, shown_of(run), large_run(run)
-    run = part_of(run, numbers)
-    rows, found, known = _rows(run), [_measure(run, one) for one in measures(run)], run.summary
+    whole, numbers, all_of = run, shown_agents(run), large_run(run)
+    run = subset(run, numbers)
+    rows, scores, known = _rows(run), [_measure(run, measure) for measure in measures(run)], run.summary
     square = len(run.trust) > 0 and len(rows) == len(run.names)
     site = run.names[rows[0]] if len(rows) == 1 else ""
-    some = sentences(everyone, len(numbers)) if run is not everyone else []
+    about_shown = sentences(whole, len(numbers)) if run is not whole else []
     return {
         "title": (f"{site}: " if site else "") + known.title + (f" on {known.dataset}" if known.dataset else ""),
         "site": site,
         "on_purpose": known.wrong_on_purpose,
-        "verdicts": verdicts(everyone) + some,
-        "facts": _facts(everyone),
+        "verdicts": verdicts(whole) + about_shown,
+        "facts": _facts(whole),
         "footer": ", ".join(f"{name} {number}" for name, number in known.versions.items()),
         "agents": _agents(run, rows, numbers, all_of if square else None),
         "start": first_round(run),
         "alone_note": _alone_note(run),
-        "measures": found,
-        "headline": _headline(everyone, site),
-        "trust": trust_matrices(run, rows, all_of.received[:, numbers] if run is not everyone else None),
+        "measures": scores,
+        "headline": _headline(whole, site),
+        "trust": trust_matrices(run, rows, all_of.received[:, numbers] if run is not whole else None),
         "by_class": trust_by_class(run, rows),
-        "agreement": agreement(everyone, rows, all_of if square else None),
+        "agreement": agreement(whole, rows, all_of if square else None),
         "influence": influence(run, numbers, all_of) if square else None,
         "notes": known.notes,
         "warnings": known.warnings,
         "incidents": known.incidents,
         "suspicions": known.suspicions,
         "privacy": privacy_card(run),
-        "theory": findings(everyone),
+        "theory": findings(whole),
         "classes": _classes(run),
-        "sent": sent(run) | total_sent(everyone),
+        "sent": sent(run) | total_sent(whole),
     }
 
 
 def _rows(run: Run) -> list[int]:
     """Positions in the roster of the agents of this process: the rows of the trust matrices."""
     own = list(dict.fromkeys(run.metrics["agent"]))
-    place = {name: number for number, name in enumerate(run.names)}
-    unknown = [name for name in own if name not in place]
+    position = {name: number for number, name in enumerate(run.names)}
+    unknown = [name for name in own if name not in position]
     shape = run.trust.shape[1:] if len(run.trust) else (len(own), len(run.names))
     if unknown or shape != (len(own), len(run.names)):
         raise ConsilienceError(
             f"the run's parts do not fit together: metrics of {len(own)} agents, a summary of {len(run.names)}, "
             f"trust matrices of {shape[0]} x {shape[1]}. The summary must list every agent of the exchange."
         )
-    return [place[name] for name in own]
+    return [position[name] for name in own]
 
 
 def _before(run: Run) -> list[int]:
@@ -139,7 +140,7 @@ def _agents(run: Run, rows: list[int], numbers: list[int], all_of: LargeRun | No
             "name": agent.name,
             "model": agent.model,
             "samples": agent.samples,
-            "low": agent.low_quality or agent.attacker,
+            "low": not agent.good,
             "mark": "attacker" if agent.attacker else "labels shifted" if agent.low_quality else "",
             "here": number in rows,
             "received": [rounded(column[number]) for column in given],
@@ -149,20 +150,20 @@ def _agents(run: Run, rows: list[int], numbers: list[int], all_of: LargeRun | No
     ]
 
 
-def _measure(run: Run, one: Measure) -> dict[str, Any]:
+def _measure(run: Run, measure: Measure) -> dict[str, Any]:
     """A score at a place: per agent and round, alone, together, gain (up is better); texts as tables have them."""
-    found = gains(run, one)
+    known = gains(run, measure)
     nothing = Gain(*[float("nan")] * 5)
-    every = [found.get(name, nothing) for name in run.names]
+    every = [known.get(name, nothing) for name in run.names]
     if first_round(run) is None:  # everyone is alone
         every = [Gain(gain.together, *[float("nan")] * 4) for gain in every]
-    others = {name: _curves(other, one.column) for name, other in run.references.items()}
+    others = {name: _curves(other, measure.column) for name, other in run.references.items()}
     return {
-        "column": one.column,
-        "place": PLACES[one.place],
-        "score": one.score.title,
-        "lower_is_better": not one.score.higher_is_better,
-        **(_curves(run, one.column) or {}),
+        "column": measure.column,
+        "place": PLACES[measure.place],
+        "score": measure.score.title,
+        "lower_is_better": not measure.score.higher_is_better,
+        **(_curves(run, measure.column) or {}),
         "others": {name: curves for name, curves in others.items() if curves is not None},
         "alone": rounded([gain.alone for gain in every]),
         "together": rounded([gain.together for gain in every]),
@@ -183,7 +184,7 @@ def _curves(run: Run, column: str) -> dict[str, Any] | None:
     if series is None:
         return None
     scored = ~np.isnan(series).all(axis=0)
-    rounds = np.array(sorted({int(one) for one in run.metrics["round"]}))
+    rounds = np.unique(run.metrics["round"].to_numpy(dtype=int))
     return {"rounds": rounds[scored].tolist(), "series": rounded(series[:, scored])}
 
 
@@ -212,9 +213,9 @@ def _headline(run: Run, site: str) -> dict[str, Any] | None:
     measure, low = next(iter(measures(run)), None), low_quality(run)
     if measure is None:
         return None
-    good = [place for place, agent in enumerate(run.summary.agents) if not (agent.low_quality or agent.attacker)]
+    good = [index for index, agent in enumerate(run.summary.agents) if agent.good]
     references = sorted(run.references.items(), key=lambda item: item[0] != "alone")
-    methods = [(one.summary.title, _last(one, measure.column)) for _, one in [*references, ("", run)]]
+    methods = [(other.summary.title, _last(other, measure.column)) for _, other in [*references, ("", run)]]
     whom = good_agents(run) if len(good) < len(run.names) else "all agents"
     title = measure.title.replace("each agent's", "its")
     gain = mean_gain(run, measure)

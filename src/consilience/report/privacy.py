@@ -60,48 +60,49 @@ def budget_notes(run: Run) -> list[str]:
     ]
 
 
-def attack_grid(found: "Audit") -> Grid:
+def attack_grid(audit: "Audit") -> Grid:
     """One row per attack on membership."""
     rows = [
-        (one.name, _interval(one.auc), _interval(one.at_1_percent), _interval(one.at_01_percent))
-        for one in found.attacks
+        (attack.name, _interval(attack.auc), _interval(attack.at_1_percent), _interval(attack.at_01_percent))
+        for attack in audit.attacks
     ]
-    count = f"{found.attacks[0].members} private rows, {found.attacks[0].others} others" if found.attacks else ""
+    count = f"{audit.attacks[0].members} private rows, {audit.attacks[0].others} others" if audit.attacks else ""
     headings = ("attack", "AUC", "found at 1 % false", "at 0.1 %")
     return Grid(f"Telling private rows from others ({count}); 95 % intervals", headings, rows, words=1)
 
 
-def several_grid(found: "Sequence[Audit]") -> Grid:
+def several_grid(audits: "Sequence[Audit]") -> Grid:
     """One row per attack on membership, over several runs."""
     rows = []
-    for same in zip(*(one.attacks for one in found), strict=True):
-        values = [one.auc.value for one in same]
-        holds = sum(one.auc.low <= 0.5 <= one.auc.high for one in same)
-        at = [sum(getattr(one, rate).value for one in same) / len(same) for rate in ("at_1_percent", "at_01_percent")]
+    for same in zip(*(audit.attacks for audit in audits), strict=True):
+        values = [attack.auc.value for attack in same]
+        holds = sum(attack.auc.low <= 0.5 <= attack.auc.high for attack in same)
+        rates = ("at_1_percent", "at_01_percent")
+        at = [sum(getattr(attack, rate).value for attack in same) / len(same) for rate in rates]
         ends = f"{min(values):.3f} to {max(values):.3f}"
         rows.append(
             (same[0].name, f"{sum(values) / len(same):.3f}", ends, f"{holds} of {len(same)}", *map("{:.3f}".format, at))
         )
     headings = ("attack", "mean AUC", "from, to", "0.5 is in the interval", "found at 1 % false", "at 0.1 %")
-    return Grid(f"Telling private rows from others in {len(found)} runs", headings, rows, words=1)
+    return Grid(f"Telling private rows from others in {len(audits)} runs", headings, rows, words=1)
 
 
-def class_grid(found: "Audit") -> Grid:
+def class_grid(audit: "Audit") -> Grid:
     """One row per agent: how near the guessed class distribution is."""
-    rows = [(one.agent, f"{one.distance:.3f}", f"{one.blind:.3f}") for one in found.classes]
+    rows = [(guess.agent, f"{guess.distance:.3f}", f"{guess.blind:.3f}") for guess in audit.classes]
     title = "Guessing the classes of private data: distance to the truth (0 exact, 1 wrong)"
     return Grid(title, ("agent", "from its predictions", "from its peers' alone"), rows)
 
 
-def audit_sentences(found: "Audit") -> list[str]:
+def audit_sentences(audit: "Audit") -> list[str]:
     """What the canaries say."""
-    claim = "nothing is claimed" if found.claimed is None else f"{found.claimed:.3f} is claimed"
-    if found.bound is None:
+    claim = "nothing is claimed" if audit.claimed is None else f"{audit.claimed:.3f} is claimed"
+    if audit.bound is None:
         return [f"The run has no canaries, so that epsilon is not bounded from below ({claim}). Run with canaries=40."]
-    said = f"From {found.canaries} canaries: epsilon is at least {found.bound:.3f} (95 % confidence); {claim}."
-    if found.broken:
-        said += " The mechanism does NOT keep its promise."
-    return [said]
+    sentence = f"From {audit.canaries} canaries: epsilon is at least {audit.bound:.3f} (95 % confidence); {claim}."
+    if audit.broken:
+        sentence += " The mechanism does NOT keep its promise."
+    return [sentence]
 
 
 def _generator(privacy: dict[str, Any]) -> str:

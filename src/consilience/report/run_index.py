@@ -40,14 +40,14 @@ class Standing:
     @property
     def parts(self) -> tuple[str, str]:
         """Of the path: what is drawn in one panel, and what is one line in it. Seeds are the same line."""
-        names = [part for part in self.name.split("/") if not part.startswith("seed-")]
+        names = [name for name in self.name.split("/") if not name.startswith("seed-")]
         return ", ".join(names[:-1]), names[-1] if names else self.name
 
 
 def runs_below(folder: Path) -> list[Path]:
     """Every run in a folder; those that a run is compared with belong to that run."""
-    found = sorted(path.parent for path in folder.rglob("config.toml") if is_run(path.parent))
-    return [run for run in found if not any(run != other and run.is_relative_to(other) for other in found)]
+    runs = sorted(path.parent for path in folder.rglob("config.toml") if is_run(path.parent))
+    return [run for run in runs if not any(other in run.parents for other in runs)]
 
 
 def standing(run: Path, folder: Path) -> Standing:
@@ -64,33 +64,33 @@ def standing(run: Path, folder: Path) -> Standing:
 @lru_cache(maxsize=2000)
 def _scores(run: Path, done: int, finished: bool) -> tuple[tuple[int, ...], tuple[float, ...], str]:
     """Rounds, means and the name of the score; what was read of a round is not read again."""
-    found = snapshot(run)
-    if found is None:
+    current = snapshot(run)
+    if current is None:
         return (), (), ""
-    columns = [f"{found.summary.scores[0].name}_{place}" for place in ("target", "shared", "own")]
-    column = next((one for one in columns if one in found.metrics and found.metrics[one].notna().any()), "")
+    columns = [f"{current.summary.scores[0].name}_{place}" for place in ("target", "shared", "own")]
+    column = next((name for name in columns if name in current.metrics and current.metrics[name].notna().any()), "")
     if not column:
         return (), (), ""
-    good = [agent.name for agent in found.summary.agents if not (agent.low_quality or agent.attacker)]
-    means = found.metrics[found.metrics["agent"].isin(good)].groupby("round")[column].mean().dropna()
-    return tuple(int(one) for one in means.index), tuple(float(one) for one in means), column
+    good = [agent.name for agent in current.summary.agents if agent.good]
+    means = current.metrics[current.metrics["agent"].isin(good)].groupby("round")[column].mean().dropna()
+    return tuple(map(int, means.index)), tuple(map(float, means)), column
 
 
-def runs_grid(found: Sequence[Standing]) -> Grid:
+def runs_grid(standings: Sequence[Standing]) -> Grid:
     """One row per run: how far it is, and its score by now."""
-    score = next((one.score for one in found if one.score), "score")
-    rows = [(one.name, one.text, number(one.scores[-1]) if one.scores else "-") for one in found]
-    done = sum(one.text == "finished" for one in found)
+    score = next((run.score for run in standings if run.score), "score")
+    rows = [(run.name, run.text, number(run.scores[-1]) if run.scores else "-") for run in standings]
+    done = sum(run.text == "finished" for run in standings)
     return Grid(f"{len(rows)} runs, {done} of them finished", ("run", "state", score.replace("_", ", ")), rows, words=2)
 
 
-def curves(found: Sequence[Standing]) -> dict[str, str]:
+def curves(standings: Sequence[Standing]) -> dict[str, str]:
     """An SVG for each experiment: mean score by round, a thin line for each run and a thick one for each method."""
     panels: dict[str, dict[str, list[Standing]]] = {}
-    for one in found:
-        if one.scores:
-            panel, line = one.parts
-            panels.setdefault(panel, {}).setdefault(line, []).append(one)
+    for run in standings:
+        if run.scores:
+            panel, line = run.parts
+            panels.setdefault(panel, {}).setdefault(line, []).append(run)
     return {panel: _panel(lines, panel) for panel, lines in panels.items()}
 
 
@@ -135,7 +135,7 @@ def index_page(folder: Path, title: str = "", live: bool = True) -> str:
     The live page links to the live page of every run, and is loaded again until all of them have ended.
     """
     runs = runs_below(folder)
-    found = [standing(run, folder) for run in runs]
+    standings = [standing(run, folder) for run in runs]
     pages = sorted(path.name for path in folder.glob("*.html") if path.name != "index.html") if live else []
     body = []
     if live and not runs:
@@ -143,10 +143,10 @@ def index_page(folder: Path, title: str = "", live: bool = True) -> str:
     if pages:
         named = ", ".join(f'<a href="{quote(name)}">{escape(name)}</a>' for name in pages)
         body.append(f"<p>What came of it: {named}.</p>")
-    body += _findings(folder) + plots(found)
+    body += _findings(folder) + plots(standings)
     if runs:
-        links = [f"run/{quote(one.name)}/" for one in found] if live else _reports(folder, found)
-        body += ["<h2>Every run</h2>", html.table(runs_grid(found), links)]
+        links = [f"run/{quote(run.name)}/" for run in standings] if live else _reports(folder, standings)
+        body += ["<h2>Every run</h2>", html.table(runs_grid(standings), links)]
     under_way = not runs or not all(has_ended(run) for run in runs)
     return html.page(title or folder.resolve().name, body, refresh=(5 if runs else 2) if live and under_way else 0)
 
@@ -165,23 +165,23 @@ def note_finding(folder: Path, name: str, title: str, expectation: str, sentence
 
 
 def _findings(folder: Path) -> list[str]:
-    parts = []
+    elements = []
     for path in sorted(folder.glob("*.json")):
         try:
-            found = json.loads(path.read_text())
-            title, expectation, sentences = found["title"], found["expectation"], found["sentences"]
+            finding = json.loads(path.read_text())
+            title, expectation, sentences = finding["title"], finding["expectation"], finding["sentences"]
         except (OSError, ValueError, KeyError, TypeError):
             continue
-        parts.append(f"<h2>{escape(title)}</h2>")
-        parts += [f"<p>Expected: {escape(expectation)}</p>"] if expectation else []
-        parts.append(html.bullets(sentences))
+        elements.append(f"<h2>{escape(title)}</h2>")
+        elements += [f"<p>Expected: {escape(expectation)}</p>"] if expectation else []
+        elements.append(html.bullets(sentences))
         image, table = path.with_suffix(".svg"), path.with_suffix(".csv")
         if image.is_file():
             data = base64.b64encode(image.read_bytes()).decode()
-            parts.append(f'<p><img src="data:image/svg+xml;base64,{data}" alt="{escape(title)}"></p>')
+            elements.append(f'<p><img src="data:image/svg+xml;base64,{data}" alt="{escape(title)}"></p>')
         if table.is_file():
-            parts.append(html.table(_from_csv(table)))
-    return parts
+            elements.append(html.table(_from_csv(table)))
+    return elements
 
 
 def _from_csv(path: Path) -> Grid:
@@ -189,7 +189,7 @@ def _from_csv(path: Path) -> Grid:
         headings, *rows = list(csv.reader(file))
     shown = [tuple(_short(cell) for cell in row) for row in rows[:MOST_ROWS]]
     more = f", the first {MOST_ROWS} of {len(rows)} rows" if len(rows) > MOST_ROWS else ""
-    texts = [place for place in range(len(headings)) if any(not _is_number(row[place]) for row in shown)]
+    texts = [column for column in range(len(headings)) if any(not _is_number(row[column]) for row in shown)]
     return Grid(f"{path.name}{more}", tuple(headings), shown, words=max(texts, default=0) + 1)
 
 
@@ -206,7 +206,7 @@ def _short(cell: str) -> str:
     return number(float(cell)) if _is_number(cell) and "." in cell and "e" not in cell else cell
 
 
-def _reports(folder: Path, found: Sequence[Standing]) -> list[str]:
+def _reports(folder: Path, standings: Sequence[Standing]) -> list[str]:
     """Links to the reports of runs that have one."""
-    paths = [f"{one.name}/report.html" for one in found]
+    paths = [f"{run.name}/report.html" for run in standings]
     return [quote(path) if (folder / path).is_file() else "" for path in paths]

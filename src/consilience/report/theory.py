@@ -41,30 +41,30 @@ def _sparse(trust: SparseTrust) -> list[str]:
     rounds, agents, heard = trust.peers.shape
     own, window = trust.own(), connected_within(trust)
     positive = bool((own > 0).all())
-    said = [
+    sentences = [
         f"Agents heard {heard - 1} of {agents - 1} peers in a round, so that trust in all others is zero and the "
         "theorems on positive matrices do not apply. Consensus is reached as well if every agent trusts itself and the "
         "graphs of who trusts whom are, over any B rounds in a row, together strongly connected (docs/notation.md)."
     ]
     if window is None:
-        said.append(f"This does NOT hold: even over all {rounds} rounds the graphs are not strongly connected.")
+        sentences.append(f"This does NOT hold: even over all {rounds} rounds the graphs are not strongly connected.")
     elif positive:
         least = float(trust.weights[trust.weights > 0].min())
-        said.append(
+        sentences.append(
             f"It holds in this run with B = {window}; the smallest trust above zero is {_small(least)}, and the "
             f"smallest self-confidence {_small(float(own.min()))}."
         )
     else:
-        said.append(f"The graphs are connected with B = {window}, but some agent does not trust itself.")
+        sentences.append(f"The graphs are connected with B = {window}, but some agent does not trust itself.")
     start = np.random.default_rng(0).random((agents, PROBES))
     spread = np.ptp(trust.mixed(start), axis=0) / np.ptp(start, axis=0)
-    said.append(
+    sentences.append(
         f"Without training in between, {PROBES} random starts would differ between agents after the last round by at "
         f"most {_small(float(spread.max()))} of their first differences; at zero all pseudo-labels would be the same."
     )
     mean = own.mean(axis=1)
-    said.append(f"Self-confidence, the mean trust of agents in themselves, went from {mean[0]:.3f} to {mean[-1]:.3f}.")
-    return said
+    course = f"went from {mean[0]:.3f} to {mean[-1]:.3f}"
+    return [*sentences, f"Self-confidence, the mean trust of agents in themselves, {course}."]
 
 
 def low_quality(run: Run) -> list[int]:
