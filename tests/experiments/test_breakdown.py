@@ -129,12 +129,12 @@ def test_runs_without_attackers_are_shared_and_the_last_good_agents_lie():
         (["flip"], ["entropy"], [10], {}, "10 attackers leave nobody honest"),
         (["flip"], ["entropy"], [8], {"low_quality": [0, 1]}, "Use at most 7"),
         ([], ["entropy"], [1], {}, "at least one attack"),
-        (["none"], ["entropy"], [1], {}, "none is no attack"),
+        (["none"], ["entropy"], [1], {}, "'none' is not an attack"),
         (["flop"], ["entropy"], [1], {}, "unknown attack"),
         (["flip"], ["entropia"], [1], {}, "unknown trust rule"),
         (["flip"], ["entropy(p=1)"], [1], {}, "unknown setting 'p'"),
         (["flip"], ["entropy("], [1], {}, "closing bracket"),
-        (["flip"], ["entropy"], [1], {"method": "fedavg"}, "has none"),
+        (["flip"], ["entropy"], [1], {"method": "fedavg"}, "has no trust rule"),
     ],
 )
 def test_what_makes_no_sense_is_refused(attacks, rules, counts, changes, error):

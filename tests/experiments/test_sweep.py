@@ -118,7 +118,7 @@ def test_gains_are_over_agents_alone_with_the_same_setting_seed_by_seed(tmp_path
     assert next(iter(drawings(found))) == "Score against alpha, each with its best lam"
 
 
-def test_a_budget_of_privacy_is_an_axis_that_every_method_has_and_nothing_is_chosen_by_it():
+def test_a_privacy_budget_is_an_axis_of_every_method_and_never_chosen():
     axes = [Axis("agents.epsilon", (0, 4)), Axis("rounds", (2, 3))]
     planned = plan(read_settings("digits", SMALL), ["paper", "alone"], axes, [0])
     assert [one.job.settings.agents.privacy.epsilon for one in planned] == [0, 0, 4, 4] * 2

@@ -13,7 +13,7 @@ FLOOR = 1e-6
 
 
 def student(shared: Array, released: Array, seed: int, agent: str) -> Any:
-    """A network that was taught what an agent released: logits of (samples, classes) for any samples."""
+    """A network trained on what an agent released, as a function from samples to logits (samples, classes)."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.neural_network import MLPRegressor
 
@@ -49,7 +49,7 @@ def guessed_classes(released: dict[str, Array], agent: str) -> Array:
     """A guess of the class distribution of an agent's private data from what all released, (classes,).
 
     The mean prediction of the agent on the shared data, corrected by that of its peers: a class that it predicts more
-    often than they do is one of which it has more.
+    often than they do is more frequent in its data.
     """
     own = released[agent].mean(axis=0)
     peers = np.mean([f.mean(axis=0) for name, f in released.items() if name != agent], axis=0)

@@ -28,8 +28,8 @@ from consilience.tasks import task_named
 Array = NDArray[Any]
 
 
-Tell = Callable[[int, int, str], None]
-"""Is told how many steps are done, of how many, and what is being done now."""
+StepSink = Callable[[int, int, str], None]
+"""Receives the steps done, their number, and the current step."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class ClassGuess:
 
 @dataclass(frozen=True)
 class Audit:
-    """What was found."""
+    """Results of an audit."""
 
     attacks: list[LeakageAttack]
     classes: list[ClassGuess]
@@ -81,12 +81,12 @@ class Audit:
         return json.dumps(asdict(self) | {"broken": self.broken}, indent=2, allow_nan=False)
 
 
-def audit_run(folder: Path, tell: Tell = lambda done, of, doing: None) -> Audit:
+def audit_run(folder: Path, emit: StepSink = lambda done, of, doing: None) -> Audit:
     """Attacks what the agents of a finished run would release next, and writes audit.json into its folder.
 
     Args:
         folder: Of the run.
-        tell: Is told how many steps are done, how many there are, and what is being done now.
+        emit: Receives the steps done, their number, and the current step.
     """
     settings, run = settings_of(folder), load_run(folder)
     if run.summary.federation:
@@ -97,11 +97,11 @@ def audit_run(folder: Path, tell: Tell = lambda done, of, doing: None) -> Audit:
     if not task_named(run.summary.task).sums_to_one:
         raise ConsilienceError(f"the audit is for classification; the run in {folder} is {run.summary.task}.")
     steps = len(run.names) + 2
-    tell(0, steps, "restoring the agents")
+    emit(0, steps, "restoring the agents")
     whole = build_scenario(settings)
     if run.summary.data and data_fingerprint(settings, whole) != run.summary.data:
         raise ConsilienceError(
-            f"the data of {folder} are not those found now: they have another fingerprint. Set --data-dir to the same."
+            f"the data of {folder} have another fingerprint than those found now. Set --data-dir as for the run."
         )
     agents = _restored(folder, settings, whole)
     plain = build_scenario(changed(settings, {"data.canaries": 0}))
@@ -112,9 +112,9 @@ def audit_run(folder: Path, tell: Tell = lambda done, of, doing: None) -> Audit:
     count = settings.data.canaries
     students = {}
     for number, (name, f) in enumerate(released.items()):
-        tell(number + 1, steps, f"training a student of {name}")
+        emit(number + 1, steps, f"training a student of {name}")
         students[name] = student(plain.shared, f, settings.run.seed, name)
-    tell(steps - 1, steps, "attacking the private rows")
+    emit(steps - 1, steps, "attacking the private rows")
     audit = Audit(
         attacks=_membership(agents, plain, students),
         classes=_classes(plain, released),
@@ -124,14 +124,14 @@ def audit_run(folder: Path, tell: Tell = lambda done, of, doing: None) -> Audit:
         delta=delta,
     )
     write_atomically(folder / "audit.json", audit.to_json().encode())
-    tell(steps, steps, "done")
+    emit(steps, steps, "done")
     return audit
 
 
 def _restored(folder: Path, settings: Settings, scenario: Scenario) -> list[Agent]:
     done, arrays, _ = checkpoint.read(folder / "checkpoint")
     if not done:
-        raise ConsilienceError(f"{folder} has no checkpoint, from which the agents could come back. Run it again.")
+        raise ConsilienceError(f"{folder} has no checkpoint, from which to restore the agents. Run it again.")
     agents = build_agents(settings, scenario)
     for agent in agents:
         check_private_data(agent, arrays.get("run"), folder)
@@ -143,7 +143,7 @@ def _membership(agents: list[Agent], scenario: Scenario, students: dict[str, Any
     """Private training rows against each agent's own test rows, pooled over agents.
 
     Which rows an agent trains on and which it holds out is drawn from all of its rows: to whoever knows nothing of the
-    training, one is as likely as the other. Where an agent's training labels are wrong that is not so: it is left out.
+    training, both are equally likely. Where an agent's training labels are wrong that is not so: it is left out.
     """
     scores_of: dict[str, tuple[list[Array], list[Array]]] = {name: ([], []) for name in _KNOWS}
     for agent in agents:

@@ -1,4 +1,4 @@
-"""How many liars trust rules bear."""
+"""The command that measures the robustness of trust rules to attackers."""
 
 from typing import Annotated
 
@@ -44,7 +44,7 @@ def breakdown(
 ) -> None:
     """Accuracy of the honest agents against the number of attackers, per attack and trust rule.
 
-    The last agents are the attackers. They see what all honest agents say before they speak, and may agree. Prints a
+    The last agents are the attackers. They see the predictions of all honest agents first, and may collude. Prints a
     table and where each rule fails; writes breakdown.md, .csv, .svg and .html. Finished runs are not run again.
 
     Example:
@@ -86,5 +86,5 @@ def breakdown(
             console.print(grid)
     for sentence in verdicts(results):
         console.print(f"- {sentence}", highlight=False)
-    title = f"{stem}: how many attackers trust rules bear"
+    title = f"{stem}: robustness of trust rules to attackers"
     print_written(write_breakdown(results, folder, title))

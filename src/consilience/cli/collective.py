@@ -33,10 +33,10 @@ def collective(
     workers: Workers = 0,
     data_dir: DataDir = None,
 ) -> None:
-    """Measure what all agents say together: collective prediction beside the mean agent and the best one.
+    """Measure collective prediction: the agents together, compared with the mean agent and the best one.
 
     Prints scores on the target domain over seeds, with paired 95 % intervals, and writes collective.md. The folder is
-    that of a comparison. For FedAvg and the like all agents hold one model, which is what they say together.
+    that of a comparison. With FedAvg and the like all agents hold one model, whose prediction it is.
 
     Example:
 

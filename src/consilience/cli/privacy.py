@@ -1,4 +1,4 @@
-"""Privacy: what leaked."""
+"""The command that measures privacy leaks."""
 
 import sys
 from functools import partial
@@ -14,12 +14,12 @@ def audit(
     folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="The folders of finished runs.")],
     data_dir: DataDir = None,
 ) -> None:
-    """Attack finished runs: what does that which their agents release say of their private rows?
+    """Measure how much the released predictions of finished runs leak about private rows.
 
     Tells members from others with a student of the released predictions and with the models themselves, guesses the
     classes of private data and, if the run had canaries (--set canaries=40), bounds epsilon from below. Ends with an
     error if that is more than the run claims. Writes audit.json, and a section of report.html. Of several runs, such
-    as the seeds of a comparison, prints what they say together.
+    as the seeds of a comparison, prints their joint results.
 
     Examples:
 

@@ -21,7 +21,7 @@ def run_sweep(
     workers: int,
     loggers: "list[Callback]",
 ) -> None:
-    """Every method with every setting and seed; prints and writes what came of it."""
+    """Runs every method with every setting and seed; prints and writes the results."""
     from consilience.cli.progress import Progress
     from consilience.experiments.sweep import parse_axis, plan, sweep
     from consilience.report.sweep import grid as table

@@ -1,4 +1,4 @@
-"""How many liars a trust rule bears: accuracy of the honest against the number of attackers, per attack and rule."""
+"""Robustness to attackers: accuracy of honest agents against the number of attackers, per attack and trust rule."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ CLEAR = 0.01
 
 @dataclass(frozen=True)
 class RobustnessLine:
-    """One rule under one attack by so many attackers. Differences are taken seed by seed on the same agents."""
+    """One rule under one attack by a number of attackers. Differences are paired by seed, on the same agents."""
 
     rule: str
     attack: str
@@ -43,14 +43,14 @@ class RobustnessLine:
     gain: Estimate
     """Over what the same agents reach alone."""
     lost: Estimate
-    """Share of the gain without attackers that the attack has taken: 0 nothing, 1 all."""
+    """Share of the gain without attackers that is lost: 0 nothing, 1 all."""
     attacked_class: Estimate | None
     """Accuracy on the class that a targeted attack is about."""
 
 
 @dataclass(frozen=True)
 class Breakdown:
-    """What the runs gave."""
+    """Results of the runs."""
 
     table: "pd.DataFrame"
     """One row per rule, attack, number of attackers and seed: score, alone, attacked_class."""
@@ -83,7 +83,7 @@ class Breakdown:
 def plan(
     settings: Settings, attacks: Sequence[str], rules: Sequence[str], counts: Sequence[int], seeds: Sequence[int]
 ) -> list[tuple[Job, dict[str, Any]]]:
-    """The runs, with folders relative to that of the breakdown, and what each of them stands for.
+    """The runs, with folders relative to the whole folder, and the rule, attack, attackers and seed of each.
 
     The last agents with good labels are the attackers. Runs without attackers, and of everyone alone, are common to
     all attacks; they measure the class that a targeted attack is about, too.
@@ -200,9 +200,11 @@ def _check(
     if not attacks or not rules or not counts or not seeds:
         raise ConsilienceError("name at least one attack, one rule, one number of attackers and one seed.")
     if any(attack is none for attack in attacks.values()):
-        raise ConsilienceError("none is no attack; what happens without attackers is measured in any case.")
+        raise ConsilienceError("'none' is not an attack. Leave it out: runs without attackers are always included.")
     if not isinstance(settings.method, Consensus):
-        raise ConsilienceError(f"a breakdown is of trust rules, and {settings.method.title} has none.")
+        raise ConsilienceError(
+            f"{settings.method.title} has no trust rule whose robustness could be measured. Use method=consensus."
+        )
     good = settings.agents.count - len(set(settings.data.low_quality))
     if max(counts) >= good:
         raise ConsilienceError(
@@ -228,7 +230,7 @@ def _mean(run: Run, column: str, names: list[str]) -> float:
 
 
 def _from(lines: list[RobustnessLine], rule: str, attacks: list[str], holds: Any) -> dict[str, int]:
-    """By attack: the least number of attackers for which something holds of this rule."""
+    """By attack: the least number of attackers at which `holds` is true for this rule."""
     least = {}
     for attack in attacks:
         counts = [line.attackers for line in lines if (line.rule, line.attack) == (rule, attack) and holds(line)]

@@ -65,7 +65,7 @@ class ComparisonLine:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a comparison gave."""
+    """Results of a comparison."""
 
     table: "pd.DataFrame"
     """One row per method, seed and agent: the last round, with the samples passed in all rounds."""
@@ -189,7 +189,7 @@ def _longer(job: Job, rounds: int) -> Job:
 def _with_totals(run: Run) -> "pd.DataFrame":
     """The last round, with the samples that each agent passed through its model in all rounds."""
     table, totals = run.last_round(), run.metrics.groupby("agent")
-    known = [column for column in PASSED if column in run.metrics]  # runs of earlier versions did not count
+    known = [column for column in PASSED if column in run.metrics]
     return table.assign(**{f"{column}_in_all": table["agent"].map(totals[column].sum()) for column in known})
 
 

@@ -38,10 +38,10 @@ class Restored:
 
 
 def restore(folder: Path, names: Collection[str] | None = None) -> Restored:
-    """The run in `folder` with all of its agents, or those called `names`, each shown to be the one that was trained.
+    """The run in `folder` with its agents, or those called `names`, each checked against its reference predictions.
 
-    Networks take up their weights; estimators are fitted again to the data and the pseudo-labels of the last round.
-    Other data than those of the run are refused.
+    Networks load their weights; estimators are fitted again to the data and the pseudo-labels of the last round.
+    Data that differ from those of the run are refused.
     """
     run = load_run(folder)
     for name in names or ():
@@ -49,7 +49,7 @@ def restore(folder: Path, names: Collection[str] | None = None) -> Restored:
             raise ConsilienceError(f"{folder} has no agent {name!r}. It has: {', '.join(run.names)}.")
     if not (folder / "config.toml").is_file():
         raise ConsilienceError(
-            f"{folder} holds a run of agents that were made in Python, which only Python can make anew. "
+            f"{folder} holds a run of agents that were built in Python, so they cannot be restored from the folder. "
             "Call result.export(...) where collaborate(...) returned the result."
         )
     settings = settings_of(folder)
@@ -90,7 +90,7 @@ def export_run(folder: Path, agent: str, to: Path) -> Path:
 
 
 def _feature_names(data: Data) -> list[str]:
-    """Names of the columns of a csv or parquet file that are neither labels nor say whose a row is."""
+    """Names of the columns of a csv or parquet file without those of labels and of agents."""
     path = Path(data.dataset)
     if path.suffix not in (".csv", ".parquet"):
         return []

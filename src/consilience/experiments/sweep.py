@@ -53,7 +53,7 @@ class SweepLine:
 
 @dataclass(frozen=True)
 class Choice:
-    """The best setting of a method on the first half of the seeds, and what it is worth on the others."""
+    """The best setting of a method on the first half of the seeds, and its score on the others."""
 
     method: str
     given: dict[str, Any]
@@ -67,7 +67,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Sweep:
-    """What the runs gave."""
+    """Results of the runs."""
 
     table: "pd.DataFrame"
     """One row per method, setting, seed and agent: the last round, and a column for every axis."""
@@ -76,7 +76,7 @@ class Sweep:
     seeds: Sequence[int]
     scores: Sequence[Score]
     given: frozenset[str] = frozenset()
-    """Axes that make another problem: settings of the data, and what is promised of private rows."""
+    """Axes that make another problem: settings of the data and of privacy."""
 
     @property
     def default_score(self) -> str:
@@ -133,7 +133,7 @@ def plan(settings: Settings, methods: Sequence[str], axes: Sequence[Axis], seeds
     by_method = {method: points(settings, method, axes) for method in methods}
     for axis in axes:
         if not any(axis.key in point for combinations in by_method.values() for point, _ in combinations):
-            changed(settings, {axis.key: axis.values[0]}, "--grid")  # raises, and says what there is
+            changed(settings, {axis.key: axis.values[0]}, "--grid")  # raises an error that lists the known settings
     count = len(seeds) * sum(map(len, by_method.values()))
     if count > MOST_RUNS:
         raise ConsilienceError(f"this grid has {count:,} runs. Use fewer values.")

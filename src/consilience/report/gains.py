@@ -1,4 +1,4 @@
-"""What agents gained over equal training alone, how sure that is, and a sentence for each who gained nothing."""
+"""Gains of agents over equal training alone, their intervals, and sentences about who gained nothing."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
@@ -103,12 +103,12 @@ def _differences(together: Run, alone: Run, measure: Measure, names: Sequence[st
     if np.isnan(few).all():
         now, then = (_draws(run, measure.column, [names])[0] for run in (together, alone))
         return np.asarray(now - then)
-    every = [_of_few(together, alone, measure, *own) for own in zip(names, few, strict=True)]
+    every = [_differences_of_one(together, alone, measure, *own) for own in zip(names, few, strict=True)]
     return np.asarray(np.mean(every, axis=0))
 
 
-def _of_few(together: Run, alone: Run, measure: Measure, name: str, samples: float) -> Array:
-    """The differences of one agent, whose score so many samples are behind: few, or NaN for many."""
+def _differences_of_one(together: Run, alone: Run, measure: Measure, name: str, samples: float) -> Array:
+    """The differences of one agent whose score comes from `samples` test samples (NaN: many)."""
     now, then = (_draws(run, measure.column, [[name]])[0] for run in (together, alone))
     if np.isnan(samples):
         return np.asarray(now - then)
@@ -122,7 +122,7 @@ def _of_few(together: Run, alone: Run, measure: Measure, name: str, samples: flo
 
 
 def _samples_behind(run: Run, measure: Measure, name: str) -> float:
-    """How many test samples are behind an agent's score, if they are few; otherwise NaN."""
+    """The number of test samples of an agent's score, if they are few; otherwise NaN."""
     known = run.draws.get(BEHIND + measure.column)
     names = list(dict.fromkeys(run.metrics["agent"]))
     return float("nan") if known is None or name not in names else float(known[names.index(name), 0])
@@ -165,7 +165,7 @@ def gain_table(run: Run) -> "pd.DataFrame":
 
 
 def verdicts(run: Run) -> list[str]:
-    """Sentences on whom collaborating helped and whom it did not. They come first in every report."""
+    """Sentences about which agents gained from collaborating. They come first in every report."""
     if "alone" not in run.references:
         return []
     shown = [measure for measure in measures(run) if measure.score == run.summary.scores[0]]

@@ -1,4 +1,4 @@
-"""Runs of many agents, as a page can show them: some agents, and what holds for all of them."""
+"""Runs of many agents: a page shows some of them, and statistics of all."""
 
 from dataclasses import dataclass, replace
 
@@ -19,7 +19,7 @@ PERCENTILES = {"worst": 0, "10 %": 10, "median": 50, "90 %": 90, "best": 100}
 
 @dataclass(frozen=True)
 class LargeRun:
-    """What the trust of all agents says, whatever part of them a page shows. Empty without trust of everyone."""
+    """Statistics of the trust of all agents, whichever of them a page shows. Empty without trust of all."""
 
     received: Array
     """By each agent in the first and the last round of collaboration, (2, agents)."""
@@ -28,7 +28,7 @@ class LargeRun:
     influence: Array
     first: Array
     last: Array
-    """The influence that each agent would have if the first, or the last, trust were kept for ever."""
+    """The influence of each agent if the first, or the last, trust were kept forever."""
 
 
 def large_run(run: Run) -> LargeRun:
@@ -60,7 +60,7 @@ def shown_agents(run: Run) -> list[int]:
 
 
 def subset(run: Run, numbers: list[int]) -> Run:
-    """The run as if these agents, in the order of the roster, were all; their trust is that in each other."""
+    """The run of these agents only, in the order of the roster, with their trust in each other."""
     if len(numbers) == len(run.names):
         return run
     names = [run.names[index] for index in numbers]
@@ -95,7 +95,7 @@ def _trust_among(run: Run, numbers: list[int]) -> Array:
 
 
 def sentences(run: Run, shown: int) -> list[str]:
-    """How the scores of many agents are distributed, and which of them a page shows."""
+    """The distribution of the scores of many agents, and which agents a page shows."""
     texts = []
     for measure in measures(run)[:1]:
         known = list(gains(run, measure).values())

@@ -1,4 +1,4 @@
-"""A run as a notebook shows it: one line of text, or a table of gains and the trust matrix as a small picture."""
+"""A run in a notebook: one line of text, or a table of gains and the trust matrix as a small picture."""
 
 from collections.abc import Sequence
 from html import escape
@@ -37,7 +37,7 @@ def _score(gain: Gain) -> str:
 
 
 def run_html(run: Run) -> str:
-    """What collaborating brought, the table of gains, and the trust matrix of the last round."""
+    """Verdicts, the table of gains, and the trust matrix of the last round."""
     rounds, agents = run.metrics["round"].nunique(), len(run.names)
     head = f"<b>{escape(run.summary.title)}</b>: {agents} agents, {rounds} round{'s' if rounds > 1 else ''}"
     sentences = "".join(f"<div>{escape(sentence)}</div>" for sentence in verdicts(run))
@@ -72,7 +72,7 @@ def _gain_table(run: Run, known: Sequence[Measure]) -> str:
 
 
 def _trust(run: Run) -> str:
-    """The last trust matrix as a picture, or where to find it; nothing where nobody weighed anyone."""
+    """The last trust matrix as a picture, or where to find it; empty if the method has no trust."""
     if not run.weighed:
         return ""
     last = int(run.trust_rounds[-1])
@@ -84,7 +84,7 @@ def _trust(run: Run) -> str:
 
 
 def trust_picture(w: Array, names: Sequence[str]) -> str:
-    """A trust matrix as SVG: a row is an agent, a column whom it trusts, and the largest trust is the darkest."""
+    """A trust matrix as SVG: rows trust columns, and the largest trust is the darkest."""
     size = 40 if len(names) <= MOST_NUMBERS else 12
     short = [name if len(name) <= 16 else f"{name[:9]}…{name[-6:]}" for name in names]
     left = round(_LETTER * max(map(len, short))) + 12

@@ -41,7 +41,7 @@ def safe_json(data: Any) -> str:
 
 
 def audit_of(folder: Path) -> Any:
-    """What an audit of the run in this folder found, if there was one."""
+    """The results of an audit of the run in this folder, if there was one."""
     path = folder / "audit.json"
     try:
         content = json.loads(path.read_text()) if path.is_file() else None
@@ -55,7 +55,7 @@ def audit_of(folder: Path) -> Any:
 def page_data(run: Run) -> dict[str, Any]:
     """Everything the page shows, ready for JSON: numbers rounded, None for what is unknown.
 
-    A part that the run cannot fill is None or empty, and the page leaves its section out or says why.
+    What the run does not know is None or empty, and the page leaves its section out or says why.
     """
     whole, numbers, all_of = run, shown_agents(run), large_run(run)
     run = subset(run, numbers)
@@ -105,7 +105,7 @@ def _rows(run: Run) -> list[int]:
 
 
 def _before(run: Run) -> list[int]:
-    """Rounds before the first of collaboration. A site that comes late to a federation leaves out some."""
+    """Rounds before the first of collaboration. A site that joins late has fewer."""
     start = first_round(run)
     return sorted({int(number) for number in run.metrics["round"] if start is not None and number < start})
 
@@ -113,14 +113,14 @@ def _before(run: Run) -> list[int]:
 def _facts(run: Run) -> list[list[str]]:
     """What the run was, as pairs of a name and a value."""
     known, low, start, seconds = run.summary, len(low_quality(run)), first_round(run), run.summary.seconds
-    liars = sum(agent.attacker for agent in known.agents)
-    lies = f", {liars} of them attackers ({known.attack})" if liars else ""
+    attackers = sum(agent.attacker for agent in known.agents)
+    attack = f", {attackers} of them attackers ({known.attack})" if attackers else ""
     warmup = "" if start is None else f", {len(_before(run))} of them warm-up"
     time = None if seconds is None else f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
     facts: dict[str, Any] = {
         "method": known.title,
         "dataset": known.dataset or None,
-        "agents": f"{len(run.names)}" + (f", {low} with shifted labels" if low else "") + lies,
+        "agents": f"{len(run.names)}" + (f", {low} with shifted labels" if low else "") + attack,
         "rounds": f"{run.metrics['round'].max()}{warmup}",
         "shared data": f"{known.shared_samples} samples",
         "seed": known.seed,
@@ -130,7 +130,7 @@ def _facts(run: Run) -> list[list[str]]:
 
 
 def _agents(run: Run, rows: list[int], numbers: list[int], all_of: LargeRun | None) -> list[dict[str, Any]]:
-    """One entry per agent of the roster, or of those shown. Little is known of those that live elsewhere."""
+    """One entry per agent of the roster, or of those shown. Little is known about agents at other sites."""
     given = [received(w, rows) for w in run.trust[[0, -1]]] if len(run.trust) else []
     if all_of is not None:
         given = list(all_of.received[:, numbers])
@@ -216,11 +216,11 @@ def _headline(run: Run, site: str) -> dict[str, Any] | None:
     good = [index for index, agent in enumerate(run.summary.agents) if agent.good]
     references = sorted(run.references.items(), key=lambda item: item[0] != "alone")
     methods = [(other.summary.title, _last(other, measure.column)) for _, other in [*references, ("", run)]]
-    whom = good_agents(run) if len(good) < len(run.names) else "all agents"
+    group = good_agents(run) if len(good) < len(run.names) else "all agents"
     title = measure.title.replace("each agent's", "its")
     gain = mean_gain(run, measure)
     return {
-        "what": f"{site}: {title}" if site else f"Mean {title} over {whom}",
+        "what": f"{site}: {title}" if site else f"Mean {title} over {group}",
         "entries": [
             {"method": title, "mean": _mean(values, good), "low": _mean(values, low)} for title, values in methods
         ],

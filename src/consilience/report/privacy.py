@@ -1,4 +1,4 @@
-"""The privacy card of a run, and what an audit found, in words and tables."""
+"""The privacy card of a run, and the results of an audit, as sentences and tables."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ NOT_COVERED = (
 
 
 def privacy_card(run: Run) -> dict[str, Any]:
-    """What left, how often, to whom, and what is promised of it: for every run, private or not."""
+    """What was sent, how often, to whom, and which privacy it has: for every run, private or not."""
     agents = [agent for agent in run.summary.agents if agent.model != "unknown"]
     private = [agent for agent in agents if agent.privacy]
     sending = run.metrics[run.metrics["bytes_sent"] > 0]
@@ -54,7 +54,7 @@ def budget_notes(run: Run) -> list[str]:
     """A sentence for every agent whose budget was spent before the end."""
     return [
         f"Agent {agent.name}: its budget of epsilon {agent.privacy['budget']:g} was spent before round "
-        f"{agent.privacy['stopped']}; from then on it trained no more, and said what it had said last."
+        f"{agent.privacy['stopped']}; from then on it did not train, and repeated its last predictions."
         for agent in run.summary.agents
         if agent.privacy and agent.privacy.get("stopped")
     ]
@@ -95,7 +95,7 @@ def class_grid(audit: "Audit") -> Grid:
 
 
 def audit_sentences(audit: "Audit") -> list[str]:
-    """What the canaries say."""
+    """The bound from the canaries, in words."""
     claim = "nothing is claimed" if audit.claimed is None else f"{audit.claimed:.3f} is claimed"
     if audit.bound is None:
         return [f"The run has no canaries, so that epsilon is not bounded from below ({claim}). Run with canaries=40."]
@@ -107,7 +107,7 @@ def audit_sentences(audit: "Audit") -> list[str]:
 
 def _generator(privacy: dict[str, Any]) -> str:
     return {
-        "seed": "from the seed of the run, which whoever knows it can repeat: for experiments only",
+        "seed": "from the seed of the run, so that anyone who knows it can repeat them: for experiments only",
         "secret": "from a secret of the site",
         "operating system": "from the operating system (secure)",
     }.get(privacy["generator"], str(privacy["generator"]))

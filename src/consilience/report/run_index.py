@@ -1,4 +1,4 @@
-"""One page over many runs, such as those of a comparison or of the reproduction: how they stand, and the plots."""
+"""One page about many runs, such as those of a comparison or of the reproduction: their progress and plots."""
 
 import base64
 import csv
@@ -29,7 +29,7 @@ MOST_ROWS = 40
 
 @dataclass(frozen=True)
 class Standing:
-    """How far a run has come: rounds, and the mean score of its agents with good labels after each."""
+    """The progress of a run: rounds, and the mean score of its agents with good labels after each."""
 
     name: str
     text: str
@@ -39,19 +39,19 @@ class Standing:
 
     @property
     def parts(self) -> tuple[str, str]:
-        """Of the path: what is drawn in one panel, and what is one line in it. Seeds are the same line."""
+        """From the path: the panel and the line in it. Seeds share a line."""
         names = [name for name in self.name.split("/") if not name.startswith("seed-")]
         return ", ".join(names[:-1]), names[-1] if names else self.name
 
 
 def runs_below(folder: Path) -> list[Path]:
-    """Every run in a folder; those that a run is compared with belong to that run."""
+    """Every run in a folder, without the reference runs of others."""
     runs = sorted(path.parent for path in folder.rglob("config.toml") if is_run(path.parent))
     return [run for run in runs if not any(other in run.parents for other in runs)]
 
 
 def standing(run: Path, folder: Path) -> Standing:
-    """How far a run has come."""
+    """The progress of a run."""
     name = run.relative_to(folder).as_posix()
     try:
         text = str(state_of(run)["text"])
@@ -63,7 +63,7 @@ def standing(run: Path, folder: Path) -> Standing:
 
 @lru_cache(maxsize=2000)
 def _scores(run: Path, done: int, finished: bool) -> tuple[tuple[int, ...], tuple[float, ...], str]:
-    """Rounds, means and the name of the score; what was read of a round is not read again."""
+    """Rounds, means and the name of the score; read once per round."""
     current = snapshot(run)
     if current is None:
         return (), (), ""
@@ -77,7 +77,7 @@ def _scores(run: Path, done: int, finished: bool) -> tuple[tuple[int, ...], tupl
 
 
 def runs_grid(standings: Sequence[Standing]) -> Grid:
-    """One row per run: how far it is, and its score by now."""
+    """One row per run: its progress and its current score."""
     score = next((run.score for run in standings if run.score), "score")
     rows = [(run.name, run.text, number(run.scores[-1]) if run.scores else "-") for run in standings]
     done = sum(run.text == "finished" for run in standings)
@@ -130,19 +130,19 @@ def plots(standings: Sequence[Standing]) -> list[str]:
 
 
 def index_page(folder: Path, title: str = "", live: bool = True) -> str:
-    """What is in a folder of runs: findings with their figures, curves, and every run.
+    """A page about a folder of runs: findings with their figures, curves, and every run.
 
-    The live page links to the live page of every run, and is loaded again until all of them have ended.
+    The live page links to those of the runs, and is updated until all of them have ended.
     """
     runs = runs_below(folder)
     standings = [standing(run, folder) for run in runs]
     pages = sorted(path.name for path in folder.glob("*.html") if path.name != "index.html") if live else []
     body = []
     if live and not runs:
-        body.append("<p>Nothing has begun here yet.</p>")
+        body.append("<p>No run has started here yet.</p>")
     if pages:
         named = ", ".join(f'<a href="{quote(name)}">{escape(name)}</a>' for name in pages)
-        body.append(f"<p>What came of it: {named}.</p>")
+        body.append(f"<p>Results: {named}.</p>")
     body += _findings(folder) + plots(standings)
     if runs:
         links = [f"run/{quote(run.name)}/" for run in standings] if live else _reports(folder, standings)
@@ -159,7 +159,7 @@ def write_index(folder: Path, title: str) -> Path:
 
 
 def note_finding(folder: Path, name: str, title: str, expectation: str, sentences: Sequence[str]) -> None:
-    """Keeps in words what came of the runs, beside NAME.csv and NAME.svg, for the index."""
+    """Saves the results of the runs in words, beside NAME.csv and NAME.svg, for the index."""
     content = {"title": title, "expectation": expectation, "sentences": list(sentences)}
     write_atomically(folder / f"{name}.json", json.dumps(content, indent=2).encode())
 

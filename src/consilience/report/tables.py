@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 INTERVAL = "95 % interval"
 MOST_ROWS = 40
-"""Agents up to which each has a row."""
+"""Up to this number of agents each has a row."""
 SHORTEST = 6
-"""Letters that a column of words has room for, however narrow the screen is."""
+"""Least width of a column of words, in letters."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A table that a rich console prints: a title, headings, rows of text; columns of numbers are set to the right."""
+    """A table that a rich console prints: a title, headings, rows of text; columns of numbers are aligned right."""
 
     title: str
     headings: tuple[str, ...]
@@ -44,9 +44,9 @@ class Grid:
     """How many leading columns hold words; the others hold numbers."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """As a rich table. On a narrow screen words and headings go on in the next line, and no number is cut.
+        """As a rich table. On a narrow screen words and headings wrap, and no number is cut.
 
-        On one that is too narrow for that the last columns are left out.
+        If that does not suffice, the last columns are left out.
         """
         narrow = sum(self._widths(self.headings)) + 2 * (len(self.headings) - 1) > options.max_width
         headings = self._wrapped() if narrow else self.headings
@@ -99,7 +99,7 @@ class Grid:
 def run_grid(run: Run) -> Grid:
     """Per agent: model, samples, score alone and together, gain and its interval, trust received.
 
-    Of more than `MOST_ROWS` agents how these are distributed.
+    For more than `MOST_ROWS` agents their distribution.
     """
     measure = first_measure(run)
     if len(run.names) > MOST_ROWS:
@@ -122,7 +122,7 @@ def run_grid(run: Run) -> Grid:
 
 
 def many_grid(run: Run, measure: Measure | None) -> Grid:
-    """Many agents: the worst, the best, the mean and what lies between, of each column by itself; by kind of labels."""
+    """Mean, worst, best and percentiles of each column over many agents, by kind of labels."""
     known = gains(run, measure) if measure else {}
     up = measure is None or measure.score.higher_is_better
     kinds: dict[str, list[Gain]] = {}
@@ -143,7 +143,7 @@ def many_grid(run: Run, measure: Measure | None) -> Grid:
 
 
 def _spread(up: bool) -> list[tuple[str, Callable[[Array], float]]]:
-    """What is said of many numbers, worst first after the mean; `up` where higher is better."""
+    """Statistics of many numbers, worst first after the mean; `up` where higher is better."""
     levels = {"worst": 0, "10 % are below": 10, "median": 50, "10 % are above": 90, "best": 100}
     if not up:
         levels = {"worst": 100, "10 % are above": 90, "median": 50, "10 % are below": 10, "best": 0}
@@ -156,7 +156,7 @@ def _percentile(level: float, values: Array) -> float:
 
 
 def first_measure(run: Run) -> Measure | None:
-    """What tables show: the task's first score, at the most telling place where there are labels."""
+    """The score in tables: the task's first, at the most telling place with labels."""
     return next(iter(measures(run)), None)
 
 
@@ -195,13 +195,13 @@ def scores_grid(run: Run) -> Grid | None:
 
 
 def good_agents(run: Run) -> str:
-    """How the agents are called over which means are taken."""
-    lies = any(agent.attacker for agent in run.summary.agents)
-    return "the honest agents with good labels" if lies else "the agents with good labels"
+    """The name of the group of agents over which means are taken."""
+    attacked = any(agent.attacker for agent in run.summary.agents)
+    return "the honest agents with good labels" if attacked else "the agents with good labels"
 
 
 def weights_sentence(run: Run) -> str:
-    """What was sent, beside what sharing weights would have cost where that is possible at all."""
+    """The bytes sent, and what sharing weights would have cost where that is possible."""
     sending = run.metrics[run.metrics["bytes_sent"] > 0]
     if sending.empty:
         return "Nothing was sent."
@@ -225,7 +225,7 @@ def weights_sentence(run: Run) -> str:
 
 
 def site_grid(runs: dict[str, Run]) -> Grid:
-    """What sites of a federation gained over as many rounds alone, and whom each trusts most."""
+    """Gains of the sites of a federation over as many rounds alone, and the peer that each trusts most."""
     rows: list[tuple[str, ...]] = []
     for name, run in runs.items():
         most = UNKNOWN
@@ -261,7 +261,7 @@ def compare_grid(lines: Sequence["ComparisonLine"], score: str, seeds: int) -> G
 
 
 def collective_grid(lines: Sequence["CollectiveLine"], score: str, seeds: int) -> Grid:
-    """Collective prediction beside the mean agent, the best one and a mixture in which all count the same."""
+    """Collective prediction compared with the mean agent, the best agent and an even mixture."""
     rows = []
     for line in lines:
         scores = (line.mean, line.best, line.even, line.collective)

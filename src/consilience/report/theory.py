@@ -1,4 +1,4 @@
-"""What the theory of the paper says of a finished run, in plain sentences that also say when something fails."""
+"""The claims of the paper checked on a finished run, in plain sentences that also say when a claim fails."""
 
 import numpy as np
 
@@ -19,7 +19,7 @@ def findings(run: Run) -> list[str]:
     if run.sparse is not None:
         return _sparse(run.sparse)
     if not len(ws):
-        return ["This run has no trust matrices, so the theory of consensus says nothing about it."]
+        return ["This run has no trust matrices, so the theory of consensus does not apply to it."]
     sentences = [_assumption(ws)]
     _, rows, agents = ws.shape
     if rows != agents:
