@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from consilience.cli.common_options import (
-    RUNS,
     Changes,
     DataDir,
     Out,
@@ -18,6 +17,7 @@ from consilience.cli.common_options import (
     end_stopped,
     print_list,
     print_written,
+    run_folder,
     set_data_dir,
 )
 
@@ -59,8 +59,7 @@ def breakdown(
         from consilience.experiments.breakdown import plan, verdicts
         from consilience.experiments.compare import parse_seeds
         from consilience.report.breakdown import class_grid, score_grid, write_breakdown
-        from consilience.runtime.run_folders import claim_folder, last_folder, next_folder
-        from consilience.settings.presets import run_name, write_config
+        from consilience.settings.presets import run_name
 
     every = [name for name in ATTACKS.names() if name != "none"]
     if known:
@@ -72,10 +71,7 @@ def breakdown(
     asked = (chosen, split_names(rules), parse_seeds(attackers, "attackers"), parse_seeds(seeds))
     jobs = len(plan(settings, *asked))
     stem = run_name(source or "", settings.data.dataset)
-    name = f"breakdown-{stem}"
-    folder = out or (last_folder(RUNS, name) if resume else next_folder(RUNS, name))
-    claim_folder(folder, resume, overwrite)
-    write_config(settings, folder)
+    folder = run_folder(f"breakdown-{stem}", out, resume, overwrite)
     try:
         with Progress(console, settings.run.rounds, jobs) as progress:
             results = run_all(settings, *asked, folder, workers, [progress])

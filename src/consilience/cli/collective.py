@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from consilience.cli.common_options import (
-    RUNS,
     Changes,
     DataDir,
     EqualCompute,
@@ -17,6 +16,7 @@ from consilience.cli.common_options import (
     chosen_settings,
     console,
     end_stopped,
+    run_folder,
     set_data_dir,
 )
 
@@ -48,13 +48,11 @@ def collective(
         from consilience.experiments.compare import parse_seeds
         from consilience.experiments.ensemble import measure_collective
         from consilience.report.tables import collective_grid
-        from consilience.runtime.run_folders import claim_folder, last_folder, next_folder
         from consilience.settings.presets import run_name
 
     set_data_dir(data_dir)
     settings, chosen, numbers = chosen_settings(source, changes, None), split_names(methods), parse_seeds(seeds)
-    name = f"collective-{run_name(source or '', settings.data.dataset)}"
-    folder = claim_folder(out or (last_folder(RUNS, name) if resume else next_folder(RUNS, name)), resume, overwrite)
+    folder = run_folder(f"collective-{run_name(source or '', settings.data.dataset)}", out, resume, overwrite)
     try:
         with Progress(console, settings.run.rounds, len(chosen) * len(numbers)) as progress:
             score, lines = measure_collective(settings, chosen, numbers, folder, workers, [progress], equal_compute)

@@ -49,7 +49,7 @@ def restore(folder: Path, names: Collection[str] | None = None) -> Restored:
             raise ConsilienceError(f"{folder} has no agent {name!r}. It has: {', '.join(run.names)}.")
     if not (folder / "config.toml").is_file():
         raise ConsilienceError(
-            f"{folder} holds a run of agents that were built in Python, so they cannot be restored from the folder. "
+            f"{folder} holds a run of agents that were made in Python, so they cannot be restored from the folder. "
             "Call result.export(...) where collaborate(...) returned the result."
         )
     settings = settings_of(folder)

@@ -8,7 +8,7 @@ import numpy as np
 
 from consilience.core.bootstrap import interval, widened, with_two_more
 from consilience.core.streams import stream
-from consilience.report.numbers import bounds, signed
+from consilience.report.numbers import bounds, number, signed
 from consilience.runtime.history import BEHIND
 from consilience.runtime.run import Run
 from consilience.tasks.protocol import Array, Score
@@ -31,6 +31,11 @@ class Gain:
     low: float
     """The 95 % interval of the gain: a paired bootstrap over the test samples, made wider where they are few."""
     high: float
+
+    @property
+    def texts(self) -> tuple[str, str, str, str]:
+        """Alone, together, gain and its interval, as tables have them."""
+        return number(self.alone), number(self.together), signed(self.gain), bounds(self.low, self.high)
 
     @property
     def verdict(self) -> str:

@@ -86,21 +86,10 @@ def write_report(
     data: "pd.DataFrame",
     note: str = "",
 ) -> list[Path]:
-    """Writes the results of many runs as `path`.csv, .md, .html and, of the first image, .svg.
+    """Writes the results of many runs as `path`.csv, .md, .html and, of the first image, .svg; returns these paths.
 
-    Args:
-        path: The files, without the ending.
-        title: Of the page.
-        about: What was measured, in one paragraph.
-        question: The heading above the sentences, which answer it.
-        sentences: The answers.
-        images: Drawings by title.
-        grids: Tables of the numbers.
-        data: One row per run.
-        note: Stands below the tables.
-
-    Returns:
-        The paths of the files.
+    `sentences` answer the `question`; `images` are drawings by title; `data` has one row per run; `note` stands below
+    the tables.
     """
     body = [paragraph(about), heading(question), bullets(sentences)]
     for name, image in images.items():

@@ -6,7 +6,7 @@ import numpy as np
 
 from consilience.core import consensus
 from consilience.report.gains import gains, measures
-from consilience.report.numbers import number
+from consilience.report.numbers import number, spread
 from consilience.runtime.run import Run
 from consilience.tasks.protocol import Array
 
@@ -14,7 +14,7 @@ MOST_AGENTS = 100
 """Agents up to which a page shows every one."""
 SHOWN = 50
 """Agents that it shows of more."""
-PERCENTILES = {"worst": 0, "10 %": 10, "median": 50, "90 %": 90, "best": 100}
+PERCENTILES = ("worst", "10 %", "median", "90 %", "best")
 
 
 @dataclass(frozen=True)
@@ -99,15 +99,12 @@ def sentences(run: Run, shown: int) -> list[str]:
     texts = []
     for measure in measures(run)[:1]:
         known = list(gains(run, measure).values())
-        for what in ("alone", "together"):
-            values = np.array([getattr(gain, what) for gain in known])
-            if len(values) and not np.isnan(values).any():
-                signs = 1 if measure.score.higher_is_better else -1
-                percentiles = [
-                    f"{title} {number(signs * float(np.percentile(signs * values, level)))}"
-                    for title, level in PERCENTILES.items()
-                ]
-                texts.append(f"{measure.title[:1].upper()}{measure.title[1:]}, {what}: {', '.join(percentiles)}.")
+        for key in ("alone", "together"):
+            values = [getattr(gain, key) for gain in known]
+            if values and not np.isnan(values).any():
+                statistics = spread(values, measure.score.higher_is_better)[1:]
+                parts = [f"{title} {number(value)}" for title, value in zip(PERCENTILES, statistics, strict=True)]
+                texts.append(f"{measure.title[:1].upper()}{measure.title[1:]}, {key}: {', '.join(parts)}.")
     return [
         *texts,
         f"Of {len(run.names):,} agents this page shows {shown}, from the worst to the best in even steps, and their "

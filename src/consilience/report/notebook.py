@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from html import escape
 
 from consilience.report.gains import PLACES, Gain, Measure, gains, mean_gain, measures, verdicts
-from consilience.report.numbers import bounds, number, signed
+from consilience.report.numbers import number, signed
 from consilience.report.tables import MOST_ROWS
 from consilience.runtime.run import Run
 from consilience.tasks.protocol import Array
@@ -52,9 +52,8 @@ def _gain_table(run: Run, known: Sequence[Measure]) -> str:
     for measure in known:
         mean = len(run.names) > MOST_ROWS
         for name, gain in ({"mean": mean_gain(run, measure)} if mean else gains(run, measure)).items():
-            cells = [number(gain.alone), number(gain.together), signed(gain.gain), bounds(gain.low, gain.high)]
             words = [escape(name), escape(PLACES[measure.place])] if len(known) > 1 else [escape(name)]
-            rows.append([*words, *(cells if compared else cells[1:2])])
+            rows.append([*words, *(gain.texts if compared else gain.texts[1:2])])
     words = ["agent", "measured on"] if len(known) > 1 else ["agent"]
     headings = [*words, *(["alone", "together", "gain", "95 % interval"] if compared else [known[0].score.title])]
     where = known[0].title if len(known) == 1 else known[0].score.title

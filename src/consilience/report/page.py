@@ -23,6 +23,9 @@ from consilience.report.theory import findings, low_quality
 from consilience.runtime.run import Run
 from consilience.tasks.protocol import Array
 
+TEXTS = ("alone", "together", "gain", "interval")
+"""Names of `Gain.texts`."""
+
 
 def write_page(run: Run, path: Path) -> Path:
     """Writes the report of `run` to `path` and returns it."""
@@ -165,16 +168,9 @@ def _measure(run: Run, measure: Measure) -> dict[str, Any]:
         "lower_is_better": not measure.score.higher_is_better,
         **(_curves(run, measure.column) or {}),
         "others": {name: curves for name, curves in others.items() if curves is not None},
-        "alone": rounded([gain.alone for gain in every]),
-        "together": rounded([gain.together for gain in every]),
-        "gain": rounded([gain.gain for gain in every]),
+        **{key: rounded([getattr(gain, key) for gain in every]) for key in TEXTS[:3]},
         "verdict": [gain.verdict for gain in every],
-        "texts": {
-            "alone": [number(gain.alone) for gain in every],
-            "together": [number(gain.together) for gain in every],
-            "gain": [signed(gain.gain) for gain in every],
-            "interval": [bounds(gain.low, gain.high) for gain in every],
-        },
+        "texts": {key: [gain.texts[i] for gain in every] for i, key in enumerate(TEXTS)},
     }
 
 

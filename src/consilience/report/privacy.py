@@ -17,6 +17,7 @@ NOT_COVERED = (
     "what is true of the rows as a whole, such as their mix of classes",
     "scores and losses in this report, which are measured on private rows and stay with whoever runs the agent",
 )
+SPENT = ("epsilon", "budget", "delta", "noise", "clip", "rounds", "stopped")
 
 
 def privacy_card(run: Run) -> dict[str, Any]:
@@ -34,16 +35,7 @@ def privacy_card(run: Run) -> dict[str, Any]:
             ["unit of privacy", "one private row (added or removed)" if private else "none: nothing is promised"],
             *([["random numbers", ", ".join(sorted({_generator(a.privacy) for a in private}))]] if private else []),
         ],
-        "agents": [
-            {"name": agent.name}
-            | {key: agent.privacy.get(key) for key in ("epsilon", "budget", "delta", "noise")}
-            | {
-                "clip": agent.privacy.get("clip"),
-                "rounds": agent.privacy.get("rounds"),
-                "stopped": agent.privacy.get("stopped"),
-            }
-            for agent in private
-        ],
+        "agents": [{"name": agent.name} | {key: agent.privacy.get(key) for key in SPENT} for agent in private],
         "unprotected": [agent.name for agent in agents if not agent.privacy],
         "not_covered": list(NOT_COVERED),
         "notes": budget_notes(run),

@@ -139,14 +139,14 @@ def index_page(folder: Path, title: str = "", live: bool = True) -> str:
     pages = sorted(path.name for path in folder.glob("*.html") if path.name != "index.html") if live else []
     body = []
     if live and not runs:
-        body.append("<p>No run has started here yet.</p>")
+        body.append(html.paragraph("No run has started here yet."))
     if pages:
         named = ", ".join(f'<a href="{quote(name)}">{escape(name)}</a>' for name in pages)
         body.append(f"<p>Results: {named}.</p>")
     body += _findings(folder) + plots(standings)
     if runs:
         links = [f"run/{quote(run.name)}/" for run in standings] if live else _reports(folder, standings)
-        body += ["<h2>Every run</h2>", html.table(runs_grid(standings), links)]
+        body += [html.heading("Every run"), html.table(runs_grid(standings), links)]
     under_way = not runs or not all(has_ended(run) for run in runs)
     return html.page(title or folder.resolve().name, body, refresh=(5 if runs else 2) if live and under_way else 0)
 
@@ -172,8 +172,8 @@ def _findings(folder: Path) -> list[str]:
             title, expectation, sentences = finding["title"], finding["expectation"], finding["sentences"]
         except (OSError, ValueError, KeyError, TypeError):
             continue
-        elements.append(f"<h2>{escape(title)}</h2>")
-        elements += [f"<p>Expected: {escape(expectation)}</p>"] if expectation else []
+        elements.append(html.heading(title))
+        elements += [html.paragraph(f"Expected: {expectation}")] if expectation else []
         elements.append(html.bullets(sentences))
         image, table = path.with_suffix(".svg"), path.with_suffix(".csv")
         if image.is_file():

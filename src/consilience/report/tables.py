@@ -1,8 +1,7 @@
 """Tables: a run and a comparison, on screen, in Markdown and in LaTeX."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from rich.table import Table
 from consilience.core.consensus import trust_received
 from consilience.methods import method_named
 from consilience.report.gains import PLACES, Gain, Measure, gains, mean_gain, measures
-from consilience.report.numbers import UNKNOWN, bounds, many, number, signed, size
+from consilience.report.numbers import UNKNOWN, bounds, many, number, signed, size, spread
 from consilience.runtime.run import Run
 from consilience.runtime.summary import AgentSummary
 from consilience.tasks.protocol import Array
@@ -112,9 +111,8 @@ def run_grid(run: Run) -> Grid:
     for index, agent in enumerate(run.summary.agents):
         gain = known.get(agent.name, Gain(*[float("nan")] * 5))
         words = (agent.name, agent.model, *((marks[agent.name],) if marked else ()))
-        numbers = (number(gain.alone), number(gain.together), signed(gain.gain), bounds(gain.low, gain.high))
         received = (f"{column[index]:.2f}" for column in trust)
-        rows.append((*words, f"{agent.samples}", *(numbers if compared else numbers[1:2]), *received))
+        rows.append((*words, f"{agent.samples}", *(gain.texts if compared else gain.texts[1:2]), *received))
     ends = [f"trust\nround\n{run.trust_rounds[end]}" for end in (0, -1)] if trust else []
     scores = ("alone", "together", "gain", INTERVAL) if compared else ("score",)
     headings = ("agent", "model", *(("labels",) if marked else ()), "samples", *scores, *ends)
@@ -130,29 +128,18 @@ def many_grid(run: Run, measure: Measure | None) -> Grid:
         if agent.name in known:
             kinds.setdefault(_labels(agent), []).append(known[agent.name])
     compared, rows = "alone" in run.references, list[tuple[str, ...]]()
+    inner = ["10 % are below", "median", "10 % are above"]
+    titles = ["mean", "worst", *(inner if up else inner[::-1]), "best"]
     for kind, own in kinds.items():
-        columns = {key: np.array([getattr(gain, key) for gain in own]) for key in ("alone", "together", "gain")}
-        for title, value in _spread(up):
-            cells = (number(value(columns["alone"])), number(value(columns["together"])))
-            gained = signed(value(columns["gain"]) if up else -value(-columns["gain"]))
+        alone, together = (spread([getattr(gain, key) for gain in own], up) for key in ("alone", "together"))
+        gained = spread([gain.gain for gain in own], up=True)
+        for index, title in enumerate(titles):
+            cells = (number(alone[index]), number(together[index]), signed(gained[index]))
             labels = (kind if title == "mean" else "",) if len(kinds) > 1 else ()
-            rows.append((title, *labels, *((*cells, gained) if compared else cells[1:])))
+            rows.append((title, *labels, *(cells if compared else cells[1:2])))
     headings = ("of agents", *(("labels",) if len(kinds) > 1 else ()))
     title = f"{_capital(measure.title)}, {len(run.names)} agents" if measure else f"{len(run.names)} agents"
     return Grid(title, (*headings, *(("alone", "together", "gain") if compared else ("score",))), rows, len(headings))
-
-
-def _spread(up: bool) -> list[tuple[str, Callable[[Array], float]]]:
-    """Statistics of many numbers, worst first after the mean; `up` where higher is better."""
-    levels = {"worst": 0, "10 % are below": 10, "median": 50, "10 % are above": 90, "best": 100}
-    if not up:
-        levels = {"worst": 100, "10 % are above": 90, "median": 50, "10 % are below": 10, "best": 0}
-    parts = [(title, partial(_percentile, level)) for title, level in levels.items()]
-    return [("mean", lambda values: float(np.mean(values))), *parts]
-
-
-def _percentile(level: float, values: Array) -> float:
-    return float(np.percentile(values, level))
 
 
 def first_measure(run: Run) -> Measure | None:
@@ -188,8 +175,7 @@ def scores_grid(run: Run) -> Grid | None:
         if other.place == measure.place:
             gain = mean_gain(run, other)
             up = "" if other.score.higher_is_better else " (lower is better)"
-            numbers = (number(gain.alone), number(gain.together), signed(gain.gain), bounds(gain.low, gain.high))
-            rows.append((other.score.title + up, *numbers))
+            rows.append((other.score.title + up, *gain.texts))
     title = f"Every score on {PLACES[measure.place]}, mean over {good_agents(run)}"
     return Grid(title, ("score", "alone", "together", "gain", INTERVAL), rows)
 
@@ -238,8 +224,7 @@ def site_grid(runs: dict[str, Run]) -> Grid:
         rest = (most, f"{len(run.metrics)}/{run.summary.rounds}")
         for measure in shown:
             gain = gains(run, measure)[name]
-            numbers = (number(gain.alone), number(gain.together), signed(gain.gain), bounds(gain.low, gain.high))
-            rows.append((name if measure is shown[0] else "", measure.place, *numbers, *rest))
+            rows.append((name if measure is shown[0] else "", measure.place, *gain.texts, *rest))
             rest = ("", "")
         if not shown:
             rows.append((name, UNKNOWN, *[UNKNOWN] * 4, *rest))
