@@ -87,9 +87,7 @@ def test_what_is_not_the_run_is_refused(folder: Path, tmp_path: Path) -> None:
         export_run(mine, "0", tmp_path / "m")
 
 
-def test_an_estimator_fitted_to_other_labels_is_not_the_trained_one(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_an_estimator_fitted_to_other_labels_is_not_the_trained_one(folder: Path, tmp_path: Path) -> None:
     other = shutil.copytree(folder, tmp_path / "changed")
     (other / "SHA256SUMS").unlink()
     number, arrays, _ = checkpoint.read(other / "checkpoint")

@@ -44,7 +44,7 @@ def margin(f: Array, y: Array) -> Array:
 
 
 def guessed_classes(released: dict[str, Array], agent: str) -> Array:
-    """A guess of the class distribution of an agent's private data from what all released, (classes,).
+    """A guess of the class distribution of an agent's private data from all released predictions, (classes,).
 
     The mean prediction of the agent on the shared data, corrected by that of its peers: a class that it predicts more
     often than they do is more frequent in its data.

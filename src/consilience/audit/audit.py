@@ -34,11 +34,11 @@ StepSink = Callable[[int, int, str], None]
 
 @dataclass(frozen=True)
 class LeakageAttack:
-    """How well one attack tells private training rows from others of the same agents."""
+    """How well one attack distinguishes private training rows from other rows of the same agents."""
 
     name: str
     knows: str
-    """What the adversary has."""
+    """What the adversary knows."""
     auc: Measured
     at_1_percent: Measured
     """True positives at 1 % false positives."""
@@ -49,12 +49,12 @@ class LeakageAttack:
 
 @dataclass(frozen=True)
 class ClassGuess:
-    """How near the guessed class distribution of an agent's private rows is: half the sum of absolute differences."""
+    """Distance of the guessed class distribution of an agent's private rows: half the sum of absolute differences."""
 
     agent: str
     distance: float
     blind: float
-    """Of a guess without the agent's own predictions: the mean of its peers."""
+    """Distance of a guess without the agent's own predictions: the mean of its peers."""
 
 
 @dataclass(frozen=True)
@@ -64,16 +64,16 @@ class Audit:
     attacks: list[LeakageAttack]
     classes: list[ClassGuess]
     canaries: int
-    """In all; 0 if the run had none."""
+    """Number of canaries in all agents."""
     bound: float | None
     """Epsilon is at least this, with 95 % confidence; None without canaries."""
     claimed: float | None
-    """The largest epsilon of record of the agents; None if some promise nothing."""
+    """The largest epsilon that the agents report; None if some agents are not private."""
     delta: float | None
 
     @property
     def broken(self) -> bool:
-        """Whether the canaries show that more leaks than is claimed."""
+        """Whether the canaries prove a larger leak than claimed."""
         return self.bound is not None and self.claimed is not None and self.bound > self.claimed
 
     def to_json(self) -> str:
@@ -188,7 +188,7 @@ def _classes(scenario: Scenario, released: dict[str, Array]) -> list[ClassGuess]
 
 
 def _bound(agents: list[Agent], scenario: Scenario, count: int, seed: int, delta: float) -> float:
-    """From the canaries of all agents: the promise holds for every row of every agent."""
+    """The bound on epsilon from the canaries of all agents."""
     scores, inside = [], []
     for name, own in canaries(scenario, count, seed).items():
         by = {agent.name: margin(agent.predict(own.x), own.y) for agent in agents}

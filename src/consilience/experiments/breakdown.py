@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 NOBODY = "nobody"
 """The name of the attack where there are no attackers."""
 CLEAR = 0.01
-"""With a single seed there is no interval; a difference counts as clear from here on."""
+"""Smallest difference that counts as clear with a single seed, which has no interval."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,13 @@ class RobustnessLine:
     score: Estimate
     """Mean over the honest agents with good labels."""
     worst: float
-    """The worst seed."""
+    """Score of the worst seed."""
     gain: Estimate
-    """Over what the same agents reach alone."""
+    """Gain over the same agents alone."""
     lost: Estimate
     """Share of the gain without attackers that is lost: 0 nothing, 1 all."""
     attacked_class: Estimate | None
-    """Accuracy on the class that a targeted attack is about."""
+    """Accuracy on the class that a targeted attack changes."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,12 @@ class Breakdown:
 
     @property
     def rules(self) -> list[str]:
-        """In the order in which they were asked for."""
+        """In the order of the request."""
         return list(dict.fromkeys(self.table["rule"]))
 
     @property
     def attacks(self) -> list[str]:
-        """In the order in which they were asked for."""
+        """In the order of the request."""
         return [name for name in dict.fromkeys(self.table["attack"]) if name != NOBODY]
 
     @property
@@ -76,7 +76,7 @@ class Breakdown:
 
     @property
     def seeds(self) -> list[int]:
-        """In the order in which they were asked for."""
+        """In the order of the request."""
         return list(dict.fromkeys(self.table["seed"]))
 
 
@@ -173,7 +173,7 @@ def summarise(results: Breakdown) -> list[RobustnessLine]:
 
 
 def verdicts(results: Breakdown) -> list[str]:
-    """For every rule: against which attacks it fails, and from how many attackers on, in sentences."""
+    """A sentence for every rule: the attacks under which it fails, and the number of attackers needed."""
     lines = summarise(results)
     most = max(results.counts, default=0)
     sentences = []
@@ -240,7 +240,7 @@ def _from(lines: list[RobustnessLine], rule: str, attacks: list[str], holds: Any
 
 
 def _clearly_below(value: Estimate, limit: float) -> bool:
-    """Whether the whole interval is; a single seed must be below by a hundredth."""
+    """Whether the whole interval is below `limit`; a single seed must be below it by `CLEAR`."""
     half = CLEAR if np.isnan(value.half_width) else value.half_width
     return value.mean + half < limit
 
@@ -259,7 +259,7 @@ def _listed(by_attack: dict[str, int], agents: int) -> str:
 
 
 def _cost(rule: str, results: Breakdown) -> str:
-    """What a rule costs when all are honest, against the first rule."""
+    """The difference to the first rule when all agents are honest."""
     table = results.table[results.table["attackers"] == 0].pivot(index="seed", columns="rule", values="score")
     difference = estimate((table[rule] - table[results.rules[0]]).to_numpy())
     return f"{rule} against {results.rules[0]} when all are honest: {difference.text(signed=True)}."

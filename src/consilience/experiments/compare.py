@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 PASSED = ("samples_trained", "samples_forward")
-"""Columns of the metrics with what passed through the models."""
+"""Columns of the metrics that count the samples passed through the models."""
 MOST_SEEDS = 10_000
-"""In one range."""
+"""Largest number of seeds in one range."""
 
 
 @dataclass(frozen=True)
@@ -48,17 +48,17 @@ class ComparisonLine:
 
     method: str
     title: str
-    """How it is called in text."""
+    """Its name in text."""
     score: Estimate
     """Mean over the agents with good labels."""
     worst: float
-    """The worst of them, mean over seeds."""
+    """Score of the worst of these agents, mean over seeds."""
     gain: Estimate
-    """Over training alone."""
+    """Gain over training alone."""
     lead: Estimate
-    """Over the first method of the comparison."""
+    """Difference to the first method of the comparison."""
     trained: float = float("nan")
-    """Samples that passed forward and back in all agents and rounds, mean over seeds; NaN if nobody counted."""
+    """Samples that passed forward and back in all agents and rounds, mean over seeds; NaN if unknown."""
     forward: float = float("nan")
     """Samples that passed forward only."""
 
@@ -70,11 +70,11 @@ class Comparison:
     table: "pd.DataFrame"
     """One row per method, seed and agent: the last round, with the samples passed in all rounds."""
     scores: Sequence[Score]
-    """Of the task."""
+    """Scores of the task."""
     titles: dict[str, str]
-    """How each method is called in text."""
+    """Name of each method in text."""
     summaries: Sequence[Summary] = ()
-    """What is known of each run beside its numbers."""
+    """Facts about each run."""
 
     @property
     def default_score(self) -> str:
@@ -139,7 +139,7 @@ def compare(
 
 
 def _to_one_budget(jobs: Sequence[Job], workers: int, callbacks: Sequence[Callback]) -> list[Job]:
-    """The jobs with as many rounds each as the samples allow that the costliest one of its seed trains on.
+    """The jobs with as many rounds as fit the training samples of the costliest job of the same seed.
 
     All of them run for their own rounds first; runs that were made longer before are longer already.
     """
@@ -175,7 +175,7 @@ def _costs(run: Run, rounds: int) -> Array:
 
 
 def _as_long_as_begun(job: Job) -> Job:
-    """With the rounds of the run in its folder, if that has more."""
+    """The job with the rounds of the run in its folder, if that has more."""
     if not (job.folder / "config.toml").is_file():
         return job
     return _longer(job, max(job.settings.run.rounds, settings_of(job.folder).run.rounds))
@@ -232,7 +232,7 @@ def summarise(compared: "Comparison", score: str = "") -> list[ComparisonLine]:
 
 
 def parse_seeds(text: str, what: str = "seeds") -> list[int]:
-    """Seeds, or `what` these numbers are, from a list or a range.
+    """Numbers from a list or a range; `what` names them in errors.
 
     >>> parse_seeds("0-2"), parse_seeds("3,5")
     ([0, 1, 2], [3, 5])

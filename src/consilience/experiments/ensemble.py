@@ -1,4 +1,4 @@
-"""How far collective prediction lies above the mean agent, the best agent, and a model that was averaged."""
+"""Collective prediction compared with the mean agent, the best agent and an even mixture."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ class CollectiveLine:
 
     title: str
     mean: float
-    """Over agents with good labels."""
+    """Mean over agents with good labels."""
     best: float
-    """The best agent, chosen by the very samples on which it is measured: nobody could know it beforehand."""
+    """The best agent, chosen on the test samples: it is unknown beforehand."""
     even: float
-    """The prediction in which all agents count the same."""
+    """An even mixture of all agents' predictions."""
     collective: float
     over_mean: Estimate
     over_best: Estimate
@@ -40,7 +40,7 @@ def measure_collective(
     callbacks: Sequence[Callback] = (),
     equal_compute: bool = False,
 ) -> tuple[str, list[CollectiveLine]]:
-    """The score's title, and a line for each method, run with every seed into `folder` as a comparison is."""
+    """Runs a comparison into `folder`; returns the score's title and a line for each method."""
     compared = compare(settings, methods, seeds, folder, workers, callbacks, equal_compute)
     lines = [
         _line(compared.titles[method], [_scores(folder / f"seed-{seed}" / method) for seed in seeds])
@@ -50,7 +50,7 @@ def measure_collective(
 
 
 def _scores(folder: Path) -> tuple[float, float, float, float, float]:
-    """Of one run: mean agent, best agent, even mixture, collective; and 1, or -1 where a lower score is better."""
+    """Scores of a run (mean agent, best agent, even mixture, collective); and 1, or -1 where lower is better."""
     restored = restore(folder)
     task, names = task_named(restored.scenario.task), restored.run.names
     score = task.scores[0]

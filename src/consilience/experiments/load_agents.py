@@ -30,7 +30,7 @@ _IMAGES = (
 
 @dataclass(frozen=True)
 class Restored:
-    """A finished run with its trained agents, and the data that it was made with."""
+    """A finished run with its trained agents and its data."""
 
     run: Run
     agents: list[Agent]
@@ -72,7 +72,7 @@ def restore(folder: Path, names: Collection[str] | None = None) -> Restored:
 
 
 def export_run(folder: Path, agent: str, to: Path) -> Path:
-    """Writes the model of one agent of a run into the folder `to`, with what prepares raw samples for it."""
+    """Writes the model of one agent of a run into the folder `to`, with the steps that prepare raw samples for it."""
     loaded = restore(folder, [agent])
     settings, scale, shared = settings_of(folder), loaded.scenario.scale, loaded.scenario.shared
     facts = facts_of(loaded.run, agent)

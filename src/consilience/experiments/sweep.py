@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 MOST_RUNS = 100_000
 PROBLEM = ("data.", "agents.privacy.")
-"""Settings that make another problem begin so."""
+"""Prefixes of the settings that make another problem."""
 ALONE = "alone"
-"""The method over which gains are measured."""
+"""The baseline of gains."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,13 @@ class SweepLine:
 
     method: str
     setting: dict[str, Any]
-    """Values by axis; an axis that the method does not have is missing."""
+    """Values by axis, without the axes that the method does not have."""
     score: Estimate
     """Mean over the agents with good labels, over all seeds."""
     worst: float
-    """The worst of them, mean over seeds."""
+    """Score of the worst of these agents, mean over seeds."""
     gain: Estimate
-    """Over training alone with the same setting, seed by seed; NaN where agents alone are not in the sweep."""
+    """Gain over training alone with the same setting, paired by seed; NaN without `alone` in the sweep."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Choice:
 
     method: str
     given: dict[str, Any]
-    """Settings that make another problem rather than a better answer: nothing is chosen among them."""
+    """Settings that make another problem rather than a better answer, so that none of them is chosen."""
     setting: dict[str, Any]
     tuning: tuple[int, ...]
     on_tuning: Estimate
@@ -84,7 +84,7 @@ class Sweep:
         return f"{self.scores[0].name}_target"
 
     def higher_is_better(self, column: str) -> bool:
-        """Whether more of this score is better; an unknown one is an error that names the known."""
+        """Whether a higher score in this column is better."""
         return score_of(column, self.scores).higher_is_better
 
 

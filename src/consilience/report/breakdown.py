@@ -10,7 +10,7 @@ from consilience.report import drawing, html
 from consilience.report.tables import Grid
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 250, 190, 42, 12, 26, 30
-"""Of a panel."""
+"""Measures of a panel, in pixels."""
 PANELS_PER_ROW = 4
 ALONE_STYLE = 'stroke="#888" stroke-width="1.5" stroke-dasharray="1 3"'
 ABOUT = (
@@ -33,7 +33,7 @@ def score_grid(results: Breakdown, short: bool = False) -> Grid:
 
 
 def worst_grid(results: Breakdown) -> Grid:
-    """The worst seed, one column per rule."""
+    """The score of the worst seed, one column per rule."""
     return _grid(results, "The worst seed", lambda line: f"{line.worst:.3f}")
 
 

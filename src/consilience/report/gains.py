@@ -22,12 +22,12 @@ PLACES = {"target": "the target domain", "shared": "the shared data", "own": "ea
 
 @dataclass(frozen=True)
 class Gain:
-    """Of one agent, or the mean of several. NaN for what is not known."""
+    """The gain of one agent, or the mean of several. NaN where unknown."""
 
     alone: float
     together: float
     gain: float
-    """Up is better, also where a lower score is."""
+    """Positive is better, also for scores where lower is better."""
     low: float
     """The 95 % interval of the gain: a paired bootstrap over the test samples, made wider where they are few."""
     high: float
@@ -54,24 +54,24 @@ class Measure:
 
     @property
     def column(self) -> str:
-        """Of the metrics."""
+        """Its column of the metrics."""
         return f"{self.score.name}_{self.place}"
 
     @property
     def title(self) -> str:
-        """As in a sentence."""
+        """Its name in a sentence."""
         return f"{self.score.title} on {PLACES[self.place]}"
 
 
 def measures(run: Run) -> list[Measure]:
-    """The scores that somebody has, at the most telling place first."""
+    """The scores that at least one agent has, the most telling place first."""
     every = [Measure(score, place) for place in PLACES for score in run.summary.scores]
     metrics = run.metrics
     return [measure for measure in every if measure.column in metrics and not metrics[measure.column].isna().all()]
 
 
 def gains(run: Run, measure: Measure) -> dict[str, Gain]:
-    """By agent, for those that are measured here."""
+    """Gains by agent, for the agents that are measured here."""
     names = _known(run, measure)
     return dict(zip(names, _gains(run, measure, [[name] for name in names]), strict=True))
 

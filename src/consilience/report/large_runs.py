@@ -11,9 +11,9 @@ from consilience.runtime.run import Run
 from consilience.tasks.protocol import Array
 
 MOST_AGENTS = 100
-"""Agents up to which a page shows every one."""
+"""Up to this number of agents a page shows all."""
 SHOWN = 50
-"""Agents that it shows of more."""
+"""Number of agents shown otherwise."""
 PERCENTILES = ("worst", "10 %", "median", "90 %", "best")
 
 
@@ -22,7 +22,7 @@ class LargeRun:
     """Statistics of the trust of all agents, whichever of them a page shows. Empty without trust of all."""
 
     received: Array
-    """By each agent in the first and the last round of collaboration, (2, agents)."""
+    """Trust received by each agent in the first and the last round of collaboration, (2, agents)."""
     confidence: Array
     """Mean trust of agents in themselves, by round."""
     influence: Array
@@ -32,7 +32,7 @@ class LargeRun:
 
 
 def large_run(run: Run) -> LargeRun:
-    """Of all agents of a run."""
+    """Statistics of all agents of a run."""
     if run.sparse is not None:
         sparse = run.sparse
         received = np.stack([sparse.received(0), sparse.received(-1)])

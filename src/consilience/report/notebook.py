@@ -10,11 +10,11 @@ from consilience.runtime.run import Run
 from consilience.tasks.protocol import Array
 
 MOST_NAMES = 6
-"""Agents up to which each is in the line of text."""
+"""Up to this number of agents each is in the line of text."""
 MOST_CELLS = 60
-"""Agents up to which the trust matrix is drawn."""
+"""Up to this number of agents the trust matrix is drawn."""
 MOST_NUMBERS = 12
-"""Agents up to which trust is also written into the cells."""
+"""Up to this number of agents trust is also written into the cells."""
 _LETTER = 6.2
 """Width of a letter of the labels, in pixels."""
 _WHITE, _BLUE = (255, 255, 255), (11, 92, 173)

@@ -114,7 +114,7 @@ def _before(run: Run) -> list[int]:
 
 
 def _facts(run: Run) -> list[list[str]]:
-    """What the run was, as pairs of a name and a value."""
+    """Facts about the run, as pairs of a name and a value."""
     known, low, start, seconds = run.summary, len(low_quality(run)), first_round(run), run.summary.seconds
     attackers = sum(agent.attacker for agent in known.agents)
     attack = f", {attackers} of them attackers ({known.attack})" if attackers else ""
@@ -175,7 +175,7 @@ def _measure(run: Run, measure: Measure) -> dict[str, Any]:
 
 
 def _curves(run: Run, column: str) -> dict[str, Any] | None:
-    """Rounds, and the score of each agent of the roster in them; None when nobody has it."""
+    """Rounds, and the score of each agent of the roster in them; None if no agent has it."""
     series = _series(run, column)
     if series is None:
         return None
@@ -185,7 +185,7 @@ def _curves(run: Run, column: str) -> dict[str, Any] | None:
 
 
 def _series(run: Run, column: str) -> Array | None:
-    """(agents of the roster, rounds), NaN for agents that live elsewhere; None when nobody has this score."""
+    """(agents of the roster, rounds), NaN for agents at other sites; None if no agent has this score."""
     if column not in run.metrics.columns or run.metrics[column].isna().all():
         return None
     table = run.metrics.pivot(index="agent", columns="round", values=column)

@@ -22,9 +22,9 @@ from consilience.runtime import checkpoint
 from consilience.runtime.run import is_finished
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 340, 220, 46, 12, 28, 36
-"""Of a panel."""
+"""Measures of a panel, in pixels."""
 MOST_ROWS = 40
-"""Of a table that is shown; its file has all of them."""
+"""Rows of a table on the page; its file has all of them."""
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from consilience.report import drawing, html
 from consilience.report.tables import Grid
 
 CELL, ROW, LEFT, TOP = 96, 46, 90, 54
-"""Of a heat map."""
+"""Measures of a heat map, in pixels."""
 WIDTH, HEIGHT, BOTTOM, RIGHT = 620, 300, 44, 150
-"""Of curves."""
+"""Measures of curves, in pixels."""
 STAR = "* chosen on the first half of the seeds."
 
 

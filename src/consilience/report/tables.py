@@ -258,7 +258,7 @@ def collective_grid(lines: Sequence["CollectiveLine"], score: str, seeds: int) -
 
 
 def method_title(name: str) -> str:
-    """How a method is called in tables."""
+    """The name of a method in tables."""
     return method_named(name).title
 
 

@@ -37,7 +37,7 @@ def findings(run: Run) -> list[str]:
 
 
 def _sparse(trust: SparseTrust) -> list[str]:
-    """Trust with zeros by design: what takes the place of positive matrices is that they stay connected."""
+    """Trust with zeros by design: instead of being positive, the matrices must stay connected."""
     rounds, agents, heard = trust.peers.shape
     own, window = trust.own(), connected_within(trust)
     positive = bool((own > 0).all())
@@ -149,7 +149,7 @@ def _one_low_quality(ws: Array, b: int, names: list[str]) -> str:
 
 
 def _several_low_quality(ws: Array, low: list[int], names: list[str]) -> list[str]:
-    """The proposition on several low-quality agents, then what the agents with good labels think of each."""
+    """The proposition on several low-quality agents, then how far agents with good labels trust each of them."""
     rounds = len(ws)
     good = [number for number in range(ws.shape[1]) if number not in low]
     if not good:
@@ -174,7 +174,7 @@ def _several_low_quality(ws: Array, low: list[int], names: list[str]) -> list[st
 
 
 def _influence(ws: Array, low: list[int], names: list[str]) -> str:
-    """What low-quality agents count for in the consensus, beside an equal share."""
+    """The influence of low-quality agents on the consensus, compared with an equal share."""
     shares = consensus.influence(ws)
     equal = 1 / ws.shape[1]
     parts = [
