@@ -19,7 +19,6 @@ from consilience.report.compare import write_compare
 from consilience.report.live import Watch
 from consilience.report.page import write_page
 from consilience.report.run_index import note_finding, write_index
-from consilience.report.study import write_study
 from consilience.report.sweep import write_sweep
 from consilience.settings.presets import read_settings
 from tests.report.browser import Browser
@@ -97,15 +96,6 @@ def test_a_comparison_a_sweep_a_breakdown_and_the_index_of_a_reproduction(tmp_pa
     (tmp_path / "compare" / "fig0.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg"/>')
     (tmp_path / "compare" / "fig0.csv").write_text("claim,number\nfirst,0.5\n")
     check(browser, write_index(tmp_path / "compare", "Reproduction").as_uri())
-
-
-def test_a_study(tmp_path, browser):
-    pytest.importorskip("optuna", reason="optuna is not installed: pip install 'consilience[sweeps]'")
-    from consilience.experiments.study import study
-
-    axes = [parse_axis("lam=0.01,10"), parse_axis("schedule=dynamic,static")]
-    found = study(SETTINGS, axes, [0, 1], 3, tmp_path / "study", workers=1)
-    check(browser, page(write_study(found, tmp_path / "study", "settings")))
 
 
 def test_the_documentation_site(tmp_path, browser):

@@ -20,11 +20,10 @@ from consilience.core.consensus import influence
 from consilience.export.facts import facts_of
 from consilience.export.folder import export_agent
 from consilience.methods import check_rounds, method_named
-from consilience.methods.ensemble import Collective, collective
 from consilience.methods.protocol import Method
 from consilience.runtime.callbacks import Callback, Callbacks, RunInfo
 from consilience.runtime.driver import run_rounds
-from consilience.runtime.ensemble_weights import weights_of
+from consilience.runtime.ensemble import Collective, collective, weights_of
 from consilience.runtime.exchange import InMemory
 from consilience.runtime.history import Evaluation
 from consilience.runtime.progress_file import ProgressFile

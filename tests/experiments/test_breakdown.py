@@ -17,7 +17,7 @@ from consilience.core.attacks import ATTACKS
 from consilience.experiments.breakdown import NOBODY, Breakdown, plan, summarise, verdicts
 from consilience.experiments.compare import parse_seeds
 from consilience.extend import TRUST
-from consilience.report.breakdown import class_grid, drawing, markdown, score_grid, worst_grid
+from consilience.report.breakdown import class_grid, draw, score_grid, worst_grid, write_breakdown
 from consilience.settings.presets import read_settings
 from consilience.settings.settings import parse_change
 
@@ -83,7 +83,7 @@ def test_sentences_say_where_each_rule_fails_and_from_how_many_attackers_on():
     assert "from 2 of 10 on under flip" in verdicts(one_seed)[0]
 
 
-def test_the_tables_have_a_line_per_attack_and_a_column_per_rule():
+def test_the_tables_have_a_line_per_attack_and_a_column_per_rule(tmp_path):
     grid = score_grid(FOUND)
     assert grid.headings == ("attack", "attackers", "alone", "entropy", "median")
     assert grid.rows[0] == ("-", "0 of 10", "0.600", "0.910 ± 0.025", "0.890 ± 0.025")
@@ -97,12 +97,13 @@ def test_the_tables_have_a_line_per_attack_and_a_column_per_rule():
     assert worst_grid(FOUND).rows[4][2] == "0.400"
     assert [row[0] for row in class_grid(FOUND).rows] == ["-", "targeted", "targeted"]
     assert class_grid(table({("a", NOBODY, 0): [0.9], ("a", "flip", 1): [0.8]})) is None
-    text = markdown(FOUND, "digits")
+    write_breakdown(FOUND, tmp_path, "digits")
+    text = (tmp_path / "breakdown.md").read_text()
     assert "| flip | 2 of 10 | 0.600 |" in text and "- entropy: fails" in text
 
 
 def test_the_drawing_has_a_panel_per_attack_and_a_point_per_line():
-    image = drawing(FOUND)
+    image = draw(FOUND)
     assert image.count("<circle") == 2 * 2 * 3, "rules x attacks x numbers of attackers, zero included"
     assert ">flip</text>" in image and ">targeted</text>" in image
     for y in re.findall(r'cy="([\d.]+)"', image):
@@ -128,12 +129,12 @@ def test_runs_without_attackers_are_shared_and_the_last_good_agents_lie():
         (["flip"], ["entropy"], [10], {}, "10 attackers leave nobody honest"),
         (["flip"], ["entropy"], [8], {"low_quality": [0, 1]}, "Use at most 7"),
         ([], ["entropy"], [1], {}, "at least one attack"),
-        (["none"], ["entropy"], [1], {}, "none is no attack"),
+        (["none"], ["entropy"], [1], {}, "'none' is not an attack"),
         (["flop"], ["entropy"], [1], {}, "unknown attack"),
         (["flip"], ["entropia"], [1], {}, "unknown trust rule"),
         (["flip"], ["entropy(p=1)"], [1], {}, "unknown setting 'p'"),
         (["flip"], ["entropy("], [1], {}, "closing bracket"),
-        (["flip"], ["entropy"], [1], {"method": "fedavg"}, "has none"),
+        (["flip"], ["entropy"], [1], {"method": "fedavg"}, "has no trust rule"),
     ],
 )
 def test_what_makes_no_sense_is_refused(attacks, rules, counts, changes, error):

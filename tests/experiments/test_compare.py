@@ -45,7 +45,7 @@ def comparison(
     scores: dict[str, list[list[float]]], column: str = "accuracy_target", task: str = "classification"
 ) -> Comparison:
     rows = [
-        {"method": method, "seed": seed, "agent": str(i), column: value, "low_quality": i == 2}
+        {"method": method, "seed": seed, "agent": str(i), column: value, "low_quality": i == 2, "attacker": False}
         for method, seeds in scores.items()
         for seed, agents in enumerate(seeds)
         for i, value in enumerate(agents)
@@ -57,7 +57,7 @@ def test_summary_leaves_out_low_quality_agents_and_pairs_by_seed():
     lines = summarise(
         comparison({"paper": [[0.9, 0.7, 0.0], [0.8, 0.6, 0.0]], "alone": [[0.6, 0.4, 0], [0.7, 0.5, 0]]})
     )
-    assert [(line.method, line.title) for line in lines] == [("paper", "DYNAMIC"), ("alone", "ALONE")]
+    assert [(line.method, line.title) for line in lines] == [("paper", "PAPER"), ("alone", "ALONE")]
     assert lines[0].score.mean == pytest.approx(0.75)
     assert lines[0].worst == pytest.approx(0.65)
     assert lines[0].gain.mean == pytest.approx(0.2)

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import consilience as cs
 from consilience.base.errors import ConsilienceError
 from consilience.cli.main import app
-from consilience.experiments.collective import measure_collective
+from consilience.experiments.ensemble import measure_collective
 from consilience.experiments.load_agents import export_run, restore
 from consilience.export.folder import load_model
 from consilience.runtime import checkpoint
@@ -87,9 +87,7 @@ def test_what_is_not_the_run_is_refused(folder: Path, tmp_path: Path) -> None:
         export_run(mine, "0", tmp_path / "m")
 
 
-def test_an_estimator_that_is_fitted_to_other_labels_is_not_the_one_that_was_trained(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_an_estimator_fitted_to_other_labels_is_not_the_trained_one(folder: Path, tmp_path: Path) -> None:
     other = shutil.copytree(folder, tmp_path / "changed")
     (other / "SHA256SUMS").unlink()
     number, arrays, _ = checkpoint.read(other / "checkpoint")

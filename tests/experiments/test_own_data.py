@@ -29,7 +29,7 @@ def make_agent(name, x, y, classes, seed):
 """
 
 
-def test_two_workers_compare_methods_on_a_table_of_ones_own_to_the_same_numbers_as_one(tmp_path):
+def test_two_workers_compare_methods_on_own_data_with_the_numbers_of_one(tmp_path):
     draw = np.random.default_rng(0)
     table = pd.DataFrame({"age": draw.normal(55, 9, 240), "pain": draw.choice(["none", "typical"], 240)})
     ill = (table["pain"] == "typical") ^ (draw.random(240) < 0.1)

@@ -5,15 +5,10 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 from consilience import ConsilienceError
-from consilience.cli.main import app
-from consilience.experiments.compare import Estimate, compare
-from consilience.experiments.study import Study
-from consilience.experiments.sweep import Axis, Choice, Sweep, choose, given, parse_axis, plan, summarise, sweep
-from consilience.report.study import grid as trials
-from consilience.report.study import write_study
+from consilience.experiments.compare import compare
+from consilience.experiments.sweep import Axis, Sweep, choose, given, parse_axis, plan, summarise, sweep
 from consilience.report.sweep import drawings, grid, sentences, write_sweep
 from consilience.settings.presets import read_settings
 from consilience.tasks import task_named
@@ -123,7 +118,7 @@ def test_gains_are_over_agents_alone_with_the_same_setting_seed_by_seed(tmp_path
     assert next(iter(drawings(found))) == "Score against alpha, each with its best lam"
 
 
-def test_a_budget_of_privacy_is_an_axis_that_every_method_has_and_nothing_is_chosen_by_it():
+def test_a_privacy_budget_is_an_axis_of_every_method_and_never_chosen():
     axes = [Axis("agents.epsilon", (0, 4)), Axis("rounds", (2, 3))]
     planned = plan(read_settings("digits", SMALL), ["paper", "alone"], axes, [0])
     assert [one.job.settings.agents.privacy.epsilon for one in planned] == [0, 0, 4, 4] * 2
@@ -140,65 +135,3 @@ def test_a_wrong_axis_is_refused(text):
 def test_an_unknown_setting_is_refused_before_anything_runs():
     with pytest.raises(ConsilienceError, match=r"unknown setting 'lamb'"):
         plan(read_settings("digits", SMALL), ["paper"], [Axis("lamb", (1,))], [0])
-
-
-def test_a_study_shows_its_trials_the_best_first_and_where_each_setting_led(tmp_path):
-    axes = [Axis("lam", (0.01, 10.0)), Axis("schedule", ("dynamic", "static"))]
-    rows = [(0.1, "static", 0.5), (2.0, "paper", 0.8), (5.0, "paper", 0.7)]
-    table = pd.DataFrame(
-        [{"trial": k, "lam": lam, "schedule": kind, "rmse_target": score} for k, (lam, kind, score) in enumerate(rows)]
-    )
-    choice = Choice("paper", {}, {"lam": 0.1}, (0, 1), Estimate(0.5, 0.1), (2,), Estimate(0.6, np.nan))
-    found = Study(table, axes, choice, 0, "rmse_target", higher_is_better=False)
-    assert [row[0] for row in trials(found).rows] == ["1*", "3", "2"], "less error is better"
-    assert len(trials(found, most=2).rows) == 2
-    written = {path.name: path.read_text() for path in write_study(found, tmp_path, "digits: <lam>")}
-    page = written["study.html"]
-    assert "digits: &lt;lam&gt;" in page
-    assert "lam=0.1 is the best on seeds 0, 1 (0.500 ± 0.100); on seed 2, which had no part" in page
-    assert page.count("<svg") == 3 and page.count("<circle") == 9
-    assert "lam (logarithmic)" in page and "trial 1, schedule=static: 0.500" in page
-    assert "://" not in page.replace("http://www.w3.org/2000/svg", "")
-    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "study.csv"), table)
-
-
-@pytest.mark.slow
-def test_a_study_of_the_program_is_written_as_a_page_and_resumed(tmp_path):
-    pytest.importorskip("optuna", reason="optuna is not installed: pip install 'consilience[sweeps]'")
-    words = ["compare", "digits-mlp", "--methods", "paper", "--grid", "lam=0.01,10", "--trials", "2"]
-    words += ["--seeds", "0-1", "--out", str(tmp_path / "study"), "--workers", "1"]
-    for key, value in {"agents.count": 2, "rounds": 2, "warmup": 1, "limit": 20, "shared_per_agent": 5}.items():
-        words += ["--set", f"{key}={value}"]
-    texts = []
-    for more in ([], ["--resume"]):
-        done = CliRunner().invoke(app, words + more)
-        assert done.exit_code == 0, done.output
-        texts.append((tmp_path / "study" / "study.html").read_text())
-    assert texts[0] == texts[1]
-
-
-@pytest.mark.slow
-def test_a_study_goes_on_to_the_same_end_and_measures_on_other_seeds(tmp_path):
-    pytest.importorskip("optuna", reason="optuna is not installed: pip install 'consilience[sweeps]'")
-    from consilience.experiments.study import study
-
-    settings = read_settings("digits", SMALL)
-    axes = [Axis("lam", (0.01, 10.0)), Axis("schedule", ("dynamic", "static"))]
-    whole = study(settings, axes, [0, 1], 6, tmp_path / "whole", workers=1)
-
-    def stop(number, setting, value):
-        if number == 3:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        study(settings, axes, [0, 1], 6, tmp_path / "parts", workers=1, on_trial=stop)
-    parts = study(settings, axes, [0, 1], 6, tmp_path / "parts", workers=1)
-    pd.testing.assert_frame_equal(whole.table, parts.table)
-    assert str(whole.choice) == str(parts.choice)
-    assert whole.choice.tuning == (0,)
-    assert whole.choice.held_out == (1,)
-    best = whole.table["accuracy_target"].max()
-    assert whole.choice.on_tuning.mean == best
-    assert ((whole.table["lam"] >= 0.01) & (whole.table["lam"] <= 10)).all()
-    assert set(whole.table["schedule"]) <= {"dynamic", "static"}
-    assert whole.table["lam"].nunique() > 3

@@ -152,7 +152,7 @@ def test_a_folder_of_several_runs_has_a_list(tmp_path):
         assert 'href="compare.html"' in get(page.address)[1]
         assert get(f"{page.address}compare.html") == (200, "the comparison")
         assert get(f"{page.address}run/seed-0/paper/report.html")[0] == 404
-    assert "Nothing has begun" in index_page(tmp_path / "seed-0" / "paper" / "checkpoint")
+    assert "No run has started" in index_page(tmp_path / "seed-0" / "paper" / "checkpoint")
 
 
 def test_a_run_ends_with_the_last_of_its_references(tmp_path):

@@ -57,7 +57,7 @@ def test_without_labels_or_trust_there_is_neither(shared):
     assert "<svg" not in result._repr_html_()
 
 
-def test_a_picture_of_many_agents_stays_small_and_the_darkest_cell_is_the_most_trusted():
+def test_a_picture_of_many_agents_is_small_and_the_darkest_cell_most_trusted():
     n = MOST_CELLS
     w = np.full((n, n), 0.5 / (n - 1))
     w[:, 3] = 0.5

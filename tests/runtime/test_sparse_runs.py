@@ -10,7 +10,7 @@ from consilience.experiments.load_agents import restore
 from consilience.report.page import page_data
 from consilience.report.tables import run_grid
 from consilience.report.theory import findings
-from consilience.runtime.ensemble_weights import weights_of
+from consilience.runtime.ensemble import weights_of
 from consilience.runtime.run import load_run
 from consilience.settings.presets import read_settings
 from consilience.workers.job import Job

@@ -1,1 +1,1 @@
-"""What an adversary can learn of private rows from what a run released."""
+"""What an adversary can learn about private rows from the predictions that a run released."""

@@ -13,7 +13,7 @@ FLOOR = 1e-6
 
 
 def student(shared: Array, released: Array, seed: int, agent: str) -> Any:
-    """A network that was taught what an agent released: logits of (samples, classes) for any samples."""
+    """A network trained on what an agent released, as a function from samples to logits (samples, classes)."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.neural_network import MLPRegressor
 
@@ -34,36 +34,31 @@ def student(shared: Array, released: Array, seed: int, agent: str) -> Any:
 def log_likelihood(logits: Array, y: Array) -> Array:
     """log p(y | x) of each row."""
     shifted = logits - logits.max(axis=1, keepdims=True)
-    chosen: Array = shifted[np.arange(len(y)), y] - np.log(np.exp(shifted).sum(axis=1))
-    return chosen
+    return np.asarray(shifted[np.arange(len(y)), y] - np.log(np.exp(shifted).sum(axis=1)))
 
 
 def margin(f: Array, y: Array) -> Array:
     """log p_y - log(1 - p_y) of predictions: how sure a model is of a row's label (Carlini et al., 2022)."""
     p = np.clip(f[np.arange(len(y)), y].astype(np.float64), FLOOR, 1 - FLOOR)
-    found: Array = np.log(p) - np.log1p(-p)
-    return found
+    return np.asarray(np.log(p) - np.log1p(-p))
 
 
 def guessed_classes(released: dict[str, Array], agent: str) -> Array:
-    """A guess of the class distribution of an agent's private data from what all released, (classes,).
+    """A guess of the class distribution of an agent's private data from all released predictions, (classes,).
 
     The mean prediction of the agent on the shared data, corrected by that of its peers: a class that it predicts more
-    often than they do is one of which it has more.
+    often than they do is more frequent in its data.
     """
     own = released[agent].mean(axis=0)
     peers = np.mean([f.mean(axis=0) for name, f in released.items() if name != agent], axis=0)
     guess = own * own / np.maximum(peers, FLOOR)
-    found: Array = guess / guess.sum()
-    return found
+    return np.asarray(guess / guess.sum())
 
 
 def _logits(f: Array) -> Array:
     logs = np.log(np.clip(f, 1e-4, 1))
-    centred: Array = logs - logs.mean(axis=1, keepdims=True)
-    return centred
+    return np.asarray(logs - logs.mean(axis=1, keepdims=True))
 
 
 def _flat(x: Array) -> Array:
-    flat: Array = np.asarray(x, dtype=np.float64).reshape(len(x), -1)
-    return flat
+    return np.asarray(x, dtype=np.float64).reshape(len(x), -1)

@@ -28,17 +28,17 @@ from consilience.tasks import task_named
 Array = NDArray[Any]
 
 
-Tell = Callable[[int, int, str], None]
-"""Is told how many steps are done, of how many, and what is being done now."""
+StepSink = Callable[[int, int, str], None]
+"""Receives the steps done, their number, and the current step."""
 
 
 @dataclass(frozen=True)
 class LeakageAttack:
-    """How well one attack tells private training rows from others of the same agents."""
+    """How well one attack distinguishes private training rows from other rows of the same agents."""
 
     name: str
     knows: str
-    """What the adversary has."""
+    """What the adversary knows."""
     auc: Measured
     at_1_percent: Measured
     """True positives at 1 % false positives."""
@@ -49,31 +49,31 @@ class LeakageAttack:
 
 @dataclass(frozen=True)
 class ClassGuess:
-    """How near the guessed class distribution of an agent's private rows is: half the sum of absolute differences."""
+    """Distance of the guessed class distribution of an agent's private rows: half the sum of absolute differences."""
 
     agent: str
     distance: float
     blind: float
-    """Of a guess without the agent's own predictions: the mean of its peers."""
+    """Distance of a guess without the agent's own predictions: the mean of its peers."""
 
 
 @dataclass(frozen=True)
 class Audit:
-    """What was found."""
+    """Results of an audit."""
 
     attacks: list[LeakageAttack]
     classes: list[ClassGuess]
     canaries: int
-    """In all; 0 if the run had none."""
+    """Number of canaries in all agents."""
     bound: float | None
     """Epsilon is at least this, with 95 % confidence; None without canaries."""
     claimed: float | None
-    """The largest epsilon of record of the agents; None if some promise nothing."""
+    """The largest epsilon that the agents report; None if some agents are not private."""
     delta: float | None
 
     @property
     def broken(self) -> bool:
-        """Whether the canaries show that more leaks than is claimed."""
+        """Whether the canaries prove a larger leak than claimed."""
         return self.bound is not None and self.claimed is not None and self.bound > self.claimed
 
     def to_json(self) -> str:
@@ -81,12 +81,12 @@ class Audit:
         return json.dumps(asdict(self) | {"broken": self.broken}, indent=2, allow_nan=False)
 
 
-def audit_run(folder: Path, tell: Tell = lambda done, of, doing: None) -> Audit:
+def audit_run(folder: Path, emit: StepSink = lambda done, of, doing: None) -> Audit:
     """Attacks what the agents of a finished run would release next, and writes audit.json into its folder.
 
     Args:
         folder: Of the run.
-        tell: Is told how many steps are done, how many there are, and what is being done now.
+        emit: Receives the steps done, their number, and the current step.
     """
     settings, run = settings_of(folder), load_run(folder)
     if run.summary.federation:
@@ -97,25 +97,25 @@ def audit_run(folder: Path, tell: Tell = lambda done, of, doing: None) -> Audit:
     if not task_named(run.summary.task).sums_to_one:
         raise ConsilienceError(f"the audit is for classification; the run in {folder} is {run.summary.task}.")
     steps = len(run.names) + 2
-    tell(0, steps, "restoring the agents")
+    emit(0, steps, "restoring the agents")
     whole = build_scenario(settings)
     if run.summary.data and data_fingerprint(settings, whole) != run.summary.data:
         raise ConsilienceError(
-            f"the data of {folder} are not those found now: they have another fingerprint. Set --data-dir to the same."
+            f"the data of {folder} have another fingerprint than those found now. Set --data-dir as for the run."
         )
     agents = _restored(folder, settings, whole)
     plain = build_scenario(changed(settings, {"data.canaries": 0}))
     released = {a.name: settings.method.wire.rounded(a.predict(whole.shared)) for a in agents}
     claims = [mechanism_of(agent) for agent in agents]
-    claimed = max(one.record() for one in claims if one) if all(claims) else None
-    delta = max(one.privacy.delta for one in claims if one) if all(claims) else None
+    claimed = max(claim.record() for claim in claims if claim) if all(claims) else None
+    delta = max(claim.privacy.delta for claim in claims if claim) if all(claims) else None
     count = settings.data.canaries
     students = {}
     for number, (name, f) in enumerate(released.items()):
-        tell(number + 1, steps, f"training a student of {name}")
+        emit(number + 1, steps, f"training a student of {name}")
         students[name] = student(plain.shared, f, settings.run.seed, name)
-    tell(steps - 1, steps, "attacking the private rows")
-    found = Audit(
+    emit(steps - 1, steps, "attacking the private rows")
+    audit = Audit(
         attacks=_membership(agents, plain, students),
         classes=_classes(plain, released),
         canaries=count * len(agents),
@@ -123,15 +123,15 @@ def audit_run(folder: Path, tell: Tell = lambda done, of, doing: None) -> Audit:
         claimed=claimed if claimed is None or np.isfinite(claimed) else None,
         delta=delta,
     )
-    write_atomically(folder / "audit.json", found.to_json().encode())
-    tell(steps, steps, "done")
-    return found
+    write_atomically(folder / "audit.json", audit.to_json().encode())
+    emit(steps, steps, "done")
+    return audit
 
 
 def _restored(folder: Path, settings: Settings, scenario: Scenario) -> list[Agent]:
     done, arrays, _ = checkpoint.read(folder / "checkpoint")
     if not done:
-        raise ConsilienceError(f"{folder} has no checkpoint, from which the agents could come back. Run it again.")
+        raise ConsilienceError(f"{folder} has no checkpoint, from which to restore the agents. Run it again.")
     agents = build_agents(settings, scenario)
     for agent in agents:
         check_private_data(agent, arrays.get("run"), folder)
@@ -143,29 +143,29 @@ def _membership(agents: list[Agent], scenario: Scenario, students: dict[str, Any
     """Private training rows against each agent's own test rows, pooled over agents.
 
     Which rows an agent trains on and which it holds out is drawn from all of its rows: to whoever knows nothing of the
-    training, one is as likely as the other. Where an agent's training labels are wrong that is not so: it is left out.
+    training, both are equally likely. Where an agent's training labels are wrong that is not so: it is left out.
     """
-    found: dict[str, tuple[list[Array], list[Array]]] = {name: ([], []) for name in _KNOWS}
+    scores_of: dict[str, tuple[list[Array], list[Array]]] = {name: ([], []) for name in _KNOWS}
     for agent in agents:
         share = scenario.shares[agent.name]
         if len(share.test_y) < 2 or agent.name in scenario.low_quality:
             continue
         x, y = np.concatenate([share.x, share.test_x]), np.concatenate([share.y, share.test_y])
-        by = {name: log_likelihood(one(x), y) for name, one in students.items()}
+        by = {name: log_likelihood(predict(x), y) for name, predict in students.items()}
         peers = np.mean([scores for name, scores in by.items() if name != agent.name], axis=0)
-        direct = {one.name: margin(one.predict(x), y) for one in agents}
+        direct = {other.name: margin(other.predict(x), y) for other in agents}
         shadows = np.mean([scores for name, scores in direct.items() if name != agent.name], axis=0)
         scores = (by[agent.name], by[agent.name] - peers, direct[agent.name], direct[agent.name] - shadows)
-        for name, values in zip(found, scores, strict=True):
-            found[name][0].append(values[: len(share.y)])
-            found[name][1].append(values[len(share.y) :])
+        for name, values in zip(scores_of, scores, strict=True):
+            scores_of[name][0].append(values[: len(share.y)])
+            scores_of[name][1].append(values[len(share.y) :])
     attacks = []
-    if not any(members for members, _ in found.values()):
+    if not any(members for members, _ in scores_of.values()):
         raise ConsilienceError("no agent has good labels and two test rows or more. Raise data.test_fraction.")
-    for name, (members, others) in found.items():
+    for name, (members, others) in scores_of.items():
         inside, outside = np.concatenate(members), np.concatenate(others)
-        one, tenth = (true_positives(inside, outside, rate) for rate in (0.01, 0.001))
-        attacks.append(LeakageAttack(name, _KNOWS[name], auc(inside, outside), one, tenth, len(inside), len(outside)))
+        at_1, at_01 = (true_positives(inside, outside, rate) for rate in (0.01, 0.001))
+        attacks.append(LeakageAttack(name, _KNOWS[name], auc(inside, outside), at_1, at_01, len(inside), len(outside)))
     return attacks
 
 
@@ -182,13 +182,13 @@ def _classes(scenario: Scenario, released: dict[str, Array]) -> list[ClassGuess]
     for name, share in scenario.shares.items():
         truth = np.bincount(share.y, minlength=len(scenario.classes)) / len(share.y)
         blind = np.mean([f.mean(axis=0) for other, f in released.items() if other != name], axis=0)
-        found = [float(np.abs(truth - guess).sum() / 2) for guess in (guessed_classes(released, name), blind)]
-        guesses.append(ClassGuess(name, *found))
+        distances = [float(np.abs(truth - guess).sum() / 2) for guess in (guessed_classes(released, name), blind)]
+        guesses.append(ClassGuess(name, *distances))
     return guesses
 
 
 def _bound(agents: list[Agent], scenario: Scenario, count: int, seed: int, delta: float) -> float:
-    """From the canaries of all agents: the promise holds for every row of every agent."""
+    """The bound on epsilon from the canaries of all agents."""
     scores, inside = [], []
     for name, own in canaries(scenario, count, seed).items():
         by = {agent.name: margin(agent.predict(own.x), own.y) for agent in agents}

@@ -1,4 +1,4 @@
-"""How well members are told from others, with intervals, and what that says of epsilon."""
+"""How well members are distinguished from others, with intervals, and the bound on epsilon that follows."""
 
 from dataclasses import dataclass
 from math import exp
@@ -40,14 +40,14 @@ def true_positives(members: Array, others: Array, false: float) -> Measured:
     """
     allowed = int(np.floor(false * len(others)))
     threshold = np.sort(others)[::-1][allowed]
-    found, count = int((members > threshold).sum()), len(members)
-    low = float(beta.ppf(0.025, found, count - found + 1)) if found else 0.0
-    high = float(beta.ppf(0.975, found + 1, count - found)) if found < count else 1.0
-    return Measured(found / count, low, high)
+    above, count = int((members > threshold).sum()), len(members)
+    low = float(beta.ppf(0.025, above, count - above + 1)) if above else 0.0
+    high = float(beta.ppf(0.975, above + 1, count - above)) if above < count else 1.0
+    return Measured(above / count, low, high)
 
 
 def p_value(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
-    """The chance to get so many of the guesses right, at most, if the mechanism is (epsilon, delta)-private.
+    """The chance to get `right` of the guesses right, at most, if the mechanism is (epsilon, delta)-private.
 
     P[B >= v] + 2 m delta max_i P[v > B >= v - i] / i, with B binomial(r, e^eps / (1 + e^eps)): each of m canaries was
     in or out by a fair coin, r were guessed, v of them right (Steinke, Nasr and Jagielski, 2023, Theorem 5.2).
@@ -62,14 +62,14 @@ def p_value(canaries: int, guesses: int, right: int, epsilon: float, delta: floa
 def canary_bound(scores: Array, inside: NDArray[np.bool_], delta: float, confidence: float = 0.95) -> float:
     """A lower bound on epsilon that holds with this confidence, from one run with canaries.
 
-    The canaries with the highest scores are guessed to have been in, those with the lowest out, and of the rest nothing
-    is said. How many are guessed (an eighth, a quarter, half, all) is tried out, and the confidence corrected for it.
+    The canaries with the highest scores are guessed to have been in, those with the lowest out, and the rest are
+    not guessed. Several shares are tried (an eighth, a quarter, half, all), and the confidence is corrected for it.
     """
     order, best = np.argsort(-scores, kind="stable"), 0.0
-    parts = (8, 4, 2, 1)
-    allowed = (1 - confidence) / len(parts)
-    for part in parts:
-        each = len(scores) // (2 * part)
+    shares = (8, 4, 2, 1)
+    allowed = (1 - confidence) / len(shares)
+    for share in shares:
+        each = len(scores) // (2 * share)
         if not each:
             continue
         right = int(inside[order[:each]].sum() + (~inside[order[-each:]]).sum())

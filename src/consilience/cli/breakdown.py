@@ -1,11 +1,10 @@
-"""How many liars trust rules bear."""
+"""The command that measures the robustness of trust rules to attackers."""
 
 from typing import Annotated
 
 import typer
 
 from consilience.cli.common_options import (
-    RUNS,
     Changes,
     DataDir,
     Out,
@@ -18,6 +17,7 @@ from consilience.cli.common_options import (
     end_stopped,
     print_list,
     print_written,
+    run_folder,
     set_data_dir,
 )
 
@@ -44,7 +44,7 @@ def breakdown(
 ) -> None:
     """Accuracy of the honest agents against the number of attackers, per attack and trust rule.
 
-    The last agents are the attackers. They see what all honest agents say before they speak, and may agree. Prints a
+    The last agents are the attackers. They see the predictions of all honest agents first, and may collude. Prints a
     table and where each rule fails; writes breakdown.md, .csv, .svg and .html. Finished runs are not run again.
 
     Example:
@@ -59,35 +59,28 @@ def breakdown(
         from consilience.experiments.breakdown import plan, verdicts
         from consilience.experiments.compare import parse_seeds
         from consilience.report.breakdown import class_grid, score_grid, write_breakdown
-        from consilience.runtime.run_folders import claim_folder, last_folder, next_folder
-        from consilience.settings.presets import run_name, write_config
+        from consilience.settings.presets import run_name
 
+    every = [name for name in ATTACKS.names() if name != "none"]
     if known:
-        print_list({name: (ATTACKS.find(name).__doc__ or "").splitlines()[0] for name in _every(ATTACKS.names())})
+        print_list({name: (ATTACKS.find(name).__doc__ or "").splitlines()[0] for name in every})
         return
     set_data_dir(data_dir)
     settings = chosen_settings(source, changes, None)
-    chosen = [one for name in split_names(attacks) for one in (_every(ATTACKS.names()) if name == "all" else [name])]
+    chosen = [attack for name in split_names(attacks) for attack in (every if name == "all" else [name])]
     asked = (chosen, split_names(rules), parse_seeds(attackers, "attackers"), parse_seeds(seeds))
     jobs = len(plan(settings, *asked))
     stem = run_name(source or "", settings.data.dataset)
-    name = f"breakdown-{stem}"
-    folder = out or (last_folder(RUNS, name) if resume else next_folder(RUNS, name))
-    claim_folder(folder, resume, overwrite)
-    write_config(settings, folder)
+    folder = run_folder(f"breakdown-{stem}", out, resume, overwrite)
     try:
         with Progress(console, settings.run.rounds, jobs) as progress:
-            found = run_all(settings, *asked, folder, workers, [progress])
+            results = run_all(settings, *asked, folder, workers, [progress])
     except KeyboardInterrupt:
         end_stopped(f"the same command, with --resume --out {folder}")
-    for grid in (score_grid(found, short=len(found.rules) > 3), class_grid(found)):
+    for grid in (score_grid(results, short=len(results.rules) > 3), class_grid(results)):
         if grid is not None:
             console.print(grid)
-    for sentence in verdicts(found):
+    for sentence in verdicts(results):
         console.print(f"- {sentence}", highlight=False)
-    title = f"{stem}: how many attackers trust rules bear"
-    print_written(write_breakdown(found, folder, title))
-
-
-def _every(names: list[str]) -> list[str]:
-    return [name for name in names if name != "none"]
+    title = f"{stem}: robustness of trust rules to attackers"
+    print_written(write_breakdown(results, folder, title))

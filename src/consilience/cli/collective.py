@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from consilience.cli.common_options import (
-    RUNS,
     Changes,
     DataDir,
     EqualCompute,
@@ -17,6 +16,7 @@ from consilience.cli.common_options import (
     chosen_settings,
     console,
     end_stopped,
+    run_folder,
     set_data_dir,
 )
 
@@ -33,10 +33,10 @@ def collective(
     workers: Workers = 0,
     data_dir: DataDir = None,
 ) -> None:
-    """Measure what all agents say together: collective prediction beside the mean agent and the best one.
+    """Measure collective prediction: the agents together, compared with the mean agent and the best one.
 
     Prints scores on the target domain over seeds, with paired 95 % intervals, and writes collective.md. The folder is
-    that of a comparison. For FedAvg and the like all agents hold one model, which is what they say together.
+    that of a comparison. With FedAvg and the like all agents hold one model, whose prediction it is.
 
     Example:
 
@@ -45,16 +45,14 @@ def collective(
     with console.status("Loading ..."):
         from consilience.cli.progress import Progress
         from consilience.cli.runs import split_names
-        from consilience.experiments.collective import measure_collective
         from consilience.experiments.compare import parse_seeds
+        from consilience.experiments.ensemble import measure_collective
         from consilience.report.tables import collective_grid
-        from consilience.runtime.run_folders import claim_folder, last_folder, next_folder
         from consilience.settings.presets import run_name
 
     set_data_dir(data_dir)
     settings, chosen, numbers = chosen_settings(source, changes, None), split_names(methods), parse_seeds(seeds)
-    name = f"collective-{run_name(source or '', settings.data.dataset)}"
-    folder = claim_folder(out or (last_folder(RUNS, name) if resume else next_folder(RUNS, name)), resume, overwrite)
+    folder = run_folder(f"collective-{run_name(source or '', settings.data.dataset)}", out, resume, overwrite)
     try:
         with Progress(console, settings.run.rounds, len(chosen) * len(numbers)) as progress:
             score, lines = measure_collective(settings, chosen, numbers, folder, workers, [progress], equal_compute)

@@ -132,6 +132,13 @@ def chosen_settings(source: str | None, changes: list[str] | None, seed: int | N
     return settings
 
 
+def run_folder(name: str, out: Path | None, resume: bool, overwrite: bool) -> Path:
+    """The folder in which a command with this name writes its runs, claimed for it."""
+    from consilience.runtime.run_folders import claim_folder, last_folder, next_folder
+
+    return claim_folder(out or (last_folder(RUNS, name) if resume else next_folder(RUNS, name)), resume, overwrite)
+
+
 def end_stopped(how: str) -> NoReturn:
     console.print(f"Stopped. Every finished round is saved. Go on with: {how}", soft_wrap=True, highlight=False)
     sys.exit(130)

@@ -10,7 +10,7 @@ from consilience.cli.common_options import DataDir, console, parsed_changes, set
 from consilience.cli.sites import SiteFile
 
 if TYPE_CHECKING:
-    from consilience.methods.ensemble import Collective
+    from consilience.runtime.ensemble import Collective
     from consilience.tasks.protocol import Array
 
 Samples = Annotated[Path, typer.Argument(metavar="FILE", help="Samples: csv, parquet, npz, npy, a folder of images.")]

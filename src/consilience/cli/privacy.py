@@ -1,4 +1,4 @@
-"""Privacy: what leaked."""
+"""The command that measures privacy leaks."""
 
 import sys
 from functools import partial
@@ -14,12 +14,12 @@ def audit(
     folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="The folders of finished runs.")],
     data_dir: DataDir = None,
 ) -> None:
-    """Attack finished runs: what does that which their agents release say of their private rows?
+    """Measure how much the released predictions of finished runs leak about private rows.
 
     Tells members from others with a student of the released predictions and with the models themselves, guesses the
     classes of private data and, if the run had canaries (--set canaries=40), bounds epsilon from below. Ends with an
     error if that is more than the run claims. Writes audit.json, and a section of report.html. Of several runs, such
-    as the seeds of a comparison, prints what they say together.
+    as the seeds of a comparison, prints their joint results.
 
     Examples:
 
@@ -36,19 +36,19 @@ def audit(
         from consilience.runtime.run import load_run
 
         set_data_dir(data_dir)
-        found = []
+        results = []
         for folder in folders:
-            found.append(audit_run(folder, partial(steps.tell, str(folder))))
+            results.append(audit_run(folder, partial(steps.tell, str(folder))))
             write_page(load_run(folder), folder / "report.html")
-    grids = [attack_grid(found[0]), class_grid(found[0])] if len(found) == 1 else [several_grid(found)]
+    grids = [attack_grid(results[0]), class_grid(results[0])] if len(results) == 1 else [several_grid(results)]
     for grid in grids:
         console.print(grid)
-    for folder, one in zip(folders, found, strict=True):
-        for sentence in audit_sentences(one):
-            console.print(f"- {f'{folder}: ' if len(found) > 1 else ''}{sentence}", highlight=False)
-    if len(found) == 1:
+    for folder, result in zip(folders, results, strict=True):
+        for sentence in audit_sentences(result):
+            console.print(f"- {f'{folder}: ' if len(results) > 1 else ''}{sentence}", highlight=False)
+    if len(results) == 1:
         print_written([folders[0] / name for name in ("audit.json", "report.html")])
     else:
-        console.print(f"Written: audit.json and report.html in each of the {len(found)} folders", highlight=False)
-    if any(one.broken for one in found):
+        console.print(f"Written: audit.json and report.html in each of the {len(results)} folders", highlight=False)
+    if any(result.broken for result in results):
         sys.exit(1)

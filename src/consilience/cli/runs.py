@@ -117,10 +117,6 @@ def compare(
             metavar="KEY=VALUE,...", help="Sweep over the values of a setting; given twice, over all pairs, and so on."
         ),
     ] = None,
-    trials: Annotated[
-        int,
-        typer.Option(min=0, help="With --grid: not the whole grid, but so many settings that Optuna proposes."),
-    ] = 0,
     equal_compute: EqualCompute = False,
     changes: Changes = None,
     out: Out = None,
@@ -161,18 +157,13 @@ def compare(
     folder = out or (last_folder(RUNS, name) if resume else next_folder(RUNS, name))
     for method in chosen:
         check_rounds(method_named(method, settings.method), settings.run.rounds)
-    if trials and not grid:
-        raise ConsilienceError("--trials needs at least one --grid, such as --grid lam=0.01,10.")
     if equal_compute and grid:
         raise ConsilienceError("--equal-compute is for methods, and not for --grid. Leave one of them out.")
     claim_folder(folder, resume, overwrite)
     if grid:
-        from consilience.cli.sweep import run_study, run_sweep
+        from consilience.cli.sweep import run_sweep
 
-        if trials:
-            run_study(settings.with_method(chosen[0]), grid, numbers, trials, folder, stem, score, workers, loggers)
-        else:
-            run_sweep(settings, chosen, grid, numbers, folder, stem, score, workers, loggers)
+        run_sweep(settings, chosen, grid, numbers, folder, stem, score, workers, loggers)
         return
     write_config(settings, folder)
     try:

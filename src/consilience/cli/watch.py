@@ -8,7 +8,9 @@ import typer
 
 from consilience.cli.common_options import console
 
-Host = Annotated[str, typer.Option(help="Where to serve. Any but this machine's own can be reached by others.")]
+Host = Annotated[
+    str, typer.Option(help="Address to serve at. Other machines can reach any address except this machine's own.")
+]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="0 for any that is free.")]
 
 
@@ -17,7 +19,7 @@ def watch(
     host: Host = "127.0.0.1",
     port: Port = 0,
 ) -> None:
-    """Serve the report of a run that is under way, also in another process, and keep it up to date.
+    """Serve the report of a run that has not ended, also of another process, and keep it up to date.
 
     Only this machine can reach the page, at an address that holds a token. Ctrl-C ends it, and not the run.
 

@@ -1,4 +1,4 @@
-"""How many liars a trust rule bears: accuracy of the honest against the number of attackers, per attack and rule."""
+"""Robustness to attackers: accuracy of honest agents against the number of attackers, per attack and trust rule."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 NOBODY = "nobody"
 """The name of the attack where there are no attackers."""
 CLEAR = 0.01
-"""With a single seed there is no interval; a difference counts as clear from here on."""
+"""Smallest difference that counts as clear with a single seed, which has no interval."""
 
 
 @dataclass(frozen=True)
 class RobustnessLine:
-    """One rule under one attack by so many attackers. Differences are taken seed by seed on the same agents."""
+    """One rule under one attack by a number of attackers. Differences are paired by seed, on the same agents."""
 
     rule: str
     attack: str
@@ -39,18 +39,18 @@ class RobustnessLine:
     score: Estimate
     """Mean over the honest agents with good labels."""
     worst: float
-    """The worst seed."""
+    """Score of the worst seed."""
     gain: Estimate
-    """Over what the same agents reach alone."""
+    """Gain over the same agents alone."""
     lost: Estimate
-    """Share of the gain without attackers that the attack has taken: 0 nothing, 1 all."""
+    """Share of the gain without attackers that is lost: 0 nothing, 1 all."""
     attacked_class: Estimate | None
-    """Accuracy on the class that a targeted attack is about."""
+    """Accuracy on the class that a targeted attack changes."""
 
 
 @dataclass(frozen=True)
 class Breakdown:
-    """What the runs gave."""
+    """Results of the runs."""
 
     table: "pd.DataFrame"
     """One row per rule, attack, number of attackers and seed: score, alone, attacked_class."""
@@ -61,12 +61,12 @@ class Breakdown:
 
     @property
     def rules(self) -> list[str]:
-        """In the order in which they were asked for."""
+        """In the order of the request."""
         return list(dict.fromkeys(self.table["rule"]))
 
     @property
     def attacks(self) -> list[str]:
-        """In the order in which they were asked for."""
+        """In the order of the request."""
         return [name for name in dict.fromkeys(self.table["attack"]) if name != NOBODY]
 
     @property
@@ -76,14 +76,14 @@ class Breakdown:
 
     @property
     def seeds(self) -> list[int]:
-        """In the order in which they were asked for."""
+        """In the order of the request."""
         return list(dict.fromkeys(self.table["seed"]))
 
 
 def plan(
     settings: Settings, attacks: Sequence[str], rules: Sequence[str], counts: Sequence[int], seeds: Sequence[int]
 ) -> list[tuple[Job, dict[str, Any]]]:
-    """The runs, with folders relative to that of the breakdown, and what each of them stands for.
+    """The runs, with folders relative to the whole folder, and the rule, attack, attackers and seed of each.
 
     The last agents with good labels are the attackers. Runs without attackers, and of everyone alone, are common to
     all attacks; they measure the class that a targeted attack is about, too.
@@ -91,8 +91,8 @@ def plan(
     chosen = {name: attack_named(name) for name in attacks}
     _check(settings, chosen, rules, counts, seeds)
     settings = replace(settings, run=replace(settings.run, references=()))
-    about: Attack = next((one for one in chosen.values() if isinstance(one, Targeted)), Targeted())
-    found: list[tuple[Job, dict[str, Any]]] = []
+    about: Attack = next((how for how in chosen.values() if isinstance(how, Targeted)), Targeted())
+    planned: list[tuple[Job, dict[str, Any]]] = []
 
     def add(method: Settings, rule: str, attack: str, how: Attack, count: int, seed: int) -> None:
         data = replace(method.data, attack=how, attackers=_last(settings, count))
@@ -100,7 +100,7 @@ def plan(
         folder = Path(f"seed-{seed}") / (rule or "alone") / name
         what = f"{rule or 'alone'}, {attack} {count}"
         job = Job(replace(method, data=data).with_seed(seed), folder, what, label=f"{what}, seed {seed}")
-        found.append((job, {"rule": rule, "attack": attack, "attackers": count, "seed": seed}))
+        planned.append((job, {"rule": rule, "attack": attack, "attackers": count, "seed": seed}))
 
     ruled = {rule: _with_rule(settings, rule) for rule in rules}
     for seed in seeds:
@@ -110,7 +110,7 @@ def plan(
             for attack, how in chosen.items():
                 for count in sorted(set(counts) - {0}):
                     add(method, rule, attack, how, count, seed)
-    return found
+    return planned
 
 
 def breakdown(
@@ -139,19 +139,19 @@ def breakdown(
     rows = []
     for (_, facts), run in zip(planned, runs, strict=True):
         if facts["rule"]:
-            good = [agent.name for agent in run.summary.agents if not (agent.low_quality or agent.attacker)]
+            good = [agent.name for agent in run.summary.agents if agent.good]
             row = {"score": _mean(run, score, good), "alone": _mean(alone[facts["seed"]], score, good)}
             row |= {"attacked_class": _mean(run, f"{ATTACKED_CLASS}_target", good)}
             rows.append(facts | row | {"seconds": run.summary.seconds})
     return Breakdown(pd.DataFrame(rows), score, settings.agents.count, first.higher_is_better)
 
 
-def summarise(found: Breakdown) -> list[RobustnessLine]:
+def summarise(results: Breakdown) -> list[RobustnessLine]:
     """One line per rule, attack and number of attackers, in that order; those without attackers first."""
-    lines, sign = [], 1 if found.higher_is_better else -1
-    for _, rows in found.table.groupby(["rule", "attack", "attackers"], sort=False):
+    lines, sign = [], 1 if results.higher_is_better else -1
+    for _, rows in results.table.groupby(["rule", "attack", "attackers"], sort=False):
         rule, attack = str(rows["rule"].iloc[0]), str(rows["attack"].iloc[0])
-        same = found.table[(found.table["rule"] == rule) & (found.table["attackers"] == 0)]
+        same = results.table[(results.table["rule"] == rule) & (results.table["attackers"] == 0)]
         before = same.set_index("seed").loc[rows["seed"]]
         gain = sign * (rows["score"] - rows["alone"]).to_numpy()
         without = sign * (before["score"] - before["alone"]).to_numpy()
@@ -172,25 +172,25 @@ def summarise(found: Breakdown) -> list[RobustnessLine]:
     return lines
 
 
-def verdicts(found: Breakdown) -> list[str]:
-    """For every rule: against which attacks it fails, and from how many attackers on, in sentences."""
-    lines = summarise(found)
-    most = max(found.counts, default=0)
+def verdicts(results: Breakdown) -> list[str]:
+    """A sentence for every rule: the attacks under which it fails, and the number of attackers needed."""
+    lines = summarise(results)
+    most = max(results.counts, default=0)
     sentences = []
-    for rule in found.rules:
-        fails = _from(lines, rule, found.attacks, lambda line: _clearly_below(line.gain, 0.0))
-        weak = _from(lines, rule, found.attacks, lambda line: _clearly_below(_negative(line.lost), -0.5))
+    for rule in results.rules:
+        fails = _from(lines, rule, results.attacks, lambda line: _clearly_below(line.gain, 0.0))
+        weak = _from(lines, rule, results.attacks, lambda line: _clearly_below(_negative(line.lost), -0.5))
         weak = {attack: count for attack, count in weak.items() if attack not in fails}
         text = f"{rule}: "
         if fails:
-            text += f"fails, clearly below what the honest reach alone, {_listed(fails, found.agents)}"
+            text += f"fails, clearly below what the honest reach alone, {_listed(fails, results.agents)}"
         else:
-            text += f"never clearly below what the honest reach alone, up to {most} of {found.agents} attackers"
+            text += f"never clearly below what the honest reach alone, up to {most} of {results.agents} attackers"
         if weak:
-            text += f"; clearly more than half of what collaboration brings is lost {_listed(weak, found.agents)}"
+            text += f"; clearly more than half of what collaboration brings is lost {_listed(weak, results.agents)}"
         sentences.append(f"{text}.")
-    if len(found.rules) > 1 and found.attacks:
-        sentences += [_cost(rule, found) for rule in found.rules[1:]]
+    if len(results.rules) > 1 and results.attacks:
+        sentences += [_cost(rule, results) for rule in results.rules[1:]]
     return sentences
 
 
@@ -200,9 +200,11 @@ def _check(
     if not attacks or not rules or not counts or not seeds:
         raise ConsilienceError("name at least one attack, one rule, one number of attackers and one seed.")
     if any(attack is none for attack in attacks.values()):
-        raise ConsilienceError("none is no attack; what happens without attackers is measured in any case.")
+        raise ConsilienceError("'none' is not an attack. Leave it out: runs without attackers are always included.")
     if not isinstance(settings.method, Consensus):
-        raise ConsilienceError(f"a breakdown is of trust rules, and {settings.method.title} has none.")
+        raise ConsilienceError(
+            f"{settings.method.title} has no trust rule whose robustness could be measured. Use method=consensus."
+        )
     good = settings.agents.count - len(set(settings.data.low_quality))
     if max(counts) >= good:
         raise ConsilienceError(
@@ -228,17 +230,17 @@ def _mean(run: Run, column: str, names: list[str]) -> float:
 
 
 def _from(lines: list[RobustnessLine], rule: str, attacks: list[str], holds: Any) -> dict[str, int]:
-    """By attack: the least number of attackers for which something holds of this rule."""
-    found = {}
+    """By attack: the least number of attackers at which `holds` is true for this rule."""
+    least = {}
     for attack in attacks:
         counts = [line.attackers for line in lines if (line.rule, line.attack) == (rule, attack) and holds(line)]
         if counts:
-            found[attack] = min(counts)
-    return found
+            least[attack] = min(counts)
+    return least
 
 
 def _clearly_below(value: Estimate, limit: float) -> bool:
-    """Whether the whole interval is; a single seed must be below by a hundredth."""
+    """Whether the whole interval is below `limit`; a single seed must be below it by `CLEAR`."""
     half = CLEAR if np.isnan(value.half_width) else value.half_width
     return value.mean + half < limit
 
@@ -247,18 +249,17 @@ def _negative(value: Estimate) -> Estimate:
     return Estimate(-value.mean, value.half_width)
 
 
-def _listed(found: dict[str, int], agents: int) -> str:
+def _listed(by_attack: dict[str, int], agents: int) -> str:
     """Attacks by the number of attackers that they need."""
     by_count: dict[int, list[str]] = {}
-    for attack, count in found.items():
+    for attack, count in by_attack.items():
         by_count.setdefault(count, []).append(attack)
     parts = [f"from {count} of {agents} on under {', '.join(names)}" for count, names in sorted(by_count.items())]
     return "; ".join(parts)
 
 
-def _cost(rule: str, found: Breakdown) -> str:
-    """What a rule costs when all are honest, against the first rule."""
-    table = found.table[found.table["attackers"] == 0].pivot(index="seed", columns="rule", values="score")
-    difference = estimate((table[rule] - table[found.rules[0]]).to_numpy())
-    interval = "" if np.isnan(difference.half_width) else f" ± {difference.half_width:.3f}"
-    return f"{rule} against {found.rules[0]} when all are honest: {difference.mean:+.3f}{interval}."
+def _cost(rule: str, results: Breakdown) -> str:
+    """The difference to the first rule when all agents are honest."""
+    table = results.table[results.table["attackers"] == 0].pivot(index="seed", columns="rule", values="score")
+    difference = estimate((table[rule] - table[results.rules[0]]).to_numpy())
+    return f"{rule} against {results.rules[0]} when all are honest: {difference.text(signed=True)}."

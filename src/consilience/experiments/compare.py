@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 PASSED = ("samples_trained", "samples_forward")
-"""Columns of the metrics with what passed through the models."""
+"""Columns of the metrics that count the samples passed through the models."""
 MOST_SEEDS = 10_000
-"""In one range."""
+"""Largest number of seeds in one range."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,11 @@ class Estimate:
     mean: float
     half_width: float
 
+    def text(self, signed: bool = False) -> str:
+        """As in tables, such as 0.812 ± 0.020; without an interval the mean alone."""
+        interval = "" if np.isnan(self.half_width) else f" ± {self.half_width:.3f}"
+        return f"{self.mean:{'+' if signed else ''}.3f}{interval}"
+
 
 @dataclass(frozen=True)
 class ComparisonLine:
@@ -43,33 +48,33 @@ class ComparisonLine:
 
     method: str
     title: str
-    """How it is called in text."""
+    """Its name in text."""
     score: Estimate
     """Mean over the agents with good labels."""
     worst: float
-    """The worst of them, mean over seeds."""
+    """Score of the worst of these agents, mean over seeds."""
     gain: Estimate
-    """Over training alone."""
+    """Gain over training alone."""
     lead: Estimate
-    """Over the first method of the comparison."""
+    """Difference to the first method of the comparison."""
     trained: float = float("nan")
-    """Samples that passed forward and back in all agents and rounds, mean over seeds; NaN if nobody counted."""
+    """Samples that passed forward and back in all agents and rounds, mean over seeds; NaN if unknown."""
     forward: float = float("nan")
     """Samples that passed forward only."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a comparison gave."""
+    """Results of a comparison."""
 
     table: "pd.DataFrame"
     """One row per method, seed and agent: the last round, with the samples passed in all rounds."""
     scores: Sequence[Score]
-    """Of the task."""
+    """Scores of the task."""
     titles: dict[str, str]
-    """How each method is called in text."""
+    """Name of each method in text."""
     summaries: Sequence[Summary] = ()
-    """What is known of each run beside its numbers."""
+    """Facts about each run."""
 
     @property
     def default_score(self) -> str:
@@ -134,7 +139,7 @@ def compare(
 
 
 def _to_one_budget(jobs: Sequence[Job], workers: int, callbacks: Sequence[Callback]) -> list[Job]:
-    """The jobs with as many rounds each as the samples allow that the costliest one of its seed trains on.
+    """The jobs with as many rounds as fit the training samples of the costliest job of the same seed.
 
     All of them run for their own rounds first; runs that were made longer before are longer already.
     """
@@ -145,8 +150,8 @@ def _to_one_budget(jobs: Sequence[Job], workers: int, callbacks: Sequence[Callba
     for job, cost in zip(jobs, costs, strict=True):
         seed = job.settings.run.seed
         budgets[seed] = max(budgets.get(seed, 0.0), cost.sum())
-    found = zip(jobs, costs, strict=True)
-    return [_longer(job, rounds_within(budgets[job.settings.run.seed], cost)) for job, cost in found]
+    with_costs = zip(jobs, costs, strict=True)
+    return [_longer(job, rounds_within(budgets[job.settings.run.seed], cost)) for job, cost in with_costs]
 
 
 def rounds_within(budget: float, costs: Array) -> int:
@@ -170,7 +175,7 @@ def _costs(run: Run, rounds: int) -> Array:
 
 
 def _as_long_as_begun(job: Job) -> Job:
-    """With the rounds of the run in its folder, if that has more."""
+    """The job with the rounds of the run in its folder, if that has more."""
     if not (job.folder / "config.toml").is_file():
         return job
     return _longer(job, max(job.settings.run.rounds, settings_of(job.folder).run.rounds))
@@ -184,26 +189,35 @@ def _longer(job: Job, rounds: int) -> Job:
 def _with_totals(run: Run) -> "pd.DataFrame":
     """The last round, with the samples that each agent passed through its model in all rounds."""
     table, totals = run.last_round(), run.metrics.groupby("agent")
-    known = [column for column in PASSED if column in run.metrics]  # runs of earlier versions did not count
+    known = [column for column in PASSED if column in run.metrics]
     return table.assign(**{f"{column}_in_all": table["agent"].map(totals[column].sum()) for column in known})
+
+
+def score_of(column: str, scores: Sequence[Score]) -> Score:
+    """The score in a column such as accuracy_target; an unknown column is an error that names the known."""
+    columns = {f"{score.name}_{place}": score for score in scores for place in PLACES}
+    if column not in columns:
+        raise ConsilienceError(f"unknown score {column!r}. Known here: {', '.join(columns)}.")
+    return columns[column]
+
+
+def good_rows(table: "pd.DataFrame") -> "pd.DataFrame":
+    """The rows of honest agents with good labels."""
+    return table[~(table["low_quality"].astype(bool) | table["attacker"].astype(bool))]
 
 
 def summarise(compared: "Comparison", score: str = "") -> list[ComparisonLine]:
     """One line per method, in the order they were given, by a column such as accuracy_target."""
     table, column = compared.table, score or compared.default_score
-    columns = {f"{one.name}_{place}": one for one in compared.scores for place in PLACES}
-    if column not in columns:
-        raise ConsilienceError(f"unknown score {column!r}. Known here: {', '.join(columns)}.")
-    lower_is_better = not columns[column].higher_is_better
-    score = column
-    good = table[~(table["low_quality"] | table.get("attacker", False))]
-    per_seed = good.pivot_table(index="seed", columns="method", values=score)
-    grouped = good.groupby(["method", "seed"])[score]
-    worst = (grouped.max() if lower_is_better else grouped.min()).groupby("method").mean()
+    higher_is_better = score_of(column, compared.scores).higher_is_better
+    good = good_rows(table)
+    per_seed = good.pivot_table(index="seed", columns="method", values=column)
+    grouped = good.groupby(["method", "seed"])[column]
+    worst = (grouped.min() if higher_is_better else grouped.max()).groupby("method").mean()
     methods = list(dict.fromkeys(table["method"]))
-    counted = [f"{column}_in_all" for column in PASSED if f"{column}_in_all" in table]
+    counted = [f"{name}_in_all" for name in PASSED if f"{name}_in_all" in table]
     passed = table.groupby(["method", "seed"])[counted].sum(min_count=1).groupby("method").mean()
-    sign = -1 if lower_is_better else 1
+    sign = 1 if higher_is_better else -1
     nothing = Estimate(float("nan"), float("nan"))
     lines = []
     for method in methods:
@@ -218,14 +232,14 @@ def summarise(compared: "Comparison", score: str = "") -> list[ComparisonLine]:
 
 
 def parse_seeds(text: str, what: str = "seeds") -> list[int]:
-    """Seeds, or `what` these numbers are, from a list or a range.
+    """Numbers from a list or a range; `what` names them in errors.
 
     >>> parse_seeds("0-2"), parse_seeds("3,5")
     ([0, 1, 2], [3, 5])
     """
     seeds: list[int] = []
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
+    for item in text.split(","):
+        first, dash, last = item.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
             raise ConsilienceError(f"{what} {text}: write numbers and ranges, such as 0-4 or 1,3,5.")
         begin, end = int(first), int(last or first)

@@ -30,7 +30,7 @@ _IMAGES = (
 
 @dataclass(frozen=True)
 class Restored:
-    """A finished run with its trained agents, and the data that it was made with."""
+    """A finished run with its trained agents and its data."""
 
     run: Run
     agents: list[Agent]
@@ -38,10 +38,10 @@ class Restored:
 
 
 def restore(folder: Path, names: Collection[str] | None = None) -> Restored:
-    """The run in `folder` with all of its agents, or those called `names`, each shown to be the one that was trained.
+    """The run in `folder` with its agents, or those called `names`, each checked against its reference predictions.
 
-    Networks take up their weights; estimators are fitted again to the data and the pseudo-labels of the last round.
-    Other data than those of the run are refused.
+    Networks load their weights; estimators are fitted again to the data and the pseudo-labels of the last round.
+    Data that differ from those of the run are refused.
     """
     run = load_run(folder)
     for name in names or ():
@@ -49,7 +49,7 @@ def restore(folder: Path, names: Collection[str] | None = None) -> Restored:
             raise ConsilienceError(f"{folder} has no agent {name!r}. It has: {', '.join(run.names)}.")
     if not (folder / "config.toml").is_file():
         raise ConsilienceError(
-            f"{folder} holds a run of agents that were made in Python, which only Python can make anew. "
+            f"{folder} holds a run of agents that were made in Python, so they cannot be restored from the folder. "
             "Call result.export(...) where collaborate(...) returned the result."
         )
     settings = settings_of(folder)
@@ -72,25 +72,25 @@ def restore(folder: Path, names: Collection[str] | None = None) -> Restored:
 
 
 def export_run(folder: Path, agent: str, to: Path) -> Path:
-    """Writes the model of one agent of a run into the folder `to`, with what prepares raw samples for it."""
-    found = restore(folder, [agent])
-    settings, scale, shared = settings_of(folder), found.scenario.scale, found.scenario.shared
-    facts = facts_of(found.run, agent)
+    """Writes the model of one agent of a run into the folder `to`, with the steps that prepare raw samples for it."""
+    loaded = restore(folder, [agent])
+    settings, scale, shared = settings_of(folder), loaded.scenario.scale, loaded.scenario.shared
+    facts = facts_of(loaded.run, agent)
     if scale is not None:
         facts = replace(facts, columns=scale.columns, about=scale.about, largest=scale.largest)
         step = Scale(scale.mean, scale.deviation)
-        return export_agent(found.agents[0], to, scale.raw(shared), facts, [step])
+        return export_agent(loaded.agents[0], to, scale.raw(shared), facts, [step])
     if is_own(settings.data.dataset):
         columns = _feature_names(settings.data)
         fit = columns if len(columns) == values_of(shared) else ()
         about = _IMAGES if Path(settings.data.dataset).is_dir() and isinstance(shared, np.ndarray) else ""
-        return export_agent(found.agents[0], to, shared, replace(facts, columns=tuple(fit), about=about))
-    about = f"Samples are those of the dataset {found.run.summary.dataset!r} as consilience loads it."
-    return export_agent(found.agents[0], to, shared, replace(facts, about=about))
+        return export_agent(loaded.agents[0], to, shared, replace(facts, columns=tuple(fit), about=about))
+    about = f"Samples are those of the dataset {loaded.run.summary.dataset!r} as consilience loads it."
+    return export_agent(loaded.agents[0], to, shared, replace(facts, about=about))
 
 
 def _feature_names(data: Data) -> list[str]:
-    """Names of the columns of a csv or parquet file that are neither labels nor say whose a row is."""
+    """Names of the columns of a csv or parquet file without those of labels and of agents."""
     path = Path(data.dataset)
     if path.suffix not in (".csv", ".parquet"):
         return []

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from consilience.base import toml
 from consilience.base.errors import ConsilienceError
 from consilience.base.options import to_table
-from consilience.experiments.compare import Estimate, estimate
+from consilience.experiments.compare import Estimate, estimate, good_rows, score_of
 from consilience.runtime.callbacks import Callback
-from consilience.runtime.history import PLACES
 from consilience.settings.presets import write_config
 from consilience.settings.settings import Settings, changed, where_it_is
 from consilience.tasks.protocol import Score
@@ -24,9 +23,9 @@ if TYPE_CHECKING:
 
 MOST_RUNS = 100_000
 PROBLEM = ("data.", "agents.privacy.")
-"""Settings that make another problem begin so."""
+"""Prefixes of the settings that make another problem."""
 ALONE = "alone"
-"""The method over which gains are measured."""
+"""The baseline of gains."""
 
 
 @dataclass(frozen=True)
@@ -43,22 +42,22 @@ class SweepLine:
 
     method: str
     setting: dict[str, Any]
-    """Values by axis; an axis that the method does not have is missing."""
+    """Values by axis, without the axes that the method does not have."""
     score: Estimate
     """Mean over the agents with good labels, over all seeds."""
     worst: float
-    """The worst of them, mean over seeds."""
+    """Score of the worst of these agents, mean over seeds."""
     gain: Estimate
-    """Over training alone with the same setting, seed by seed; NaN where agents alone are not in the sweep."""
+    """Gain over training alone with the same setting, paired by seed; NaN without `alone` in the sweep."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The best setting of a method on the first half of the seeds, and what it is worth on the others."""
+    """The best setting of a method on the first half of the seeds, and its score on the others."""
 
     method: str
     given: dict[str, Any]
-    """Settings that make another problem rather than a better answer: nothing is chosen among them."""
+    """Settings that make another problem rather than a better answer, so that none of them is chosen."""
     setting: dict[str, Any]
     tuning: tuple[int, ...]
     on_tuning: Estimate
@@ -68,7 +67,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Sweep:
-    """What the runs gave."""
+    """Results of the runs."""
 
     table: "pd.DataFrame"
     """One row per method, setting, seed and agent: the last round, and a column for every axis."""
@@ -77,7 +76,7 @@ class Sweep:
     seeds: Sequence[int]
     scores: Sequence[Score]
     given: frozenset[str] = frozenset()
-    """Axes that make another problem: settings of the data, and what is promised of private rows."""
+    """Axes that make another problem: settings of the data and of privacy."""
 
     @property
     def default_score(self) -> str:
@@ -85,11 +84,8 @@ class Sweep:
         return f"{self.scores[0].name}_target"
 
     def higher_is_better(self, column: str) -> bool:
-        """Whether more of this score is better; an unknown one is an error that names the known."""
-        columns = {f"{one.name}_{place}": one for one in self.scores for place in PLACES}
-        if column not in columns:
-            raise ConsilienceError(f"unknown score {column!r}. Known here: {', '.join(columns)}.")
-        return columns[column].higher_is_better
+        """Whether a higher score in this column is better."""
+        return score_of(column, self.scores).higher_is_better
 
 
 def parse_axis(text: str) -> Axis:
@@ -99,18 +95,18 @@ def parse_axis(text: str) -> Axis:
     (Axis(key='lam', values=(0.1, 0.5, 1)), (['mlp'], ['cnn', 'mlp']))
     """
     key, equals, values = text.partition("=")
-    parts = [part.strip() for part in re.split(r",(?![^\[(]*[\])])(?=(?:[^\"]*\"[^\"]*\")*[^\"]*$)", values)]
+    parts = [item.strip() for item in re.split(r",(?![^\[(]*[\])])(?=(?:[^\"]*\"[^\"]*\")*[^\"]*$)", values)]
     if not equals or not key.strip() or not all(parts):
         raise ConsilienceError(f"--grid {text}: write a setting and its values, such as lam=0.1,0.5,1.")
-    found = tuple(_value(part) for part in parts)
-    if len(set(map(str, found))) < len(found):
+    parsed = tuple(_value(item) for item in parts)
+    if len(set(map(str, parsed))) < len(parsed):
         raise ConsilienceError(f"--grid {text}: a value is there twice.")
-    return Axis(key.strip(), found)
+    return Axis(key.strip(), parsed)
 
 
 def _value(text: str) -> Any:
     if text.startswith("[") and text.endswith("]"):
-        return [toml.value(part.strip()) for part in text[1:-1].split(",") if part.strip()]
+        return [toml.value(item.strip()) for item in text[1:-1].split(",") if item.strip()]
     return toml.value(text)
 
 
@@ -119,11 +115,11 @@ def points(settings: Settings, method: str, axes: Sequence[Axis]) -> list[tuple[
     base = settings.with_method(method)
     known = to_table(base)
     own = [axis for axis in axes if where_it_is(axis.key, known)]
-    found = []
+    combinations = []
     for values in itertools.product(*(axis.values for axis in own)):
-        point = dict(zip((axis.key for axis in own), values, strict=True))
-        found.append((point, changed(base, point, f"--grid, {method}")))
-    return found
+        setting = dict(zip((axis.key for axis in own), values, strict=True))
+        combinations.append((setting, changed(base, setting, f"--grid, {method}")))
+    return combinations
 
 
 def plan(settings: Settings, methods: Sequence[str], axes: Sequence[Axis], seeds: Sequence[int]) -> "list[Planned]":
@@ -137,19 +133,19 @@ def plan(settings: Settings, methods: Sequence[str], axes: Sequence[Axis], seeds
     by_method = {method: points(settings, method, axes) for method in methods}
     for axis in axes:
         if not any(axis.key in point for combinations in by_method.values() for point, _ in combinations):
-            changed(settings, {axis.key: axis.values[0]}, "--grid")  # raises, and says what there is
+            changed(settings, {axis.key: axis.values[0]}, "--grid")  # raises an error that lists the known settings
     count = len(seeds) * sum(map(len, by_method.values()))
     if count > MOST_RUNS:
-        raise ConsilienceError(f"this grid has {count:,} runs. Use fewer values, or a study of it (--trials).")
-    found = []
+        raise ConsilienceError(f"this grid has {count:,} runs. Use fewer values.")
+    planned = []
     for seed in seeds:
         for method, combinations in by_method.items():
             for point, chosen in combinations:
                 name = setting_text(point) or "default"
                 folder = Path(f"seed-{seed}") / method / re.sub(r"[^\w.,=+\[\]-]+", "_", name)
                 job = Job(chosen.with_seed(seed), folder, method, label=f"{method}, {name}, seed {seed}")
-                found.append(Planned(job, method, point, seed))
-    return found
+                planned.append(Planned(job, method, point, seed))
+    return planned
 
 
 @dataclass(frozen=True)
@@ -176,12 +172,12 @@ def sweep(
 
     planned = plan(settings, methods, axes, seeds)
     write_config(settings, folder)
-    runs = run_jobs([replace(one.job, folder=folder / one.job.folder) for one in planned], workers, callbacks)
+    runs = run_jobs([replace(entry.job, folder=folder / entry.job.folder) for entry in planned], workers, callbacks)
     rows = []
-    for one, run in zip(planned, runs, strict=True):
-        row = run.last_round().assign(method=one.method, seed=one.seed)
+    for entry, run in zip(planned, runs, strict=True):
+        row = run.last_round().assign(method=entry.method, seed=entry.seed)
         for axis in axes:
-            value = one.setting.get(axis.key)
+            value = entry.setting.get(axis.key)
             row[axis.key] = str(value) if isinstance(value, list) else value
         rows.append(row)
     table = pd.concat([row.dropna(axis=1, how="all") for row in rows], ignore_index=True)
@@ -193,11 +189,11 @@ def sweep(
     return Sweep(table, axes, list(methods), list(seeds), runs[0].summary.scores, given(settings, axes))
 
 
-def summarise(found: Sweep, score: str = "") -> list[SweepLine]:
+def summarise(results: Sweep, score: str = "") -> list[SweepLine]:
     """One line per method and setting, in the order of the grid."""
-    column = score or found.default_score
-    higher = found.higher_is_better(column)
-    scores = [(method, setting, rows.groupby("seed")[column]) for method, setting, rows in _groups(found)]
+    column = score or results.default_score
+    higher = results.higher_is_better(column)
+    scores = [(method, setting, rows.groupby("seed")[column]) for method, setting, rows in _groups(results)]
     lines = []
     for method, setting, by_seed in scores:
         own, gain = by_seed.mean(), Estimate(float("nan"), float("nan"))
@@ -209,30 +205,30 @@ def summarise(found: Sweep, score: str = "") -> list[SweepLine]:
     return lines
 
 
-def choose(found: Sweep, score: str = "") -> list[Choice]:
+def choose(results: Sweep, score: str = "") -> list[Choice]:
     """For every method and dataset: the best setting on the first half of the seeds, measured on the others.
 
     A score on the seeds that chose a setting flatters it. With a single seed nothing can be held out: no choice.
     """
-    column = score or found.default_score
-    sign = 1 if found.higher_is_better(column) else -1
-    tuning, held_out = halves(found.seeds)
+    column = score or results.default_score
+    sign = 1 if results.higher_is_better(column) else -1
+    tuning, held_out = halves(results.seeds)
     choices = []
-    for method in found.methods:
+    for method in results.methods:
         problems: dict[str, list[tuple[dict[str, Any], pd.Series[float]]]] = {}
-        for name, setting, rows in _groups(found):
+        for name, setting, rows in _groups(results):
             if name == method:
-                problem = {key: value for key, value in setting.items() if key in found.given}
+                problem = {key: value for key, value in setting.items() if key in results.given}
                 problems.setdefault(str(problem), []).append((setting, rows.groupby("seed")[column].mean()))
         for candidates in problems.values():
             if len(candidates) < 2 or not tuning:
                 continue
-            setting, values = max(candidates, key=lambda one: sign * one[1].loc[tuning].mean())
+            setting, values = max(candidates, key=lambda candidate: sign * candidate[1].loc[tuning].mean())
             choices.append(
                 Choice(
                     method,
-                    {key: value for key, value in setting.items() if key in found.given},
-                    {key: value for key, value in setting.items() if key not in found.given},
+                    {key: value for key, value in setting.items() if key in results.given},
+                    {key: value for key, value in setting.items() if key not in results.given},
                     tuple(tuning),
                     estimate(values.loc[tuning].to_numpy()),
                     tuple(held_out),
@@ -245,8 +241,8 @@ def choose(found: Sweep, score: str = "") -> list[Choice]:
 def given(settings: Settings, axes: Sequence[Axis]) -> frozenset[str]:
     """Those axes that make another problem rather than a better answer."""
     known = to_table(settings)
-    places = {axis.key: where_it_is(axis.key, known) for axis in axes}
-    return frozenset(key for key, found in places.items() if found and found[0].startswith(PROBLEM))
+    names = {axis.key: where_it_is(axis.key, known) for axis in axes}
+    return frozenset(key for key, full in names.items() if full and full[0].startswith(PROBLEM))
 
 
 def halves(seeds: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -267,14 +263,13 @@ def setting_text(setting: dict[str, Any]) -> str:
     return ", ".join(f"{key}={value}" for key, value in setting.items())
 
 
-def _groups(found: Sweep) -> "list[tuple[str, dict[str, Any], pd.DataFrame]]":
+def _groups(results: Sweep) -> "list[tuple[str, dict[str, Any], pd.DataFrame]]":
     """The rows of the agents with good labels, by method and setting, in the order of the grid."""
-    table = found.table
-    good = table[~(table["low_quality"].astype(bool) | table["attacker"].astype(bool))]
+    good = good_rows(results.table)
     groups = []
-    for method in found.methods:
+    for method in results.methods:
         of_method = good[good["method"] == method]
-        own = [axis for axis in found.axes if of_method[axis.key].notna().any()]
+        own = [axis for axis in results.axes if of_method[axis.key].notna().any()]
         for values in itertools.product(*(axis.values for axis in own)):
             rows = of_method
             for axis, value in zip(own, values, strict=True):

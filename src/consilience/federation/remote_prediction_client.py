@@ -22,8 +22,7 @@ from consilience.federation.peers.untrusted_input import InvalidInput
 from consilience.federation.peers.zenoh_config import ANSWERS, key_of, open_session, token_of, zenoh_module
 from consilience.federation.remote_prediction_server import TOPIC, site_model
 from consilience.federation.site import LoadedSite
-from consilience.methods.ensemble import Collective, collective
-from consilience.runtime.ensemble_weights import weights_of
+from consilience.runtime.ensemble import Collective, collective, weights_of
 from consilience.runtime.run import load_run
 from consilience.tasks import TASKS
 from consilience.tasks.protocol import Array

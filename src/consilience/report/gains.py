@@ -1,4 +1,4 @@
-"""What agents gained over equal training alone, how sure that is, and a sentence for each who gained nothing."""
+"""Gains of agents over equal training alone, their intervals, and sentences about who gained nothing."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
@@ -8,7 +8,7 @@ import numpy as np
 
 from consilience.core.bootstrap import interval, widened, with_two_more
 from consilience.core.streams import stream
-from consilience.report.numbers import bounds, signed
+from consilience.report.numbers import bounds, number, signed
 from consilience.runtime.history import BEHIND
 from consilience.runtime.run import Run
 from consilience.tasks.protocol import Array, Score
@@ -22,15 +22,20 @@ PLACES = {"target": "the target domain", "shared": "the shared data", "own": "ea
 
 @dataclass(frozen=True)
 class Gain:
-    """Of one agent, or the mean of several. NaN for what is not known."""
+    """The gain of one agent, or the mean of several. NaN where unknown."""
 
     alone: float
     together: float
     gain: float
-    """Up is better, also where a lower score is."""
+    """Positive is better, also for scores where lower is better."""
     low: float
     """The 95 % interval of the gain: a paired bootstrap over the test samples, made wider where they are few."""
     high: float
+
+    @property
+    def texts(self) -> tuple[str, str, str, str]:
+        """Alone, together, gain and its interval, as tables have them."""
+        return number(self.alone), number(self.together), signed(self.gain), bounds(self.low, self.high)
 
     @property
     def verdict(self) -> str:
@@ -49,31 +54,32 @@ class Measure:
 
     @property
     def column(self) -> str:
-        """Of the metrics."""
+        """Its column of the metrics."""
         return f"{self.score.name}_{self.place}"
 
     @property
     def title(self) -> str:
-        """As in a sentence."""
+        """Its name in a sentence."""
         return f"{self.score.title} on {PLACES[self.place]}"
 
 
 def measures(run: Run) -> list[Measure]:
-    """The scores that somebody has, at the most telling place first."""
+    """The scores that at least one agent has, the most telling place first."""
     every = [Measure(score, place) for place in PLACES for score in run.summary.scores]
-    return [one for one in every if one.column in run.metrics and not run.metrics[one.column].isna().all()]
+    metrics = run.metrics
+    return [measure for measure in every if measure.column in metrics and not metrics[measure.column].isna().all()]
 
 
 def gains(run: Run, measure: Measure) -> dict[str, Gain]:
-    """By agent, for those that are measured here."""
+    """Gains by agent, for the agents that are measured here."""
     names = _known(run, measure)
     return dict(zip(names, _gains(run, measure, [[name] for name in names]), strict=True))
 
 
 def mean_gain(run: Run, measure: Measure, of: Run | None = None) -> Gain:
     """The mean over the agents with good labels, of the run or of one `of` its references."""
-    bad = {agent.name for agent in run.summary.agents if agent.low_quality or agent.attacker}
-    return _gains(run, measure, [[name for name in _known(run, measure) if name not in bad]], of)[0]
+    good = {agent.name for agent in run.summary.agents if agent.good}
+    return _gains(run, measure, [[name for name in _known(run, measure) if name in good]], of)[0]
 
 
 def _known(run: Run, measure: Measure) -> list[str]:
@@ -102,12 +108,12 @@ def _differences(together: Run, alone: Run, measure: Measure, names: Sequence[st
     if np.isnan(few).all():
         now, then = (_draws(run, measure.column, [names])[0] for run in (together, alone))
         return np.asarray(now - then)
-    every = [_of_few(together, alone, measure, *own) for own in zip(names, few, strict=True)]
+    every = [_differences_of_one(together, alone, measure, *own) for own in zip(names, few, strict=True)]
     return np.asarray(np.mean(every, axis=0))
 
 
-def _of_few(together: Run, alone: Run, measure: Measure, name: str, samples: float) -> Array:
-    """The differences of one agent, whose score so many samples are behind: few, or NaN for many."""
+def _differences_of_one(together: Run, alone: Run, measure: Measure, name: str, samples: float) -> Array:
+    """The differences of one agent whose score comes from `samples` test samples (NaN: many)."""
     now, then = (_draws(run, measure.column, [[name]])[0] for run in (together, alone))
     if np.isnan(samples):
         return np.asarray(now - then)
@@ -121,7 +127,7 @@ def _of_few(together: Run, alone: Run, measure: Measure, name: str, samples: flo
 
 
 def _samples_behind(run: Run, measure: Measure, name: str) -> float:
-    """How many test samples are behind an agent's score, if they are few; otherwise NaN."""
+    """The number of test samples of an agent's score, if they are few; otherwise NaN."""
     known = run.draws.get(BEHIND + measure.column)
     names = list(dict.fromkeys(run.metrics["agent"]))
     return float("nan") if known is None or name not in names else float(known[names.index(name), 0])
@@ -141,12 +147,12 @@ def _scores(run: Run, column: str, groups: Sequence[Sequence[str]]) -> list[floa
 
 def _draws(run: Run, column: str, groups: Sequence[Sequence[str]]) -> list[Array]:
     """The mean over each group of each resample's score (draws,); one NaN where that is not known."""
-    place = {name: row for row, name in enumerate(dict.fromkeys(run.metrics["agent"]))}
+    rows = {name: number for number, name in enumerate(dict.fromkeys(run.metrics["agent"]))}
     drawn = run.draws.get(column)
     return [
         np.full(1, np.nan)
-        if drawn is None or not len(names) or not place.keys() >= set(names)
-        else np.asarray(drawn[[place[name] for name in names]].mean(axis=0, dtype=np.float64))
+        if drawn is None or not len(names) or not rows.keys() >= set(names)
+        else np.asarray(drawn[[rows[name] for name in names]].mean(axis=0, dtype=np.float64))
         for names in groups
     ]
 
@@ -156,22 +162,22 @@ def gain_table(run: Run) -> "pd.DataFrame":
     import pandas as pd
 
     rows = [
-        {"agent": name, "score": one.score.name, "place": one.place} | asdict(gain)
-        for one in measures(run)
-        for name, gain in gains(run, one).items()
+        {"agent": name, "score": measure.score.name, "place": measure.place} | asdict(gain)
+        for measure in measures(run)
+        for name, gain in gains(run, measure).items()
     ]
-    return pd.DataFrame(rows, columns=["agent", "score", "place", *(one.name for one in fields(Gain))])
+    return pd.DataFrame(rows, columns=["agent", "score", "place", *(field.name for field in fields(Gain))])
 
 
 def verdicts(run: Run) -> list[str]:
-    """Sentences on whom collaborating helped and whom it did not. They come first in every report."""
+    """Sentences about which agents gained from collaborating. They come first in every report."""
     if "alone" not in run.references:
         return []
-    found = [one for one in measures(run) if one.score == run.summary.scores[0]]
-    everyone = len({name for one in found for name in _known(run, one)})
+    shown = [measure for measure in measures(run) if measure.score == run.summary.scores[0]]
+    everyone = len({name for measure in shown for name in _known(run, measure)})
     if everyone == 1:
-        return [_of_one(gain, one) for one in found for gain in gains(run, one).values()]
-    return _of_many(gains(run, found[0]), found[0]) if found else []
+        return [_of_one(gain, measure) for measure in shown for gain in gains(run, measure).values()]
+    return _of_many(gains(run, shown[0]), shown[0]) if shown else []
 
 
 def _of_one(gain: Gain, measure: Measure) -> str:
@@ -184,29 +190,31 @@ def _of_one(gain: Gain, measure: Measure) -> str:
     return f"That collaborating helps is not shown: {what} {sure} against equal training alone."
 
 
-def _of_many(found: dict[str, Gain], measure: Measure) -> list[str]:
+def _of_many(by_agent: dict[str, Gain], measure: Measure) -> list[str]:
     by = {
-        kind: [name for name, gain in found.items() if gain.verdict == kind] for kind in ("better", "worse", "unclear")
+        verdict: [name for name, gain in by_agent.items() if gain.verdict == verdict]
+        for verdict in ("better", "worse", "unclear")
     }
     if not any(by.values()):
-        up = sum(gain.gain > 0 for gain in found.values())
+        up = sum(gain.gain > 0 for gain in by_agent.values())
         return [
-            f"Against equal training alone, {up} of {len(found)} agents gained in {measure.title}; no intervals known."
+            f"Against equal training alone, {up} of {len(by_agent)} agents gained in {measure.title}; "
+            "no intervals known."
         ]
     sentences = [
-        f"Collaborating helped {len(by['better'])} of {len(found)} agents: against equal training alone, the 95 % "
+        f"Collaborating helped {len(by['better'])} of {len(by_agent)} agents: against equal training alone, the 95 % "
         f"interval of their gain in {measure.title} is above 0."
     ]
     if by["worse"]:
-        sentences.append(f"It did harm to {_listed(by['worse'], found)}.")
+        sentences.append(f"It did harm to {_listed(by['worse'], by_agent)}.")
     if by["unclear"]:
-        sentences.append(f"That it helps is not shown for {_listed(by['unclear'], found)}.")
+        sentences.append(f"That it helps is not shown for {_listed(by['unclear'], by_agent)}.")
     return sentences
 
 
-def _listed(names: Sequence[str], found: dict[str, Gain]) -> str:
-    shown = [f"{name} ({signed(found[name].gain)})" for name in names[:12]]
+def _listed(names: Sequence[str], by_agent: dict[str, Gain]) -> str:
+    shown = [f"{name} ({signed(by_agent[name].gain)})" for name in names[:12]]
     more = [f"{len(names) - 12} more"] if len(names) > 12 else []
-    parts = [*shown, *more]
-    text = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+    words = [*shown, *more]
+    text = words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
     return f"agent{'s' if len(names) > 1 else ''} {text}"

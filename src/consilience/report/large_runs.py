@@ -1,4 +1,4 @@
-"""Runs of many agents, as a page can show them: some agents, and what holds for all of them."""
+"""Runs of many agents: a page shows some of them, and statistics of all."""
 
 from dataclasses import dataclass, replace
 
@@ -6,33 +6,33 @@ import numpy as np
 
 from consilience.core import consensus
 from consilience.report.gains import gains, measures
-from consilience.report.numbers import number
+from consilience.report.numbers import number, spread
 from consilience.runtime.run import Run
 from consilience.tasks.protocol import Array
 
 MOST_AGENTS = 100
-"""Agents up to which a page shows every one."""
+"""Up to this number of agents a page shows all."""
 SHOWN = 50
-"""Agents that it shows of more."""
-PERCENTILES = {"worst": 0, "10 %": 10, "median": 50, "90 %": 90, "best": 100}
+"""Number of agents shown otherwise."""
+PERCENTILES = ("worst", "10 %", "median", "90 %", "best")
 
 
 @dataclass(frozen=True)
 class LargeRun:
-    """What the trust of all agents says, whatever part of them a page shows. Empty without trust of everyone."""
+    """Statistics of the trust of all agents, whichever of them a page shows. Empty without trust of all."""
 
     received: Array
-    """By each agent in the first and the last round of collaboration, (2, agents)."""
+    """Trust received by each agent in the first and the last round of collaboration, (2, agents)."""
     confidence: Array
     """Mean trust of agents in themselves, by round."""
     influence: Array
     first: Array
     last: Array
-    """The influence that each agent would have if the first, or the last, trust were kept for ever."""
+    """The influence of each agent if the first, or the last, trust were kept forever."""
 
 
 def large_run(run: Run) -> LargeRun:
-    """Of all agents of a run."""
+    """Statistics of all agents of a run."""
     if run.sparse is not None:
         sparse = run.sparse
         received = np.stack([sparse.received(0), sparse.received(-1)])
@@ -47,7 +47,7 @@ def large_run(run: Run) -> LargeRun:
     return LargeRun(received, consensus.self_confidence(ws) / ws.shape[1], consensus.influence(ws), *ends)
 
 
-def shown_of(run: Run) -> list[int]:
+def shown_agents(run: Run) -> list[int]:
     """Numbers of the agents that a page shows: all, or some from the worst to the best in even steps."""
     if len(run.names) <= MOST_AGENTS:
         return list(range(len(run.names)))
@@ -59,12 +59,12 @@ def shown_of(run: Run) -> list[int]:
     return sorted(order[steps].tolist())
 
 
-def part_of(run: Run, numbers: list[int]) -> Run:
-    """The run as if these agents, in the order of the roster, were all; their trust is that in each other."""
+def subset(run: Run, numbers: list[int]) -> Run:
+    """The run of these agents only, in the order of the roster, with their trust in each other."""
     if len(numbers) == len(run.names):
         return run
-    names = [run.names[one] for one in numbers]
-    rows = {name: place for place, name in enumerate(dict.fromkeys(run.metrics["agent"]))}
+    names = [run.names[index] for index in numbers]
+    rows = {name: row for row, name in enumerate(dict.fromkeys(run.metrics["agent"]))}
     kept = [rows[name] for name in names if name in rows]
     by_class = dict(run.by_class)
     if by_class:
@@ -73,8 +73,8 @@ def part_of(run: Run, numbers: list[int]) -> Run:
         run,
         metrics=run.metrics[run.metrics["agent"].isin(names)],
         trust=_trust_among(run, numbers),
-        summary=replace(run.summary, agents=[run.summary.agents[one] for one in numbers]),
-        references={name: part_of(one, numbers) for name, one in run.references.items()},
+        summary=replace(run.summary, agents=[run.summary.agents[index] for index in numbers]),
+        references={name: subset(other, numbers) for name, other in run.references.items()},
         by_class=by_class,
         draws={column: values[kept] for column, values in run.draws.items()},
         sparse=None,
@@ -85,9 +85,9 @@ def _trust_among(run: Run, numbers: list[int]) -> Array:
     """(rounds, these agents, these agents)."""
     if run.sparse is None:
         return run.trust[:, numbers][:, :, numbers] if len(run.trust) else run.trust
-    place = np.full(run.sparse.agents, -1)
-    place[numbers] = np.arange(len(numbers))
-    columns, weights = place[run.sparse.peers[:, numbers]], run.sparse.weights[:, numbers]
+    column_of = np.full(run.sparse.agents, -1)
+    column_of[numbers] = np.arange(len(numbers))
+    columns, weights = column_of[run.sparse.peers[:, numbers]], run.sparse.weights[:, numbers]
     among = np.zeros((len(columns), len(numbers), len(numbers)))
     rounds, row, at = np.nonzero(columns >= 0)
     among[rounds, row, columns[rounds, row, at]] = weights[rounds, row, at]
@@ -95,21 +95,18 @@ def _trust_among(run: Run, numbers: list[int]) -> Array:
 
 
 def sentences(run: Run, shown: int) -> list[str]:
-    """How the scores of many agents are distributed, and which of them a page shows."""
-    said = []
+    """The distribution of the scores of many agents, and which agents a page shows."""
+    texts = []
     for measure in measures(run)[:1]:
-        found = list(gains(run, measure).values())
-        for what in ("alone", "together"):
-            values = np.array([getattr(gain, what) for gain in found])
-            if len(values) and not np.isnan(values).any():
-                signs = 1 if measure.score.higher_is_better else -1
-                parts = [
-                    f"{title} {number(signs * float(np.percentile(signs * values, level)))}"
-                    for title, level in PERCENTILES.items()
-                ]
-                said.append(f"{measure.title[:1].upper()}{measure.title[1:]}, {what}: {', '.join(parts)}.")
+        known = list(gains(run, measure).values())
+        for key in ("alone", "together"):
+            values = [getattr(gain, key) for gain in known]
+            if values and not np.isnan(values).any():
+                statistics = spread(values, measure.score.higher_is_better)[1:]
+                parts = [f"{title} {number(value)}" for title, value in zip(PERCENTILES, statistics, strict=True)]
+                texts.append(f"{measure.title[:1].upper()}{measure.title[1:]}, {key}: {', '.join(parts)}.")
     return [
-        *said,
+        *texts,
         f"Of {len(run.names):,} agents this page shows {shown}, from the worst to the best in even steps, and their "
         "trust in each other. Sums, means, influence and theory are of all agents.",
     ]

@@ -1,4 +1,4 @@
-"""The report of a run that is under way: the same page, served on this machine and told of every round."""
+"""Live reports: the page of a run that has not ended, served on this machine and updated after every round."""
 
 import json
 import secrets
@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from consilience.base.errors import ConsilienceError
-from consilience.report import html as shell
+from consilience.report import html
 from consilience.report.live_data import has_ended, is_run, snapshot, state_of
 from consilience.report.page import audit_of, page_data, safe_json
 from consilience.report.run_index import index_page
@@ -23,13 +23,13 @@ from consilience.runtime import checkpoint
 from consilience.runtime.run import is_finished
 
 POLL = 0.5
-"""Seconds between two looks at a folder."""
+"""Seconds between two checks of a folder."""
 LINGER = 3.0
-"""Seconds in which pages that are open get the end of the run before the server goes."""
+"""Seconds that open pages have to receive the end of the run before the server stops."""
 TIMEOUT = 10.0
-"""Seconds in which a request must be there, and an answer must be taken."""
+"""Seconds within which a request must arrive and its answer be received."""
 MOST_CONNECTIONS = 32
-"""At the same time. Each is an open file of the process that runs, which has other files to open."""
+"""Simultaneous connections. Each is an open file of the process that trains, which needs other files too."""
 HEADERS = {
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",
@@ -44,7 +44,7 @@ LATER = "Gains are shown at the end: they are against the same agents, trained a
 
 
 def message(folder: Path) -> dict[str, Any]:
-    """What is sent to a page: its data, None before the first round, and its state."""
+    """What a page receives: its data, None before the first round, and its state."""
     run = snapshot(folder)
     state = state_of(folder)
     if run is None:
@@ -56,26 +56,26 @@ def message(folder: Path) -> dict[str, Any]:
 
 
 def live_page(folder: Path) -> str:
-    """The report's own page with the data of now, and the script that keeps it so."""
+    """The report with the current data, and a script that updates it."""
     home = files("consilience.report")
     template = (home / "page.html").read_text(encoding="utf-8")
     script = (home / "live.js").read_text(encoding="utf-8")
-    found = message(folder)
-    if found["data"] is None:
-        facts = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in found["state"]["facts"])
-        parts = [f"<p>{escape(found['state']['text'])}</p>", f"<dl>{facts}</dl>"]
-        return shell.page(f"{folder.name}: waiting for the first round", parts, refresh=2)
+    current = message(folder)
+    if current["data"] is None:
+        facts = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in current["state"]["facts"])
+        parts = [f"<p>{escape(current['state']['text'])}</p>", f"<dl>{facts}</dl>"]
+        return html.page(f"{folder.name}: waiting for the first round", parts, refresh=2)
     page = template.replace("default-src 'none';", "default-src 'none'; connect-src 'self';")
-    page = page.replace("__DATA__", safe_json(found["data"]))
+    page = page.replace("__DATA__", safe_json(current["data"]))
     return page.replace("</body>", f"<script>\n{script}</script>\n</body>")
 
 
 class Watch:
-    """Serves a folder until it is closed. Only who knows the address, which holds a token, gets an answer."""
+    """Serves a folder until it is closed, at an address that contains a secret token."""
 
     def __init__(self, folder: Path, host: str = "127.0.0.1", port: int = 0, token: str = "") -> None:
         if not folder.is_dir():
-            raise ConsilienceError(f"{folder} is no folder. Give the folder of a run, a comparison or a site.")
+            raise ConsilienceError(f"{folder} is not a folder. Give the folder of a run, a comparison or a site.")
         inner = folder / "run"
         self.folder = inner if not is_run(folder) and is_run(inner) else folder
         token = token or secrets.token_urlsafe(16)
@@ -96,7 +96,7 @@ class Watch:
         self.close()
 
     def close(self) -> None:
-        """Ends the server and all its connections; pages that are open are first told of the end of the run."""
+        """Stops the server and its connections; open pages first receive the end of the run."""
         end = time.monotonic() + LINGER
         with suppress(ConsilienceError, OSError, ValueError, KeyError):  # a damaged folder is no reason not to end
             while self._streams and is_finished(self.folder) and has_ended(self.folder) and time.monotonic() < end:
@@ -107,18 +107,18 @@ class Watch:
 
 
 class _Server(ThreadingHTTPServer):
-    """A server with few connections, each of which is ended if no request with the token comes in time."""
+    """A server with few connections; one that sends no request with the token in time is closed."""
 
     daemon_threads = True
 
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
         self._open: dict[socket.socket, float] = {}
-        """Connections, and until when each may last."""
+        """Connections, and when each expires."""
         self._lock = threading.Lock()
         super().__init__(address, handler)
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        """Whether there is room for one connection more. Those that are too many are closed at once."""
+        """Whether another connection is allowed; otherwise it is closed at once."""
         with self._lock:
             if len(self._open) >= MOST_CONNECTIONS:
                 return False
@@ -126,12 +126,12 @@ class _Server(ThreadingHTTPServer):
         return True
 
     def admit(self, request: socket.socket) -> None:
-        """Lets a connection last: its request had the token."""
+        """Lifts the time limit of a connection whose request had the token."""
         with self._lock:
             self._open[request] = float("inf")
 
     def service_actions(self) -> None:
-        """Ends connections whose time is over; called several times a second."""
+        """Closes expired connections; called several times a second."""
         now = time.monotonic()
         with self._lock:
             late = [request for request, until in self._open.items() if until < now]
@@ -140,13 +140,13 @@ class _Server(ThreadingHTTPServer):
                 request.shutdown(socket.SHUT_RDWR)
 
     def shutdown_request(self, request: Any) -> None:
-        """Closes a connection, and makes room for another one."""
+        """Closes a connection and frees its slot."""
         with self._lock:
             self._open.pop(request, None)
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Says nothing: what goes wrong with a page is no matter of the run."""
+        """Silent: an error of a page does not concern the run."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -155,20 +155,20 @@ class _Handler(BaseHTTPRequestHandler):
     token: str
     ended: threading.Event
     streams: list[int]
-    """One entry for each page that is being told of rounds."""
+    """One entry per page that receives events."""
     protocol_version = "HTTP/1.1"
     timeout = TIMEOUT
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Says nothing."""
+        """Silent: requests are not logged."""
 
     def handle(self) -> None:
-        """Answers; a page that was closed in the middle of an answer is no error."""
+        """Answers a request; a page that is closed meanwhile is not an error."""
         with suppress(ConnectionError, TimeoutError):
             super().handle()
 
     def do_GET(self) -> None:
-        """The page of a run, its events, the list of runs, or a page that lies beside them."""
+        """Answers with the page of a run, its events, the list of runs, or another page in the folder."""
         token, _, rest = unquote(self.path.split("?")[0]).lstrip("/").partition("/")
         if not secrets.compare_digest(token.encode(), self.token.encode()):
             self._answer(b"not here", "text/plain", HTTPStatus.NOT_FOUND)
@@ -182,7 +182,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(b"This page cannot be made now. Try again.", "text/plain", HTTPStatus.SERVICE_UNAVAILABLE)
 
     def _page(self, rest: str) -> None:
-        """Answers with what is at a path behind the token."""
+        """Answers with the page at a path after the token."""
         inner, _, last = rest.rpartition("/")
         top = self.folder.resolve()
         run = (self.folder / inner.removeprefix("run").lstrip("/")).resolve()
@@ -212,28 +212,28 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def _events(self, run: Path) -> None:
-        """Server-sent events: the whole data when they have changed, and the state in between."""
+        """Server-sent events: all data after they changed, and the state in between."""
         self._start(HTTPStatus.OK, {"Content-Type": "text/event-stream"})
         self.streams.append(1)
         try:
             with suppress(OSError):
-                self._tell(run)
+                self._send_until_finished(run)
         finally:
             self.streams.pop()
 
-    def _tell(self, run: Path) -> None:
+    def _send_until_finished(self, run: Path) -> None:
         before: tuple[int, int] | None = None
         while True:
             ended = has_ended(run)
             finished = sum(1 for _ in run.glob("*/summary.json")) + is_finished(run)
             now = (checkpoint.last_round(run / "checkpoint"), finished)
-            found: dict[str, Any] = {}
+            content: dict[str, Any] = {}
             with suppress(ConsilienceError, OSError, ValueError, KeyError):  # files change while they are read
-                found = message(run) if ended or now != before else {"state": state_of(run), "data": None}
-            if found:
+                content = message(run) if ended or now != before else {"state": state_of(run), "data": None}
+            if content:
                 before = now
-                self._send("round" if found["data"] else "state", found)
-                if found["state"]["finished"]:
+                self._send("round" if content["data"] else "state", content)
+                if content["state"]["finished"]:
                     return
             if self.ended.wait(POLL):
                 return

@@ -1,4 +1,4 @@
-"""A run that is under way, as far as it has come: what another process has written into its folder by now."""
+"""The data of a run that has not ended, from the files that another process has written so far."""
 
 import time
 from contextlib import suppress
@@ -17,18 +17,18 @@ from consilience.runtime.run import Run, is_finished, load_run
 from consilience.runtime.summary import AgentSummary, Summary, summary_from
 
 LOG, PRESENCE = "audit.jsonl", "presence.json"
-"""Files of a site: its audit log, and who is there."""
+"""Files of a site: its audit log, and which peers are connected."""
 Facts = list[list[str]]
 """Pairs of a name and a value."""
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a run was begun, or is finished, in `folder`."""
+    """Whether a run was started or finished in `folder`."""
     return is_finished(folder) or (folder / STARTED).is_file()
 
 
 def has_ended(folder: Path) -> bool:
-    """Whether nothing will be added any more: the run is finished, its references, too, and at a site the log."""
+    """Whether the folder is complete: the run, its references and, at a site, its log are finished."""
     if not is_finished(folder):
         return False
     if (folder / LOG).is_file():
@@ -37,7 +37,7 @@ def has_ended(folder: Path) -> bool:
 
 
 def snapshot(folder: Path) -> Run | None:
-    """The run in `folder` as far as it has come; None before its first round."""
+    """The rounds of the run in `folder` that are done; None before the first."""
     if is_finished(folder):
         run = load_run(folder)
         return run if has_ended(folder) else replace(run, summary=_with_log(run.summary, folder))
@@ -56,7 +56,7 @@ def snapshot(folder: Path) -> Run | None:
 
 
 def state_of(folder: Path) -> dict[str, Any]:
-    """What the lines at the top of a live page say."""
+    """The lines at the top of a live page."""
     if has_ended(folder):
         return {"finished": True, "text": "finished", "facts": []}
     if is_finished(folder):
@@ -72,7 +72,7 @@ def state_of(folder: Path) -> dict[str, Any]:
 
 
 def _time_left(folder: Path, done: int, rounds: int) -> str:
-    """The expected end, as long as the last round took; and how long nothing has been heard, if that is long."""
+    """The expected remaining time, if rounds take as long as the last; and the time since the last, if long."""
     times = sorted(path.stat().st_mtime for path in (folder / "checkpoint").glob("round-*")) if done else []
     if not times:
         return ""
@@ -83,7 +83,7 @@ def _time_left(folder: Path, done: int, rounds: int) -> str:
 
 
 def in_words(seconds: float) -> str:
-    """A time as one says it.
+    """A duration in words.
 
     >>> in_words(42.4), in_words(600), in_words(9000)
     ('about 42 s', 'about 10 min', 'about 2 h 30 min')
@@ -95,7 +95,7 @@ def in_words(seconds: float) -> str:
 
 
 def _training(folder: Path, done: int) -> Facts:
-    """Who trains now."""
+    """The agents that train now."""
     now = read_quickly(folder / NOW)
     if now.get("round") != done + 1 or not now.get("training"):
         return []
@@ -105,14 +105,14 @@ def _training(folder: Path, done: int) -> Facts:
 
 
 def _site_facts(folder: Path) -> Facts:
-    """At a site: who is there, waited for, late and suspicious, what was sent, and the privacy budget."""
-    found = read_quickly(folder / PRESENCE)
+    """At a site: present, awaited, late and suspicious peers, bytes sent, and the privacy budget."""
+    presence = read_quickly(folder / PRESENCE)
     facts: Facts = []
-    if found:
-        present, waiting = found.get("present", []), found.get("waiting", [])
+    if presence:
+        present, waiting = presence.get("present", []), presence.get("waiting", [])
         roster = summary_from((folder / STARTED).read_text()).agents if (folder / STARTED).is_file() else []
         away = [agent.name for agent in roster if agent.model == "unknown" and agent.name not in present]
-        left = max(0, round(found.get("until", 0) - time.time()))
+        left = max(0, round(presence.get("until", 0) - time.time()))
         until = f" (at most {left // 60}:{left % 60:02} more)" if left < 100_000 else ""
         facts += [["present", ", ".join(present) or "nobody"], ["absent", ", ".join(away) or "nobody"]]
         facts += [["waits for", f"{', '.join(waiting)}{until}" if waiting else "nobody"]]
@@ -130,7 +130,7 @@ def _site_facts(folder: Path) -> Facts:
 
 
 def _with_log(summary: Summary, folder: Path) -> Summary:
-    """The summary with what the audit log of a site has so far."""
+    """The summary with the entries of a site's audit log so far."""
     log = folder / LOG
     if not log.is_file():
         return summary
@@ -142,7 +142,7 @@ def _with_log(summary: Summary, folder: Path) -> Summary:
 
 
 def _with_budgets(summary: Summary, metrics: Any) -> Summary:
-    """The summary with what private agents have spent by now, and when they stopped."""
+    """The summary with the privacy budgets spent so far, and when agents stopped."""
     if EPSILON not in metrics.columns:
         return summary
 
@@ -158,11 +158,11 @@ def _with_budgets(summary: Summary, metrics: Any) -> Summary:
 
 
 def _references(folder: Path) -> list[str]:
-    """Names of the runs below this one that it is compared with."""
+    """Names of the reference runs in this folder."""
     if not (folder / "config.toml").is_file():
         return []
-    found = toml.read(folder / "config.toml").get("run", {})
-    return [str(name) for name in found.get("references", [])]
+    options = toml.read(folder / "config.toml").get("run", {})
+    return [str(name) for name in options.get("references", [])]
 
 
 def _recorded(names: list[str], kept: dict[str, Any], arrays: dict[str, Any]) -> list[str]:

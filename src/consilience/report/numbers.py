@@ -1,5 +1,6 @@
 """How numbers are written: once, for screen and page alike."""
 
+from collections.abc import Sequence
 from math import isnan
 from typing import Any
 
@@ -28,6 +29,16 @@ def signed(value: float) -> str:
     ('+0.250', '-0.250', '0.000')
     """
     return f"+{number(value)}" if value > 0 else number(value)
+
+
+def spread(values: Sequence[float], up: bool) -> list[float]:
+    """Mean, worst, 10 %, median, 90 % and best of many values, where higher is better if `up`.
+
+    >>> spread([1.0, 2.0, 6.0], up=False)[:2]
+    [3.0, 6.0]
+    """
+    sign = 1 if up else -1
+    return [float(np.mean(values)), *(sign * np.percentile(sign * np.asarray(values), [0, 10, 50, 90, 100])).tolist()]
 
 
 def bounds(low: float, high: float) -> str:
@@ -67,5 +78,5 @@ def rounded(values: Any) -> Any:
     """`values` with four significant digits, as (lists of) floats; None for what is not finite."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim:
-        return [rounded(part) for part in array]
+        return [rounded(row) for row in array]
     return float(f"{array:.4g}") if np.isfinite(array) else None

@@ -13,7 +13,7 @@ import numpy as np
 from consilience.base.errors import ConsilienceError
 from consilience.base.files import write_atomically
 from consilience.report.gains import PLACES, Gain, Measure, gains, mean_gain, measures, verdicts
-from consilience.report.large_runs import LargeRun, large_run, part_of, sentences, shown_of
+from consilience.report.large_runs import LargeRun, large_run, sentences, shown_agents, subset
 from consilience.report.numbers import bounds, number, rounded, signed
 from consilience.report.page_sent import sent, total_sent
 from consilience.report.page_trust import agreement, first_round, influence, received, trust_by_class, trust_matrices
@@ -22,6 +22,9 @@ from consilience.report.tables import good_agents
 from consilience.report.theory import findings, low_quality
 from consilience.runtime.run import Run
 from consilience.tasks.protocol import Array
+
+TEXTS = ("alone", "together", "gain", "interval")
+"""Names of `Gain.texts`."""
 
 
 def write_page(run: Run, path: Path) -> Path:
@@ -41,85 +44,86 @@ def safe_json(data: Any) -> str:
 
 
 def audit_of(folder: Path) -> Any:
-    """What an audit of the run in this folder found, if there was one."""
+    """The results of an audit of the run in this folder, if there was one."""
     path = folder / "audit.json"
     try:
-        found = json.loads(path.read_text()) if path.is_file() else None
-        json.dumps(found, allow_nan=False)
+        content = json.loads(path.read_text()) if path.is_file() else None
+        json.dumps(content, allow_nan=False)
     except (OSError, ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) and {"attacks", "bound", "claimed", "canaries"} <= found.keys() else None
+    expected = {"attacks", "bound", "claimed", "canaries"}
+    return content if isinstance(content, dict) and expected <= content.keys() else None
 
 
 def page_data(run: Run) -> dict[str, Any]:
     """Everything the page shows, ready for JSON: numbers rounded, None for what is unknown.
 
-    A part that the run cannot fill is None or empty, and the page leaves its section out or says why.
+    What the run does not know is None or empty, and the page leaves its section out or says why.
     """
-    everyone, numbers, all_of = run, shown_of(run), large_run(run)
-    run = part_of(run, numbers)
-    rows, found, known = _rows(run), [_measure(run, one) for one in measures(run)], run.summary
+    whole, numbers, all_of = run, shown_agents(run), large_run(run)
+    run = subset(run, numbers)
+    rows, scores, known = _rows(run), [_measure(run, measure) for measure in measures(run)], run.summary
     square = len(run.trust) > 0 and len(rows) == len(run.names)
     site = run.names[rows[0]] if len(rows) == 1 else ""
-    some = sentences(everyone, len(numbers)) if run is not everyone else []
+    about_shown = sentences(whole, len(numbers)) if run is not whole else []
     return {
         "title": (f"{site}: " if site else "") + known.title + (f" on {known.dataset}" if known.dataset else ""),
         "site": site,
         "on_purpose": known.wrong_on_purpose,
-        "verdicts": verdicts(everyone) + some,
-        "facts": _facts(everyone),
+        "verdicts": verdicts(whole) + about_shown,
+        "facts": _facts(whole),
         "footer": ", ".join(f"{name} {number}" for name, number in known.versions.items()),
         "agents": _agents(run, rows, numbers, all_of if square else None),
         "start": first_round(run),
         "alone_note": _alone_note(run),
-        "measures": found,
-        "headline": _headline(everyone, site),
-        "trust": trust_matrices(run, rows, all_of.received[:, numbers] if run is not everyone else None),
+        "measures": scores,
+        "headline": _headline(whole, site),
+        "trust": trust_matrices(run, rows, all_of.received[:, numbers] if run is not whole else None),
         "by_class": trust_by_class(run, rows),
-        "agreement": agreement(everyone, rows, all_of if square else None),
+        "agreement": agreement(whole, rows, all_of if square else None),
         "influence": influence(run, numbers, all_of) if square else None,
         "notes": known.notes,
         "warnings": known.warnings,
         "incidents": known.incidents,
         "suspicions": known.suspicions,
         "privacy": privacy_card(run),
-        "theory": findings(everyone),
+        "theory": findings(whole),
         "classes": _classes(run),
-        "sent": sent(run) | total_sent(everyone),
+        "sent": sent(run) | total_sent(whole),
     }
 
 
 def _rows(run: Run) -> list[int]:
     """Positions in the roster of the agents of this process: the rows of the trust matrices."""
     own = list(dict.fromkeys(run.metrics["agent"]))
-    place = {name: number for number, name in enumerate(run.names)}
-    unknown = [name for name in own if name not in place]
+    position = {name: number for number, name in enumerate(run.names)}
+    unknown = [name for name in own if name not in position]
     shape = run.trust.shape[1:] if len(run.trust) else (len(own), len(run.names))
     if unknown or shape != (len(own), len(run.names)):
         raise ConsilienceError(
             f"the run's parts do not fit together: metrics of {len(own)} agents, a summary of {len(run.names)}, "
             f"trust matrices of {shape[0]} x {shape[1]}. The summary must list every agent of the exchange."
         )
-    return [place[name] for name in own]
+    return [position[name] for name in own]
 
 
 def _before(run: Run) -> list[int]:
-    """Rounds before the first of collaboration. A site that comes late to a federation leaves out some."""
+    """Rounds before the first of collaboration. A site that joins late has fewer."""
     start = first_round(run)
     return sorted({int(number) for number in run.metrics["round"] if start is not None and number < start})
 
 
 def _facts(run: Run) -> list[list[str]]:
-    """What the run was, as pairs of a name and a value."""
+    """Facts about the run, as pairs of a name and a value."""
     known, low, start, seconds = run.summary, len(low_quality(run)), first_round(run), run.summary.seconds
-    liars = sum(agent.attacker for agent in known.agents)
-    lies = f", {liars} of them attackers ({known.attack})" if liars else ""
+    attackers = sum(agent.attacker for agent in known.agents)
+    attack = f", {attackers} of them attackers ({known.attack})" if attackers else ""
     warmup = "" if start is None else f", {len(_before(run))} of them warm-up"
     time = None if seconds is None else f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
     facts: dict[str, Any] = {
         "method": known.title,
         "dataset": known.dataset or None,
-        "agents": f"{len(run.names)}" + (f", {low} with shifted labels" if low else "") + lies,
+        "agents": f"{len(run.names)}" + (f", {low} with shifted labels" if low else "") + attack,
         "rounds": f"{run.metrics['round'].max()}{warmup}",
         "shared data": f"{known.shared_samples} samples",
         "seed": known.seed,
@@ -129,7 +133,7 @@ def _facts(run: Run) -> list[list[str]]:
 
 
 def _agents(run: Run, rows: list[int], numbers: list[int], all_of: LargeRun | None) -> list[dict[str, Any]]:
-    """One entry per agent of the roster, or of those shown. Little is known of those that live elsewhere."""
+    """One entry per agent of the roster, or of those shown. Little is known about agents at other sites."""
     given = [received(w, rows) for w in run.trust[[0, -1]]] if len(run.trust) else []
     if all_of is not None:
         given = list(all_of.received[:, numbers])
@@ -139,7 +143,7 @@ def _agents(run: Run, rows: list[int], numbers: list[int], all_of: LargeRun | No
             "name": agent.name,
             "model": agent.model,
             "samples": agent.samples,
-            "low": agent.low_quality or agent.attacker,
+            "low": not agent.good,
             "mark": "attacker" if agent.attacker else "labels shifted" if agent.low_quality else "",
             "here": number in rows,
             "received": [rounded(column[number]) for column in given],
@@ -149,46 +153,39 @@ def _agents(run: Run, rows: list[int], numbers: list[int], all_of: LargeRun | No
     ]
 
 
-def _measure(run: Run, one: Measure) -> dict[str, Any]:
+def _measure(run: Run, measure: Measure) -> dict[str, Any]:
     """A score at a place: per agent and round, alone, together, gain (up is better); texts as tables have them."""
-    found = gains(run, one)
+    known = gains(run, measure)
     nothing = Gain(*[float("nan")] * 5)
-    every = [found.get(name, nothing) for name in run.names]
+    every = [known.get(name, nothing) for name in run.names]
     if first_round(run) is None:  # everyone is alone
         every = [Gain(gain.together, *[float("nan")] * 4) for gain in every]
-    others = {name: _curves(other, one.column) for name, other in run.references.items()}
+    others = {name: _curves(other, measure.column) for name, other in run.references.items()}
     return {
-        "column": one.column,
-        "place": PLACES[one.place],
-        "score": one.score.title,
-        "lower_is_better": not one.score.higher_is_better,
-        **(_curves(run, one.column) or {}),
+        "column": measure.column,
+        "place": PLACES[measure.place],
+        "score": measure.score.title,
+        "lower_is_better": not measure.score.higher_is_better,
+        **(_curves(run, measure.column) or {}),
         "others": {name: curves for name, curves in others.items() if curves is not None},
-        "alone": rounded([gain.alone for gain in every]),
-        "together": rounded([gain.together for gain in every]),
-        "gain": rounded([gain.gain for gain in every]),
+        **{key: rounded([getattr(gain, key) for gain in every]) for key in TEXTS[:3]},
         "verdict": [gain.verdict for gain in every],
-        "texts": {
-            "alone": [number(gain.alone) for gain in every],
-            "together": [number(gain.together) for gain in every],
-            "gain": [signed(gain.gain) for gain in every],
-            "interval": [bounds(gain.low, gain.high) for gain in every],
-        },
+        "texts": {key: [gain.texts[i] for gain in every] for i, key in enumerate(TEXTS)},
     }
 
 
 def _curves(run: Run, column: str) -> dict[str, Any] | None:
-    """Rounds, and the score of each agent of the roster in them; None when nobody has it."""
+    """Rounds, and the score of each agent of the roster in them; None if no agent has it."""
     series = _series(run, column)
     if series is None:
         return None
     scored = ~np.isnan(series).all(axis=0)
-    rounds = np.array(sorted({int(one) for one in run.metrics["round"]}))
+    rounds = np.unique(run.metrics["round"].to_numpy(dtype=int))
     return {"rounds": rounds[scored].tolist(), "series": rounded(series[:, scored])}
 
 
 def _series(run: Run, column: str) -> Array | None:
-    """(agents of the roster, rounds), NaN for agents that live elsewhere; None when nobody has this score."""
+    """(agents of the roster, rounds), NaN for agents at other sites; None if no agent has this score."""
     if column not in run.metrics.columns or run.metrics[column].isna().all():
         return None
     table = run.metrics.pivot(index="agent", columns="round", values=column)
@@ -212,14 +209,14 @@ def _headline(run: Run, site: str) -> dict[str, Any] | None:
     measure, low = next(iter(measures(run)), None), low_quality(run)
     if measure is None:
         return None
-    good = [place for place, agent in enumerate(run.summary.agents) if not (agent.low_quality or agent.attacker)]
+    good = [index for index, agent in enumerate(run.summary.agents) if agent.good]
     references = sorted(run.references.items(), key=lambda item: item[0] != "alone")
-    methods = [(one.summary.title, _last(one, measure.column)) for _, one in [*references, ("", run)]]
-    whom = good_agents(run) if len(good) < len(run.names) else "all agents"
+    methods = [(other.summary.title, _last(other, measure.column)) for _, other in [*references, ("", run)]]
+    group = good_agents(run) if len(good) < len(run.names) else "all agents"
     title = measure.title.replace("each agent's", "its")
     gain = mean_gain(run, measure)
     return {
-        "what": f"{site}: {title}" if site else f"Mean {title} over {whom}",
+        "what": f"{site}: {title}" if site else f"Mean {title} over {group}",
         "entries": [
             {"method": title, "mean": _mean(values, good), "low": _mean(values, low)} for title, values in methods
         ],

@@ -1,4 +1,4 @@
-"""The part of a report's page that says what was sent, and what sharing weights would have cost."""
+"""The section of a report about the bytes sent, and what sharing weights would have cost."""
 
 from collections.abc import Sequence
 from typing import Any

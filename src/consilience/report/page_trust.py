@@ -43,7 +43,7 @@ def trust_matrices(run: Run, rows: list[int], ends: Array | None) -> dict[str, A
 
 
 def trust_by_class(run: Run, rows: list[int]) -> dict[str, Any] | None:
-    """Whom agents believe on each class in the last round, where the trust rule tells classes apart."""
+    """Trust by class in the last round, where the trust rule distinguishes classes."""
     if not run.by_class or run.by_class["trust"].size > MOST_TRUST_VALUES:
         return None
     return {
@@ -88,7 +88,7 @@ def agreement(run: Run, rows: list[int], all_of: LargeRun | None) -> dict[str, A
 
 
 def influence(run: Run, numbers: list[int], all_of: LargeRun) -> dict[str, Any]:
-    """Each agent's share in the product of all W, and in the first and the last W kept for ever."""
+    """Each agent's share in the product of all W, and in the first and the last W kept forever."""
     return {
         "product": rounded(all_of.influence[numbers]),
         "first": rounded(all_of.first[numbers]),

@@ -1,4 +1,4 @@
-"""One page over many runs, such as those of a comparison or of the reproduction: how they stand, and the plots."""
+"""One page about many runs, such as those of a comparison or of the reproduction: their progress and plots."""
 
 import base64
 import csv
@@ -14,8 +14,7 @@ import numpy as np
 
 from consilience.base.errors import ConsilienceError
 from consilience.base.files import write_atomically
-from consilience.report import html as shell
-from consilience.report.breakdown import COLOURS, DASHES
+from consilience.report import drawing, html
 from consilience.report.live_data import has_ended, is_run, snapshot, state_of
 from consilience.report.numbers import number
 from consilience.report.tables import Grid
@@ -23,14 +22,14 @@ from consilience.runtime import checkpoint
 from consilience.runtime.run import is_finished
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 340, 220, 46, 12, 28, 36
-"""Of a panel."""
+"""Measures of a panel, in pixels."""
 MOST_ROWS = 40
-"""Of a table that is shown; its file has all of them."""
+"""Rows of a table on the page; its file has all of them."""
 
 
 @dataclass(frozen=True)
 class Standing:
-    """How far a run has come: rounds, and the mean score of its agents with good labels after each."""
+    """The progress of a run: rounds, and the mean score of its agents with good labels after each."""
 
     name: str
     text: str
@@ -40,19 +39,19 @@ class Standing:
 
     @property
     def parts(self) -> tuple[str, str]:
-        """Of the path: what is drawn in one panel, and what is one line in it. Seeds are the same line."""
-        names = [part for part in self.name.split("/") if not part.startswith("seed-")]
+        """From the path: the panel and the line in it. Seeds share a line."""
+        names = [name for name in self.name.split("/") if not name.startswith("seed-")]
         return ", ".join(names[:-1]), names[-1] if names else self.name
 
 
 def runs_below(folder: Path) -> list[Path]:
-    """Every run in a folder; those that a run is compared with belong to that run."""
-    found = sorted(path.parent for path in folder.rglob("config.toml") if is_run(path.parent))
-    return [run for run in found if not any(run != other and run.is_relative_to(other) for other in found)]
+    """Every run in a folder, without the reference runs of others."""
+    runs = sorted(path.parent for path in folder.rglob("config.toml") if is_run(path.parent))
+    return [run for run in runs if not any(other in run.parents for other in runs)]
 
 
 def standing(run: Path, folder: Path) -> Standing:
-    """How far a run has come."""
+    """The progress of a run."""
     name = run.relative_to(folder).as_posix()
     try:
         text = str(state_of(run)["text"])
@@ -64,117 +63,92 @@ def standing(run: Path, folder: Path) -> Standing:
 
 @lru_cache(maxsize=2000)
 def _scores(run: Path, done: int, finished: bool) -> tuple[tuple[int, ...], tuple[float, ...], str]:
-    """Rounds, means and the name of the score; what was read of a round is not read again."""
-    found = snapshot(run)
-    if found is None:
+    """Rounds, means and the name of the score; read once per round."""
+    current = snapshot(run)
+    if current is None:
         return (), (), ""
-    columns = [f"{found.summary.scores[0].name}_{place}" for place in ("target", "shared", "own")]
-    column = next((one for one in columns if one in found.metrics and found.metrics[one].notna().any()), "")
+    columns = [f"{current.summary.scores[0].name}_{place}" for place in ("target", "shared", "own")]
+    column = next((name for name in columns if name in current.metrics and current.metrics[name].notna().any()), "")
     if not column:
         return (), (), ""
-    good = [agent.name for agent in found.summary.agents if not (agent.low_quality or agent.attacker)]
-    means = found.metrics[found.metrics["agent"].isin(good)].groupby("round")[column].mean().dropna()
-    return tuple(int(one) for one in means.index), tuple(float(one) for one in means), column
+    good = [agent.name for agent in current.summary.agents if agent.good]
+    means = current.metrics[current.metrics["agent"].isin(good)].groupby("round")[column].mean().dropna()
+    return tuple(map(int, means.index)), tuple(map(float, means)), column
 
 
-def runs_grid(found: Sequence[Standing]) -> Grid:
-    """One row per run: how far it is, and its score by now."""
-    score = next((one.score for one in found if one.score), "score")
-    rows = [(one.name, one.text, number(one.scores[-1]) if one.scores else "-") for one in found]
-    done = sum(one.text == "finished" for one in found)
+def runs_grid(standings: Sequence[Standing]) -> Grid:
+    """One row per run: its progress and its current score."""
+    score = next((run.score for run in standings if run.score), "score")
+    rows = [(run.name, run.text, number(run.scores[-1]) if run.scores else "-") for run in standings]
+    done = sum(run.text == "finished" for run in standings)
     return Grid(f"{len(rows)} runs, {done} of them finished", ("run", "state", score.replace("_", ", ")), rows, words=2)
 
 
-def curves(found: Sequence[Standing]) -> dict[str, str]:
+def curves(standings: Sequence[Standing]) -> dict[str, str]:
     """An SVG for each experiment: mean score by round, a thin line for each run and a thick one for each method."""
     panels: dict[str, dict[str, list[Standing]]] = {}
-    for one in found:
-        if one.scores:
-            panel, line = one.parts
-            panels.setdefault(panel, {}).setdefault(line, []).append(one)
+    for run in standings:
+        if run.scores:
+            panel, line = run.parts
+            panels.setdefault(panel, {}).setdefault(line, []).append(run)
     return {panel: _panel(lines, panel) for panel, lines in panels.items()}
 
 
 def _panel(lines: dict[str, list[Standing]], title: str) -> str:
-    every = [value for runs in lines.values() for run in runs for value in run.scores]
-    low, high = min(every), max(every)
-    room = (high - low) * 0.06 or 0.05
-    low, high = low - room, high + room
-    last = max(run.rounds[-1] for runs in lines.values() for run in runs)
-    first = min(run.rounds[0] for runs in lines.values() for run in runs)
-    height = HEIGHT + 20 * -(-len(lines) // 2)
-
-    def across(place: float) -> float:
-        return LEFT + (place - first) / max(1, last - first) * (WIDTH - LEFT - RIGHT)
-
-    def up(value: float) -> float:
-        return HEIGHT - BOTTOM - (value - low) / (high - low) * (HEIGHT - TOP - BOTTOM)
-
-    def path(run_rounds: Sequence[int], values: Sequence[float]) -> str:
-        return "M" + "L".join(f"{across(r):.1f} {up(v):.1f}" for r, v in zip(run_rounds, values, strict=True))
-
-    score = next(run.score for runs in lines.values() for run in runs)
-    label = f"{score.replace('_', ', ')} by round{f', {title}' if title else ''}"
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
-        f'font-family="sans-serif" font-size="11" fill="currentColor" role="img" aria-label="{escape(label)}">'
-    ]
-    for tick in np.linspace(low + room, high - room, 4):
-        parts.append(f'<path d="M{LEFT} {up(tick):.1f}H{WIDTH - RIGHT}" stroke="#8884" fill="none"/>')
-        parts.append(f'<text x="{LEFT - 6}" y="{up(tick) + 4:.1f}" text-anchor="end">{tick:.2f}</text>')
-    for place in sorted({first, (first + last) // 2, last}):
-        parts.append(f'<text x="{across(place):.1f}" y="{HEIGHT - 18}" text-anchor="middle">{place}</text>')
-    parts.append(f'<text x="{LEFT}" y="14" font-weight="600">{escape(title or score.replace("_", ", "))}</text>')
-    parts.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 4}" text-anchor="middle">round</text>')
-    for place, (name, runs) in enumerate(lines.items()):
-        look = f'stroke="{COLOURS[place % len(COLOURS)]}" stroke-dasharray="{DASHES[place % len(DASHES)]}" fill="none"'
-        for run in runs if len(runs) > 1 else []:
-            parts.append(f'<path d="{path(run.rounds, run.scores)}" {look} opacity=".35"/>')
-        common = sorted(set.intersection(*(set(run.rounds) for run in runs)))
-        means = [float(np.mean([dict(zip(run.rounds, run.scores, strict=True))[r] for run in runs])) for r in common]
-        if common:
-            parts.append(f'<path d="{path(common, means)}" {look} stroke-width="2"/>')
-        x, y = LEFT + (place % 2) * 145, HEIGHT + 12 + 20 * (place // 2)
-        parts.append(f'<path d="M{x} {y - 4}h22" {look} stroke-width="2"/>')
-        parts.append(f'<text x="{x + 28}" y="{y}">{escape(name[:18])}</text>')
-    return "\n".join([*parts, "</svg>"])
+    runs = [run for same in lines.values() for run in same]
+    scores = [score for run in runs for score in run.scores]
+    low, high, margin = drawing.with_margin(min(scores), max(scores), 0.06)
+    first, last = min(run.rounds[0] for run in runs), max(run.rounds[-1] for run in runs)
+    plot = drawing.Plot(LEFT, WIDTH - RIGHT, TOP, HEIGHT - BOTTOM, first, last, low, high)
+    score = runs[0].score.replace("_", ", ")
+    elements = plot.grid_lines(np.linspace(low + margin, high - margin, 4))
+    for tick in sorted({first, (first + last) // 2, last}):
+        elements.append(drawing.label(plot.x(tick), HEIGHT - 18, f"{tick}", "middle"))
+    elements.append(drawing.label(LEFT, 14, title or score, bold=True))
+    elements.append(drawing.label((plot.left + plot.right) / 2, HEIGHT - 4, "round", "middle"))
+    for index, (name, same) in enumerate(lines.items()):
+        thin, thick = drawing.line_style(index, width=1) + ' opacity=".35"', drawing.line_style(index, width=2)
+        by_round = [dict(zip(run.rounds, run.scores, strict=True)) for run in same]
+        common = sorted(set.intersection(*map(set, by_round)))
+        mean = {t: float(np.mean([known[t] for known in by_round])) for t in common}
+        for known, style in [*((known, thin) for known in by_round if len(same) > 1), (mean, thick)]:
+            if known:
+                elements.append(drawing.line([(plot.x(t), plot.y(value)) for t, value in known.items()], style))
+        x, y = LEFT + (index % 2) * 145, HEIGHT + 12 + 20 * (index // 2)
+        elements += [drawing.line([(x, y - 4), (x + 22, y - 4)], thick), drawing.label(x + 28, y, name[:18])]
+    description = f"{score} by round{f', {title}' if title else ''}"
+    return drawing.svg(WIDTH, HEIGHT + 20 * -(-len(lines) // 2), description, elements)
 
 
-def plots(found: Sequence[Standing]) -> list[str]:
-    """The curves, as parts of a page."""
-    drawn = curves(found)
-    if not drawn:
+def plots(standings: Sequence[Standing]) -> list[str]:
+    """The curves, as elements of a page."""
+    images = curves(standings)
+    if not images:
         return []
     legend = "Mean over the agents with good labels. Thin lines are single seeds, thick ones their mean."
-    return [
-        "<h2>How do they get on?</h2>",
-        f"<p>{legend}</p>",
-        '<div class="panels">',
-        *(f"<div>{image}</div>" for image in drawn.values()),
-        "</div>",
-    ]
+    return [html.heading("How do the scores develop?"), html.paragraph(legend), html.panels(images.values())]
 
 
 def index_page(folder: Path, title: str = "", live: bool = True) -> str:
-    """What is in a folder of runs: findings with their figures, curves, and every run.
+    """A page about a folder of runs: findings with their figures, curves, and every run.
 
-    The live page links to the live page of every run, and is loaded again until all of them have ended.
+    The live page links to those of the runs, and is updated until all of them have ended.
     """
     runs = runs_below(folder)
-    found = [standing(run, folder) for run in runs]
+    standings = [standing(run, folder) for run in runs]
     pages = sorted(path.name for path in folder.glob("*.html") if path.name != "index.html") if live else []
     body = []
     if live and not runs:
-        body.append("<p>Nothing has begun here yet.</p>")
+        body.append(html.paragraph("No run has started here yet."))
     if pages:
         named = ", ".join(f'<a href="{quote(name)}">{escape(name)}</a>' for name in pages)
-        body.append(f"<p>What came of it: {named}.</p>")
-    body += _findings(folder) + plots(found)
+        body.append(f"<p>Results: {named}.</p>")
+    body += _findings(folder) + plots(standings)
     if runs:
-        links = [f"run/{quote(one.name)}/" for one in found] if live else _reports(folder, found)
-        body += ["<h2>Every run</h2>", shell.table(runs_grid(found), links)]
+        links = [f"run/{quote(run.name)}/" for run in standings] if live else _reports(folder, standings)
+        body += [html.heading("Every run"), html.table(runs_grid(standings), links)]
     under_way = not runs or not all(has_ended(run) for run in runs)
-    return shell.page(title or folder.resolve().name, body, refresh=(5 if runs else 2) if live and under_way else 0)
+    return html.page(title or folder.resolve().name, body, refresh=(5 if runs else 2) if live and under_way else 0)
 
 
 def write_index(folder: Path, title: str) -> Path:
@@ -185,29 +159,29 @@ def write_index(folder: Path, title: str) -> Path:
 
 
 def note_finding(folder: Path, name: str, title: str, expectation: str, sentences: Sequence[str]) -> None:
-    """Keeps in words what came of the runs, beside NAME.csv and NAME.svg, for the index."""
+    """Saves the results of the runs in words, beside NAME.csv and NAME.svg, for the index."""
     content = {"title": title, "expectation": expectation, "sentences": list(sentences)}
     write_atomically(folder / f"{name}.json", json.dumps(content, indent=2).encode())
 
 
 def _findings(folder: Path) -> list[str]:
-    parts = []
+    elements = []
     for path in sorted(folder.glob("*.json")):
         try:
-            found = json.loads(path.read_text())
-            title, expectation, sentences = found["title"], found["expectation"], found["sentences"]
+            finding = json.loads(path.read_text())
+            title, expectation, sentences = finding["title"], finding["expectation"], finding["sentences"]
         except (OSError, ValueError, KeyError, TypeError):
             continue
-        parts.append(f"<h2>{escape(title)}</h2>")
-        parts += [f"<p>Expected: {escape(expectation)}</p>"] if expectation else []
-        parts.append(shell.bullets(sentences))
+        elements.append(html.heading(title))
+        elements += [html.paragraph(f"Expected: {expectation}")] if expectation else []
+        elements.append(html.bullets(sentences))
         image, table = path.with_suffix(".svg"), path.with_suffix(".csv")
         if image.is_file():
             data = base64.b64encode(image.read_bytes()).decode()
-            parts.append(f'<p><img src="data:image/svg+xml;base64,{data}" alt="{escape(title)}"></p>')
+            elements.append(f'<p><img src="data:image/svg+xml;base64,{data}" alt="{escape(title)}"></p>')
         if table.is_file():
-            parts.append(shell.table(_from_csv(table)))
-    return parts
+            elements.append(html.table(_from_csv(table)))
+    return elements
 
 
 def _from_csv(path: Path) -> Grid:
@@ -215,7 +189,7 @@ def _from_csv(path: Path) -> Grid:
         headings, *rows = list(csv.reader(file))
     shown = [tuple(_short(cell) for cell in row) for row in rows[:MOST_ROWS]]
     more = f", the first {MOST_ROWS} of {len(rows)} rows" if len(rows) > MOST_ROWS else ""
-    texts = [place for place in range(len(headings)) if any(not _is_number(row[place]) for row in shown)]
+    texts = [column for column in range(len(headings)) if any(not _is_number(row[column]) for row in shown)]
     return Grid(f"{path.name}{more}", tuple(headings), shown, words=max(texts, default=0) + 1)
 
 
@@ -232,7 +206,7 @@ def _short(cell: str) -> str:
     return number(float(cell)) if _is_number(cell) and "." in cell and "e" not in cell else cell
 
 
-def _reports(folder: Path, found: Sequence[Standing]) -> list[str]:
+def _reports(folder: Path, standings: Sequence[Standing]) -> list[str]:
     """Links to the reports of runs that have one."""
-    paths = [f"{one.name}/report.html" for one in found]
+    paths = [f"{run.name}/report.html" for run in standings]
     return [quote(path) if (folder / path).is_file() else "" for path in paths]

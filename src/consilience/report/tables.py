@@ -1,8 +1,7 @@
 """Tables: a run and a comparison, on screen, in Markdown and in LaTeX."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from rich.table import Table
 from consilience.core.consensus import trust_received
 from consilience.methods import method_named
 from consilience.report.gains import PLACES, Gain, Measure, gains, mean_gain, measures
-from consilience.report.numbers import UNKNOWN, bounds, many, number, signed, size
+from consilience.report.numbers import UNKNOWN, bounds, many, number, signed, size, spread
 from consilience.runtime.run import Run
 from consilience.runtime.summary import AgentSummary
 from consilience.tasks.protocol import Array
@@ -23,19 +22,19 @@ from consilience.tasks.protocol import Array
 if TYPE_CHECKING:
     import pandas as pd
 
-    from consilience.experiments.collective import CollectiveLine
     from consilience.experiments.compare import ComparisonLine, Estimate
+    from consilience.experiments.ensemble import CollectiveLine
 
 INTERVAL = "95 % interval"
 MOST_ROWS = 40
-"""Agents up to which each has a row."""
+"""Up to this number of agents each has a row."""
 SHORTEST = 6
-"""Letters that a column of words has room for, however narrow the screen is."""
+"""Least width of a column of words, in letters."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A table that a rich console prints: a title, headings, rows of text; columns of numbers are set to the right."""
+    """A table that a rich console prints: a title, headings, rows of text; columns of numbers are aligned right."""
 
     title: str
     headings: tuple[str, ...]
@@ -44,9 +43,9 @@ class Grid:
     """How many leading columns hold words; the others hold numbers."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """As a rich table. On a narrow screen words and headings go on in the next line, and no number is cut.
+        """As a rich table. On a narrow screen words and headings wrap, and no number is cut.
 
-        On one that is too narrow for that the last columns are left out.
+        If that does not suffice, the last columns are left out.
         """
         narrow = sum(self._widths(self.headings)) + 2 * (len(self.headings) - 1) > options.max_width
         headings = self._wrapped() if narrow else self.headings
@@ -57,8 +56,8 @@ class Grid:
         table = Table(title=self.title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
         table.show_edge = False
         table.padding = (0, 0, 0, 0) if narrow else (0, 1, 0, 0)
-        for place, heading in enumerate(headings[:shown]):
-            if place < self.words:
+        for index, heading in enumerate(headings[:shown]):
+            if index < self.words:
                 table.add_column(heading, overflow="fold")
             else:
                 table.add_column(heading, justify="right", no_wrap=True)
@@ -70,10 +69,10 @@ class Grid:
         """The headings, those of numbers in lines that are hardly longer than the numbers."""
         cells = self._widths([""] * len(self.headings))
         return [
-            "\n".join(wrap(heading, max(1, cells[place]), break_long_words=False))
-            if place >= self.words and "\n" not in heading
+            "\n".join(wrap(heading, max(1, cells[index]), break_long_words=False))
+            if index >= self.words and "\n" not in heading
             else heading
-            for place, heading in enumerate(self.headings)
+            for index, heading in enumerate(self.headings)
         ]
 
     def _widths(self, headings: Sequence[str]) -> list[int]:
@@ -83,7 +82,7 @@ class Grid:
 
     def markdown(self) -> str:
         """As a Markdown table."""
-        rule = tuple("---" if place < self.words else "---:" for place in range(len(self.headings)))
+        rule = tuple("---" if index < self.words else "---:" for index in range(len(self.headings)))
         lines = [tuple(heading.replace("\n", " ") for heading in self.headings), rule, *self.rows]
         return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
@@ -99,22 +98,21 @@ class Grid:
 def run_grid(run: Run) -> Grid:
     """Per agent: model, samples, score alone and together, gain and its interval, trust received.
 
-    Of more than `MOST_ROWS` agents how these are distributed.
+    For more than `MOST_ROWS` agents their distribution.
     """
     measure = first_measure(run)
     if len(run.names) > MOST_ROWS:
         return many_grid(run, measure)
-    found = gains(run, measure) if measure else {}
+    known = gains(run, measure) if measure else {}
     trust, compared = _trust_columns(run), "alone" in run.references
     marks = {agent.name: _labels(agent) for agent in run.summary.agents}
     marked = any(mark != "good" for mark in marks.values())
     rows = []
-    for place, agent in enumerate(run.summary.agents):
-        gain = found.get(agent.name, Gain(*[float("nan")] * 5))
+    for index, agent in enumerate(run.summary.agents):
+        gain = known.get(agent.name, Gain(*[float("nan")] * 5))
         words = (agent.name, agent.model, *((marks[agent.name],) if marked else ()))
-        numbers = (number(gain.alone), number(gain.together), signed(gain.gain), bounds(gain.low, gain.high))
-        received = (f"{column[place]:.2f}" for column in trust)
-        rows.append((*words, f"{agent.samples}", *(numbers if compared else numbers[1:2]), *received))
+        received = (f"{column[index]:.2f}" for column in trust)
+        rows.append((*words, f"{agent.samples}", *(gain.texts if compared else gain.texts[1:2]), *received))
     ends = [f"trust\nround\n{run.trust_rounds[end]}" for end in (0, -1)] if trust else []
     scores = ("alone", "together", "gain", INTERVAL) if compared else ("score",)
     headings = ("agent", "model", *(("labels",) if marked else ()), "samples", *scores, *ends)
@@ -122,41 +120,30 @@ def run_grid(run: Run) -> Grid:
 
 
 def many_grid(run: Run, measure: Measure | None) -> Grid:
-    """Many agents: the worst, the best, the mean and what lies between, of each column by itself; by kind of labels."""
-    found = gains(run, measure) if measure else {}
+    """Mean, worst, best and percentiles of each column over many agents, by kind of labels."""
+    known = gains(run, measure) if measure else {}
     up = measure is None or measure.score.higher_is_better
     kinds: dict[str, list[Gain]] = {}
     for agent in run.summary.agents:
-        if agent.name in found:
-            kinds.setdefault(_labels(agent), []).append(found[agent.name])
+        if agent.name in known:
+            kinds.setdefault(_labels(agent), []).append(known[agent.name])
     compared, rows = "alone" in run.references, list[tuple[str, ...]]()
+    inner = ["10 % are below", "median", "10 % are above"]
+    titles = ["mean", "worst", *(inner if up else inner[::-1]), "best"]
     for kind, own in kinds.items():
-        columns = {key: np.array([getattr(gain, key) for gain in own]) for key in ("alone", "together", "gain")}
-        for title, value in _spread(up):
-            cells = (number(value(columns["alone"])), number(value(columns["together"])))
-            gained = signed(value(columns["gain"]) if up else -value(-columns["gain"]))
+        alone, together = (spread([getattr(gain, key) for gain in own], up) for key in ("alone", "together"))
+        gained = spread([gain.gain for gain in own], up=True)
+        for index, title in enumerate(titles):
+            cells = (number(alone[index]), number(together[index]), signed(gained[index]))
             labels = (kind if title == "mean" else "",) if len(kinds) > 1 else ()
-            rows.append((title, *labels, *((*cells, gained) if compared else cells[1:])))
+            rows.append((title, *labels, *(cells if compared else cells[1:2])))
     headings = ("of agents", *(("labels",) if len(kinds) > 1 else ()))
     title = f"{_capital(measure.title)}, {len(run.names)} agents" if measure else f"{len(run.names)} agents"
     return Grid(title, (*headings, *(("alone", "together", "gain") if compared else ("score",))), rows, len(headings))
 
 
-def _spread(up: bool) -> list[tuple[str, Callable[[Array], float]]]:
-    """What is said of many numbers, worst first after the mean; `up` where higher is better."""
-    levels = {"worst": 0, "10 % are below": 10, "median": 50, "10 % are above": 90, "best": 100}
-    if not up:
-        levels = {"worst": 100, "10 % are above": 90, "median": 50, "10 % are below": 10, "best": 0}
-    parts = [(title, partial(_percentile, level)) for title, level in levels.items()]
-    return [("mean", lambda values: float(np.mean(values))), *parts]
-
-
-def _percentile(level: float, values: Array) -> float:
-    return float(np.percentile(values, level))
-
-
 def first_measure(run: Run) -> Measure | None:
-    """What tables show: the task's first score, at the most telling place where there are labels."""
+    """The score in tables: the task's first, at the most telling place with labels."""
     return next(iter(measures(run)), None)
 
 
@@ -166,14 +153,14 @@ def means_grid(run: Run) -> Grid | None:
     if measure is None:
         return None
     rows = []
-    for one in [*run.references.values(), run]:
-        table = one.last_round()
+    for method in [*run.references.values(), run]:
+        table = method.last_round()
         good = table[~(table["low_quality"] | table["attacker"])][measure.column]
         worst = good.min() if measure.score.higher_is_better else good.max()
-        gain = mean_gain(run, measure, one)
-        gained = ("", "") if one.summary.method == "alone" else (signed(gain.gain), bounds(gain.low, gain.high))
-        sent = size(int(one.metrics["bytes_sent"].sum()))
-        rows.append((one.summary.title, number(good.mean()), number(worst), *gained, sent))
+        gain = mean_gain(run, measure, method)
+        gained = ("", "") if method.summary.method == "alone" else (signed(gain.gain), bounds(gain.low, gain.high))
+        sent = size(int(method.metrics["bytes_sent"].sum()))
+        rows.append((method.summary.title, number(good.mean()), number(worst), *gained, sent))
     headings = ("method", "mean", "worst agent", "gain over alone", INTERVAL, "sent")
     return Grid(f"Mean over {good_agents(run)}", headings, rows)
 
@@ -184,40 +171,39 @@ def scores_grid(run: Run) -> Grid | None:
     if measure is None or "alone" not in run.references:
         return None
     rows = []
-    for one in measures(run):
-        if one.place == measure.place:
-            gain = mean_gain(run, one)
-            up = "" if one.score.higher_is_better else " (lower is better)"
-            numbers = (number(gain.alone), number(gain.together), signed(gain.gain), bounds(gain.low, gain.high))
-            rows.append((one.score.title + up, *numbers))
+    for other in measures(run):
+        if other.place == measure.place:
+            gain = mean_gain(run, other)
+            up = "" if other.score.higher_is_better else " (lower is better)"
+            rows.append((other.score.title + up, *gain.texts))
     title = f"Every score on {PLACES[measure.place]}, mean over {good_agents(run)}"
     return Grid(title, ("score", "alone", "together", "gain", INTERVAL), rows)
 
 
 def good_agents(run: Run) -> str:
-    """How the agents are called over which means are taken."""
-    lies = any(agent.attacker for agent in run.summary.agents)
-    return "the honest agents with good labels" if lies else "the agents with good labels"
+    """The name of the group of agents over which means are taken."""
+    attacked = any(agent.attacker for agent in run.summary.agents)
+    return "the honest agents with good labels" if attacked else "the agents with good labels"
 
 
 def weights_sentence(run: Run) -> str:
-    """What was sent, beside what sharing weights would have cost where that is possible at all."""
+    """The bytes sent, and what sharing weights would have cost where that is possible."""
     sending = run.metrics[run.metrics["bytes_sent"] > 0]
     if sending.empty:
         return "Nothing was sent."
     rounds, agents = sending["round"].nunique(), run.summary.agents
     sent = int(sending["bytes_sent"].sum())
-    said = f"Sent: {size(sent)} in all, {size(sent / (len(agents) * rounds))} per agent and round."
+    total = f"Sent: {size(sent)} in all, {size(sent / (len(agents) * rounds))} per agent and round."
     if not run.weighed:
-        return f"{said} These are the weights themselves, to the server and back."
+        return f"{total} These are the weights themselves, to the server and back."
     sizes = [agent.parameters for agent in agents if agent.parameters is not None]
     if len({agent.model for agent in agents}) == 1 and len(sizes) == len(agents):
         cost = sum(2 * 4 * count for count in sizes) * rounds
-        return f"{said} Sharing weights through a server would have sent {size(cost)}."
+        return f"{total} Sharing weights through a server would have sent {size(cost)}."
     kinds = dict.fromkeys(agent.model for agent in agents)
     possible = {agent.model: agent.parameters for agent in agents if agent.parameters is not None}
     reason = "the agents' models differ" if len(kinds) > 1 else "these models have no weights to average"
-    text = f"{said} Sharing weights is not possible here: {reason} ({', '.join(kinds)})"
+    text = f"{total} Sharing weights is not possible here: {reason} ({', '.join(kinds)})"
     if possible:
         costs = ", ".join(f"{size(2 * 4 * count)} for each {model}" for model, count in possible.items())
         text += f"; among their own kind it would cost {costs} per round"
@@ -225,22 +211,22 @@ def weights_sentence(run: Run) -> str:
 
 
 def site_grid(runs: dict[str, Run]) -> Grid:
-    """What sites of a federation gained over as many rounds alone, and whom each trusts most."""
+    """Gains of the sites of a federation over as many rounds alone, and the peer that each trusts most."""
     rows: list[tuple[str, ...]] = []
     for name, run in runs.items():
         most = UNKNOWN
         if len(run.trust):
             row = np.where([other == name for other in run.names], 0, run.trust[-1][0])
             most = f"{run.names[int(row.argmax())]} {row.max():.2f}"
-        found = [one for one in measures(run) if one.score == run.summary.scores[0] and one.place in ("own", "target")]
-        found.sort(key=lambda one: one.place != "own")
+        first = run.summary.scores[0]
+        shown = [measure for measure in measures(run) if measure.score == first and measure.place in ("own", "target")]
+        shown.sort(key=lambda measure: measure.place != "own")
         rest = (most, f"{len(run.metrics)}/{run.summary.rounds}")
-        for one in found:
-            gain = gains(run, one)[name]
-            numbers = (number(gain.alone), number(gain.together), signed(gain.gain), bounds(gain.low, gain.high))
-            rows.append((name if one is found[0] else "", one.place, *numbers, *rest))
+        for measure in shown:
+            gain = gains(run, measure)[name]
+            rows.append((name if measure is shown[0] else "", measure.place, *gain.texts, *rest))
             rest = ("", "")
-        if not found:
+        if not shown:
             rows.append((name, UNKNOWN, *[UNKNOWN] * 4, *rest))
     headings = ("site", "on", "alone", "together", "gain", INTERVAL, "trusts most", "rounds")
     score = next(iter(runs.values())).summary.scores[0].title
@@ -260,7 +246,7 @@ def compare_grid(lines: Sequence["ComparisonLine"], score: str, seeds: int) -> G
 
 
 def collective_grid(lines: Sequence["CollectiveLine"], score: str, seeds: int) -> Grid:
-    """Collective prediction beside the mean agent, the best one and a mixture in which all count the same."""
+    """Collective prediction compared with the mean agent, the best agent and an even mixture."""
     rows = []
     for line in lines:
         scores = (line.mean, line.best, line.even, line.collective)
@@ -272,7 +258,7 @@ def collective_grid(lines: Sequence["CollectiveLine"], score: str, seeds: int) -
 
 
 def method_title(name: str) -> str:
-    """How a method is called in tables."""
+    """The name of a method in tables."""
     return method_named(name).title
 
 
@@ -306,9 +292,7 @@ def _capital(text: str) -> str:
 def _interval(value: "Estimate") -> str:
     if np.isnan(value.mean):
         return UNKNOWN
-    if np.isnan(value.half_width):
-        return f"{value.mean:+.3f} (one seed)"
-    return f"{value.mean:+.3f} ± {value.half_width:.3f}"
+    return value.text(signed=True) + (" (one seed)" if np.isnan(value.half_width) else "")
 
 
 def _tex(cell: str) -> str:

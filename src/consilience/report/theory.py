@@ -1,4 +1,4 @@
-"""What the theory of the paper says of a finished run, in plain sentences that also say when something fails."""
+"""The claims of the paper checked on a finished run, in plain sentences that also say when a claim fails."""
 
 import numpy as np
 
@@ -19,7 +19,7 @@ def findings(run: Run) -> list[str]:
     if run.sparse is not None:
         return _sparse(run.sparse)
     if not len(ws):
-        return ["This run has no trust matrices, so the theory of consensus says nothing about it."]
+        return ["This run has no trust matrices, so the theory of consensus does not apply to it."]
     sentences = [_assumption(ws)]
     _, rows, agents = ws.shape
     if rows != agents:
@@ -37,34 +37,34 @@ def findings(run: Run) -> list[str]:
 
 
 def _sparse(trust: SparseTrust) -> list[str]:
-    """Trust with zeros by design: what takes the place of positive matrices is that they stay connected."""
+    """Trust with zeros by design: instead of being positive, the matrices must stay connected."""
     rounds, agents, heard = trust.peers.shape
     own, window = trust.own(), connected_within(trust)
     positive = bool((own > 0).all())
-    said = [
+    sentences = [
         f"Agents heard {heard - 1} of {agents - 1} peers in a round, so that trust in all others is zero and the "
         "theorems on positive matrices do not apply. Consensus is reached as well if every agent trusts itself and the "
         "graphs of who trusts whom are, over any B rounds in a row, together strongly connected (docs/notation.md)."
     ]
     if window is None:
-        said.append(f"This does NOT hold: even over all {rounds} rounds the graphs are not strongly connected.")
+        sentences.append(f"This does NOT hold: even over all {rounds} rounds the graphs are not strongly connected.")
     elif positive:
         least = float(trust.weights[trust.weights > 0].min())
-        said.append(
+        sentences.append(
             f"It holds in this run with B = {window}; the smallest trust above zero is {_small(least)}, and the "
             f"smallest self-confidence {_small(float(own.min()))}."
         )
     else:
-        said.append(f"The graphs are connected with B = {window}, but some agent does not trust itself.")
+        sentences.append(f"The graphs are connected with B = {window}, but some agent does not trust itself.")
     start = np.random.default_rng(0).random((agents, PROBES))
     spread = np.ptp(trust.mixed(start), axis=0) / np.ptp(start, axis=0)
-    said.append(
+    sentences.append(
         f"Without training in between, {PROBES} random starts would differ between agents after the last round by at "
         f"most {_small(float(spread.max()))} of their first differences; at zero all pseudo-labels would be the same."
     )
     mean = own.mean(axis=1)
-    said.append(f"Self-confidence, the mean trust of agents in themselves, went from {mean[0]:.3f} to {mean[-1]:.3f}.")
-    return said
+    course = f"went from {mean[0]:.3f} to {mean[-1]:.3f}"
+    return [*sentences, f"Self-confidence, the mean trust of agents in themselves, {course}."]
 
 
 def low_quality(run: Run) -> list[int]:
@@ -149,7 +149,7 @@ def _one_low_quality(ws: Array, b: int, names: list[str]) -> str:
 
 
 def _several_low_quality(ws: Array, low: list[int], names: list[str]) -> list[str]:
-    """The proposition on several low-quality agents, then what the agents with good labels think of each."""
+    """The proposition on several low-quality agents, then how far agents with good labels trust each of them."""
     rounds = len(ws)
     good = [number for number in range(ws.shape[1]) if number not in low]
     if not good:
@@ -174,7 +174,7 @@ def _several_low_quality(ws: Array, low: list[int], names: list[str]) -> list[st
 
 
 def _influence(ws: Array, low: list[int], names: list[str]) -> str:
-    """What low-quality agents count for in the consensus, beside an equal share."""
+    """The influence of low-quality agents on the consensus, compared with an equal share."""
     shares = consensus.influence(ws)
     equal = 1 / ws.shape[1]
     parts = [

@@ -32,6 +32,11 @@ class AgentSummary:
     privacy: dict[str, Any] = field(default_factory=dict)
     """What a private agent has spent (`privacy.mechanism.Spent`); empty for one that promises nothing."""
 
+    @property
+    def good(self) -> bool:
+        """Whether it is honest and its labels are not known to be wrong."""
+        return not (self.low_quality or self.attacker)
+
 
 @dataclass(frozen=True)
 class Summary:

@@ -7,8 +7,7 @@ from sklearn.linear_model import LogisticRegression
 import consilience as cs
 from consilience.base.errors import ConsilienceError
 from consilience.core.ensemble import collective_weights
-from consilience.methods.ensemble import collective, own_weights, shared_weights
-from consilience.runtime.ensemble_weights import weights_of
+from consilience.runtime.ensemble import collective, own_weights, shared_weights, weights_of
 from consilience.tasks import task_named
 
 NAMES = ("a", "b", "c")

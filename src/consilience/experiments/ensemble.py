@@ -1,4 +1,4 @@
-"""How far collective prediction lies above the mean agent, the best agent, and a model that was averaged."""
+"""Collective prediction compared with the mean agent, the best agent and an even mixture."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,9 +8,8 @@ import numpy as np
 
 from consilience.experiments.compare import Estimate, compare, estimate
 from consilience.experiments.load_agents import restore
-from consilience.methods.ensemble import AgentWeights, collective
 from consilience.runtime.callbacks import Callback
-from consilience.runtime.ensemble_weights import weights_of
+from consilience.runtime.ensemble import AgentWeights, collective, weights_of
 from consilience.settings.settings import Settings
 from consilience.tasks import task_named
 
@@ -21,11 +20,11 @@ class CollectiveLine:
 
     title: str
     mean: float
-    """Over agents with good labels."""
+    """Mean over agents with good labels."""
     best: float
-    """The best agent, chosen by the very samples on which it is measured: nobody could know it beforehand."""
+    """The best agent, chosen on the test samples: it is unknown beforehand."""
     even: float
-    """The prediction in which all agents count the same."""
+    """An even mixture of all agents' predictions."""
     collective: float
     over_mean: Estimate
     over_best: Estimate
@@ -41,27 +40,28 @@ def measure_collective(
     callbacks: Sequence[Callback] = (),
     equal_compute: bool = False,
 ) -> tuple[str, list[CollectiveLine]]:
-    """The score's title, and a line for each method, run with every seed into `folder` as a comparison is."""
+    """Runs a comparison into `folder`; returns the score's title and a line for each method."""
     compared = compare(settings, methods, seeds, folder, workers, callbacks, equal_compute)
-    found = [
+    lines = [
         _line(compared.titles[method], [_scores(folder / f"seed-{seed}" / method) for seed in seeds])
         for method in methods
     ]
-    return compared.scores[0].title, found
+    return compared.scores[0].title, lines
 
 
 def _scores(folder: Path) -> tuple[float, float, float, float, float]:
-    """Of one run: mean agent, best agent, even mixture, collective; and 1, or -1 where a lower score is better."""
-    found = restore(folder)
-    task, names = task_named(found.scenario.task), found.run.names
+    """Scores of a run (mean agent, best agent, even mixture, collective); and 1, or -1 where lower is better."""
+    restored = restore(folder)
+    task, names = task_named(restored.scenario.task), restored.run.names
     score = task.scores[0]
-    x, y = found.scenario.target_x, found.scenario.target_y
-    by_agent = {agent.name: agent.predict(x) for agent in found.agents}
-    low = {one.name for one in found.run.summary.agents if one.low_quality or one.attacker}
-    each = [score.measure(f, y) for name, f in by_agent.items() if name not in low]
+    x, y = restored.scenario.target_x, restored.scenario.target_y
+    by_agent = {agent.name: agent.predict(x) for agent in restored.agents}
+    good = {agent.name for agent in restored.run.summary.agents if agent.good}
+    each = [score.measure(f, y) for name, f in by_agent.items() if name in good]
     even = AgentWeights(tuple(names), np.full(len(names), 1 / len(names)))
     mixed = [
-        score.measure(collective(weights, by_agent, task).predictions, y) for weights in (even, weights_of(found.run))
+        score.measure(collective(weights, by_agent, task).predictions, y)
+        for weights in (even, weights_of(restored.run))
     ]
     best = max(each) if score.higher_is_better else min(each)
     return float(np.mean(each)), best, mixed[0], mixed[1], 1.0 if score.higher_is_better else -1.0

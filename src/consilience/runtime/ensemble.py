@@ -1,4 +1,4 @@
-"""Collective prediction for new samples, from the trust of a finished run. The equations are in core/ensemble.py."""
+"""Collective prediction for new samples, from the trust that a run recorded. The equations are in core/ensemble.py."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from typing import Any, final
 
 import numpy as np
 
+from consilience.base.errors import ConsilienceError
 from consilience.core.ensemble import (
     collective_by_label,
     collective_by_sample,
@@ -14,7 +15,9 @@ from consilience.core.ensemble import (
     filled,
     parts_by_class,
 )
+from consilience.core.sparse import SparseTrust
 from consilience.core.trust import restrict
+from consilience.runtime.run import Run
 from consilience.tasks.protocol import Array, Task
 
 
@@ -55,6 +58,41 @@ def shared_weights(names: Sequence[str], trust: Array, by_class: Array | None) -
 def own_weights(names: Sequence[str], row: Array, by_class: Array | None) -> AgentWeights:
     """Of one agent: its own row of trust (agents,), and by class (agents, classes). So its pseudo-labels are made."""
     return AgentWeights(tuple(names), row, None if by_class is None else filled(row, by_class.T))
+
+
+def weights_of(run: Run, agent: str = "") -> AgentWeights:
+    """The weights that the last trust of a run gives: of all together, or as the one called `agent` trusts."""
+    if run.sparse is not None and not len(run.trust):
+        return _sparse_weights(run.names, run.sparse, agent)
+    by_class = run.by_class.get("trust")
+    local = run.names if len(run.trust) and run.trust.shape[1] == len(run.names) else local_agents(run)
+    last = run.trust[-1] if len(run.trust) else run.trust
+    if not agent:
+        if len(local) < len(run.names) and len(run.trust):
+            raise ConsilienceError("only the trust of this site is known here; name the agent as which to predict.")
+        return shared_weights(run.names, last, by_class)
+    if agent not in local:
+        raise ConsilienceError(f"there is no trust of an agent {agent!r} here. There is that of {', '.join(local)}.")
+    if not len(run.trust):
+        return shared_weights(run.names, last, None)
+    row = local.index(agent)
+    return own_weights(run.names, last[row], None if by_class is None else by_class[row])
+
+
+def _sparse_weights(names: list[str], trust: SparseTrust, agent: str) -> AgentWeights:
+    """The same where agents heard some peers only."""
+    if not agent:
+        return AgentWeights(tuple(names), trust.stationary(-1))
+    if agent not in names:
+        raise ConsilienceError(f"there is no agent {agent!r}.")
+    row, index = np.zeros(len(names)), names.index(agent)
+    row[trust.peers[-1, index]] = trust.weights[-1, index]
+    return AgentWeights(tuple(names), row)
+
+
+def local_agents(run: Run) -> list[str]:
+    """The agents of which this process recorded the rounds."""
+    return list(dict.fromkeys(run.metrics["agent"]))
 
 
 @final
