@@ -134,7 +134,7 @@ def test_a_site_answers_with_frames_receipts_statuses_and_fields_alone(tmp_path)
     box = outbox.Outbox(federation, "a", SIGNING[0], tmp_path)
     frame, _ = box.publish(1, np.full((6, 2), 0.5, np.float32), {})
     box.heard(1, {0: frame.receipt})
-    box.settle()
+    box.flush()
     layout = Format(federation)
     lengths = {
         "status": STATUS.size + SIGNATURE,

@@ -266,7 +266,9 @@ def signed(trial: Trial, revoked: str, signers: Iterable[str]) -> Any:
     agreed = read_federation(trial.folder / "federation.toml")
     change = Change(agreed.identity().hex(), (revoked,), (), {})
     for name in signers:
-        change = change.signed(agreed, name, read_signing_key(trial.sites[name].parent / "keys" / "signing.key"))
+        change = change.with_signature(
+            agreed, name, read_signing_key(trial.sites[name].parent / "keys" / "signing.key")
+        )
     return change
 
 
@@ -283,11 +285,11 @@ def own_ports() -> Iterator[None]:
     """Sites of this process have ports of their own: an address may be in nobody's use, and yet be meant for a site."""
     from consilience.federation.peers import ports
 
-    everyone = ports.SITES
+    everyone = ports.SITE_PORTS
     share, place = len(everyone) // 16, int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 16
-    ports.SITES = everyone[place * share : (place + 1) * share]
+    ports.SITE_PORTS = everyone[place * share : (place + 1) * share]
     yield
-    ports.SITES = everyone
+    ports.SITE_PORTS = everyone
 
 
 @pytest.fixture(scope="session")

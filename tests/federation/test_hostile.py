@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from consilience.base.errors import ConsilienceError
 from consilience.base.files import write_atomically
 from consilience.federation.peers.audit import AuditLog, read_audit
-from consilience.federation.peers.change import Change, applied
+from consilience.federation.peers.change import Change, apply_changes
 from consilience.federation.peers.keys import read_signing_key
 from consilience.federation.peers.untrusted_input import read_federation
 from consilience.federation.remote_prediction_client import ask_peers
@@ -386,7 +386,7 @@ def test_a_member_that_a_quorum_revokes_is_refused_at_once_and_gone_in_the_next_
     change = Change(agreed.identity().hex(), (revoked,), (), {})
     for count, name in enumerate(others, 1):
         key = read_signing_key(trial.sites[name].parent / "keys" / "signing.key")
-        change = change.signed(agreed, name, key)
+        change = change.with_signature(agreed, name, key)
         for site in others:
             write_atomically(trial.sites[site].parent / "change.toml", change.to_toml().encode())
         if count == 2:
@@ -401,8 +401,8 @@ def test_a_member_that_a_quorum_revokes_is_refused_at_once_and_gone_in_the_next_
         after = log[next(place for place, one in enumerate(log) if one["event"] == "revoked") :]
         assert all(revoked not in one["heard"] for one in after if one["event"] == "round")
         assert not [one for one in after if one["event"] == "here" and one["agent"] == revoked]
-    assert applied([change], agreed).names == tuple(others)
-    assert applied([change], agreed).epoch == 2
+    assert apply_changes([change], agreed).names == tuple(others)
+    assert apply_changes([change], agreed).epoch == 2
 
 
 def test_a_revoked_member_is_asked_nothing_and_answered_nothing(federate):

@@ -137,7 +137,7 @@ class Scripted:
     def ask(self, peer: str, topic: str, number: int) -> None:
         self.asked.append((peer, topic))
 
-    def joined_anew(self, enough: int) -> bool:
+    def reconnect_if_isolated(self, enough: int) -> bool:
         return False
 
     def next_event(self, seconds: float) -> Event | None:
@@ -192,19 +192,19 @@ def test_an_agent_that_is_caught_signing_twice_is_not_heard_whatever_it_sends_af
 def test_a_site_joins_anew_after_half_a_minute_alone_and_then_ever_more_rarely(monkeypatch) -> None:
     now, joined = [0.0], list[float]()
     monkeypatch.setattr(session.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(session.Session, "_join_anew", lambda self: joined.append(now[0]))
+    monkeypatch.setattr(session.Session, "_reconnect", lambda self: joined.append(now[0]))
     alone = session.Session.__new__(session.Session)
     alone.roles, alone._alone = {"b": frozenset({"agent"})}, None
     for second in range(1, 1001):
         now[0] = float(second)
-        assert alone.joined_anew(2) == (joined[-1:] == [second])
+        assert alone.reconnect_if_isolated(2) == (joined[-1:] == [second])
     assert joined == [32, 93, 214, 455, 696, 937], "30, 60, 120 and then every 240 seconds after the last time"
     alone.roles["c"] = frozenset({"agent"})
-    assert not alone.joined_anew(2)
+    assert not alone.reconnect_if_isolated(2)
     del alone.roles["c"]
     for second in range(1001, 1040):
         now[0] = float(second)
-        alone.joined_anew(2)
+        alone.reconnect_if_isolated(2)
     assert joined[6:] == [1032], "who had company begins anew"
 
 

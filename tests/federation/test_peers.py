@@ -259,14 +259,14 @@ def test_receipts_with_a_changed_byte_are_not_read_back(federation, tmp_path):
     outbox = Outbox(federation, "a", SIGNING[0], tmp_path)
     receipts = {0: outbox.publish(1, F, {})[0].receipt}
     outbox.heard(1, receipts)
-    outbox.settle()
-    assert Outbox(federation, "a", SIGNING[0], tmp_path).heard_before() == receipts
+    outbox.flush()
+    assert Outbox(federation, "a", SIGNING[0], tmp_path).kept_receipts() == receipts
     path, again = tmp_path / "receipts", Outbox(federation, "a", SIGNING[0], tmp_path)
     good = path.read_bytes()
     for place in range(len(good)):
         path.write_bytes(good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :])
         with pytest.raises(InvalidInput, match="its checksum is wrong"):
-            again.heard_before()
+            again.kept_receipts()
 
 
 def test_the_audit_log_is_a_chain_that_goes_on_after_a_kill(tmp_path):

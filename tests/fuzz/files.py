@@ -18,7 +18,7 @@ from consilience.federation.peers.audit import (
     read_audit,
     suspicious_peers,
 )
-from consilience.federation.peers.change import Change, applied
+from consilience.federation.peers.change import Change, apply_changes
 from consilience.federation.peers.untrusted_input import change_from, federation_from, member_from
 from consilience.federation.remote_prediction_server import answered_today
 from consilience.federation.run_lock import _used
@@ -42,13 +42,13 @@ def texts(scratch: Path) -> dict[str, Target]:
     folder.mkdir()
     change = Change(agreed.identity().hex(), ("d",), (), {})
     for name, key in zip("abc", SIGNING, strict=False):
-        change = change.signed(agreed, name, key)
+        change = change.with_signature(agreed, name, key)
 
     def changed(data: bytes) -> None:
         found = change_from(data, "change.toml")
         found.check(agreed)
         assert found.message() == change.message(), "a change that nobody signed was accepted"
-        applied([found], agreed)
+        apply_changes([found], agreed)
 
     def configured(path: Path) -> None:
         settings_of(path.parent)

@@ -62,13 +62,13 @@ def site_folders(scratch: Path) -> dict[str, Target]:
     outbox = Outbox(agreed, "a", SIGNING[0], published)
     frame, _ = outbox.publish(1, F, {})
     outbox.heard(1, {0: frame.receipt})
-    outbox.settle()
+    outbox.flush()
     key = scratch / "keys" / "signing.key"
     key.parent.mkdir()
     lock_run_folder(claimed, agreed, key)
 
     def resumed() -> None:
-        Outbox(agreed, "a", SIGNING[0], published).heard_before()
+        Outbox(agreed, "a", SIGNING[0], published).kept_receipts()
 
     return {
         "frame that a site published": damaged(published / "1.frame", resumed),

@@ -84,7 +84,7 @@ def again(
     if changes.unapplied:
         raise ConsilienceError(
             f"a quorum has signed a change of the roster that is not in {file} "
-            f"({'; '.join(change.words() for change in changes.unapplied)}). Write it into the file, which is then of "
+            f"({'; '.join(change.describe() for change in changes.unapplied)}). Write it into the file, which is then of "
             "the next epoch: consilience federation apply."
         )
     changes.check_roster()
@@ -148,7 +148,7 @@ def apply(
     Other changes of this file that the site knows to be signed by a quorum are written, too.
     """
     from consilience.base.files import write_atomically
-    from consilience.federation.peers.change import applied
+    from consilience.federation.peers.change import apply_changes
     from consilience.federation.peers.signed_changes import KEPT
     from consilience.federation.peers.untrusted_input import read_change, read_federation
 
@@ -162,7 +162,7 @@ def apply(
         changes.keep(change)
     if not changes.unapplied:
         raise ConsilienceError(f"no change that a quorum signed for {file} is known. {changes.problem}".rstrip())
-    after = applied(changes.unapplied, before)
+    after = apply_changes(changes.unapplied, before)
     _signed_changes(after, file, site).check_roster()
     write_atomically(file, after.to_toml().encode())
     console.print(
@@ -191,7 +191,7 @@ def _write_signed(proposed: "Change", file: Path, site: Path, out: Path) -> None
     agreed, own = read_federation(file), read_site(site)
     changes = _signed_changes(agreed, file, site)
     changes.check_new_keys(proposed)
-    signed = proposed.signed(agreed, own.agent, read_signing_key(site.parent / own.signing_key))
+    signed = proposed.with_signature(agreed, own.agent, read_signing_key(site.parent / own.signing_key))
     write_atomically(out, signed.to_toml().encode())
     with suppress(ConsilienceError):  # until a quorum has signed it
         changes.keep(signed)

@@ -9,7 +9,7 @@ library that catches everything. Leaving takes a site about ten seconds when a l
 _asked = False
 
 
-def heed_requests() -> None:
+def install_signal_handlers() -> None:
     """From now on SIGTERM interrupts the program."""
     signal.signal(signal.SIGTERM, _end)
     if hasattr(signal, "SIGALRM"):

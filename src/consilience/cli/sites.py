@@ -62,26 +62,26 @@ def agent(
         from consilience.report.tables import site_grid
         from consilience.runtime.run import is_finished, load_run
 
-        prepared = load_site(site)
-    name = prepared.site.agent
-    if is_finished(prepared.out) and (prepared.out / "federation.toml").is_file():
-        finished = load_run(prepared.out)
-        _say(name, f"this run is finished: {prepared.out}")
+        loaded = load_site(site)
+    name = loaded.site.agent
+    if is_finished(loaded.out) and (loaded.out / "federation.toml").is_file():
+        finished = load_run(loaded.out)
+        _say(name, f"this run is finished: {loaded.out}")
         if serve:
             try:
-                serve_site(prepared, lambda text: _say(name, text))
+                serve_site(loaded, lambda text: _say(name, text))
             except KeyboardInterrupt:
                 sys.exit(130)
     else:
         from consilience.cli.progress import Lines
 
-        lines = Lines(lambda text: _say(name, text), prepared.settings.run.rounds)
+        lines = Lines(lambda text: _say(name, text), loaded.settings.run.rounds)
         try:
-            finished = run_site(prepared, lambda text: _say(name, text), [lines], serve)
+            finished = run_site(loaded, lambda text: _say(name, text), [lines], serve)
         except KeyboardInterrupt:
             _say(name, "stopped. Every finished round is saved; the same command goes on.")
             sys.exit(130)
-    page = write_page(finished, prepared.out / "report.html")
+    page = write_page(finished, loaded.out / "report.html")
     for sentence in (*verdicts(finished), *finished.summary.incidents):
         console.print(sentence, highlight=False, markup=False)
     console.print(site_grid({name: finished}))
@@ -111,25 +111,25 @@ def doctor(
         from consilience.federation.site import load_site
         from consilience.federation.site_agent import check_agent_of
 
-        prepared = load_site(site)
-        check_agent_of(prepared)
-        member, tls = prepared.federation.member(prepared.site.agent), prepared.tls
-        revoked, port, taken = prepared.changes.revoked, "is free", ""
+        loaded = load_site(site)
+        check_agent_of(loaded)
+        member, tls = loaded.federation.member(loaded.site.agent), loaded.tls
+        revoked, port, taken = loaded.changes.revoked, "is free", ""
         certificate = own_certificate_problem(member.host, tls)
         with tempfile.TemporaryDirectory() as scratch:
-            log = prepared.audit(Path(scratch))
+            log = loaded.audit(Path(scratch))
             try:
-                mesh = prepared.mesh(Path(scratch), log, lambda text: None, role="doctor")
+                exchange = loaded.exchange(Path(scratch), log, lambda text: None, role="doctor")
             except ConsilienceError as error:
-                mesh = prepared.mesh(Path(scratch), log, lambda text: None, listen="", role="doctor")
-                own = is_own_process(prepared.listen, member, tls)
+                exchange = loaded.exchange(Path(scratch), log, lambda text: None, listen="", role="doctor")
+                own = is_own_process(loaded.listen, member, tls)
                 port, taken = "is in use by another process of this site", "" if own else str(error)
             try:
-                findings = examine(prepared.federation, member.agent, tls, mesh, patience, revoked)
+                findings = examine(loaded.federation, member.agent, tls, exchange, patience, revoked)
             finally:
-                mesh.close()
+                exchange.close()
                 log.close()
-    _say(member.agent, f"own port: {taken}" if taken else f"own port: {prepared.listen} {port}")
+    _say(member.agent, f"own port: {taken}" if taken else f"own port: {loaded.listen} {port}")
     _say(member.agent, f"own certificate: {certificate or 'accepted with the CA'}")
     for name in revoked:
         _say(member.agent, f"{name} was revoked by a quorum, and is not asked")

@@ -29,22 +29,22 @@ def predict_site(site: Path, samples: Path) -> tuple[Array, tuple[str, ...]]:
         model = load_model(out / MODEL)
         x = read_samples(samples, model.manifest.inputs)
         return model.predict(x), read_federation(out / "federation.toml").classes
-    prepared = load_site(site)
-    agent = restored_agent(prepared)
-    table, needed = hasattr(prepared.shared, "iloc"), getattr(prepared.read, "needed", prepared.columns)
-    x, _ = read_features(samples, needed, table=table, side=prepared.site.side)
-    return agent.predict(prepared.features(x)), prepared.federation.classes
+    loaded = load_site(site)
+    agent = restored_agent(loaded)
+    table, needed = hasattr(loaded.shared, "iloc"), getattr(loaded.read, "needed", loaded.columns)
+    x, _ = read_features(samples, needed, table=table, side=loaded.site.side)
+    return agent.predict(loaded.features(x)), loaded.federation.classes
 
 
-def restored_agent(prepared: LoadedSite) -> Agent:
+def restored_agent(loaded: LoadedSite) -> Agent:
     """The site's agent as it was after its last round, made anew from its data and its checkpoint."""
-    done, arrays, _ = checkpoint.read(prepared.out / "checkpoint")
+    done, arrays, _ = checkpoint.read(loaded.out / "checkpoint")
     if not done:
-        raise ConsilienceError(f"{prepared.out} holds no trained model yet. Run `consilience agent` first.")
-    agent, _ = build_site_agent(prepared)
-    shared = prepared.features(prepared.shared)
+        raise ConsilienceError(f"{loaded.out} holds no trained model yet. Run `consilience agent` first.")
+    agent, _ = build_site_agent(loaded)
+    shared = loaded.features(loaded.shared)
     agent.restore(checkpoint.with_prefix(arrays, f"agent/{agent.name}/"), shared)
-    check_reference_predictions(agent, shared, arrays, str(prepared.out))
+    check_reference_predictions(agent, shared, arrays, str(loaded.out))
     return agent
 
 
@@ -57,11 +57,11 @@ def export_site(place: Path, agent: str, to: Path) -> Path:
         return copy_model(out / MODEL, to)
     if not place.is_file():
         raise ConsilienceError(f"{place} holds no stored model. Give the site.toml instead, to make it anew.")
-    prepared = load_site(place)
-    _check_name(agent, prepared.site.agent, out)
-    made, run = restored_agent(prepared), load_run(prepared.out)
-    facts = facts_of(run, made.name, tuple(prepared.columns))
-    return export_agent(made, to, prepared.shared, facts, prepared.prepare_steps())
+    loaded = load_site(place)
+    _check_name(agent, loaded.site.agent, out)
+    made, run = restored_agent(loaded), load_run(loaded.out)
+    facts = facts_of(run, made.name, tuple(loaded.columns))
+    return export_agent(made, to, loaded.shared, facts, loaded.prepare_steps())
 
 
 def _check_name(asked: str, name: str, out: Path) -> None:

@@ -34,22 +34,22 @@ PATIENCE = 10.0
 """Seconds that peers have to appear, and after that to answer each question."""
 
 
-def ask_peers(prepared: LoadedSite, path: Path, say: Say, patience: float = PATIENCE) -> Collective:
+def ask_peers(loaded: LoadedSite, path: Path, say: Say, patience: float = PATIENCE) -> Collective:
     """What this site and the peers who answer say together of the samples in a file.
 
     The samples are sent to these peers. Below a quorum of the federation nothing is predicted.
     """
-    model, federation, me = site_model(prepared), prepared.federation, prepared.site.agent
-    x = prepared.samples(path)
-    weights = weights_of(load_run(prepared.out), me)
-    prepared.changes.check_own_site(me)
-    if prepared.changes.problem:
-        say(prepared.changes.problem)
-    barred = agents_with_evidence(prepared.out / "evidence") | prepared.changes.revoked.keys()
-    peers = [name for name in federation.names if name != me and name not in barred]
-    log = AuditLog(prepared.out / LOG, keys.read_signing_key(prepared.path(prepared.site.signing_key)))
+    model, federation, me = site_model(loaded), loaded.federation, loaded.site.agent
+    x = loaded.samples(path)
+    weights = weights_of(load_run(loaded.out), me)
+    loaded.changes.check_own_site(me)
+    if loaded.changes.problem:
+        say(loaded.changes.problem)
+    blocked = agents_with_evidence(loaded.out / "evidence") | loaded.changes.revoked.keys()
+    peers = [name for name in federation.names if name != me and name not in blocked]
+    log = AuditLog(loaded.out / LOG, keys.read_signing_key(loaded.path(loaded.site.signing_key)))
     try:
-        round_ = _Asking(prepared, peers, x, log, say)
+        round_ = _Asking(loaded, peers, x, log, say)
         heard = round_.collect(patience)
     finally:
         log.close()
@@ -58,7 +58,7 @@ def ask_peers(prepared: LoadedSite, path: Path, say: Say, patience: float = PATI
             f"{len(heard) + 1} agents of the {federation.quorum} needed were heard "
             f"({round_.why_not()}). Peers answer while they run `consilience answer`."
         )
-    return collective(weights, {me: model.predict(prepared.as_read(x))} | heard, TASKS.find(federation.task))
+    return collective(weights, {me: model.predict(loaded.as_read(x))} | heard, TASKS.find(federation.task))
 
 
 @dataclass
@@ -74,12 +74,12 @@ class _Peer:
 class _Asking:
     """Asks every peer that shows itself, one question after another, and waits for the answers."""
 
-    def __init__(self, prepared: LoadedSite, peers: list[str], x: Rows, log: AuditLog, say: Say) -> None:
-        self._federation, self._me = prepared.federation, prepared.site.agent
-        self._signing = keys.read_signing_key(prepared.path(prepared.site.signing_key))
-        self._tls, self._log, self._say = prepared.tls, log, say
-        self._changes = prepared.changes
-        self._questions = Questions(prepared.federation, prepared.agreed)
+    def __init__(self, loaded: LoadedSite, peers: list[str], x: Rows, log: AuditLog, say: Say) -> None:
+        self._federation, self._me = loaded.federation, loaded.site.agent
+        self._signing = keys.read_signing_key(loaded.path(loaded.site.signing_key))
+        self._tls, self._log, self._say = loaded.tls, log, say
+        self._changes = loaded.changes
+        self._questions = Questions(loaded.federation, loaded.agreed)
         form = self._questions.format
         self._parts = list(form.parts(x))
         if not self._parts:

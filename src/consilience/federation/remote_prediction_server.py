@@ -34,14 +34,14 @@ DAY = timedelta(days=1)
 class QuestionHandler:
     """Decides about questions, one after another. Everything that a peer can fill is bounded."""
 
-    def __init__(self, prepared: LoadedSite, model: ExportedModel, log: Path, say: Say) -> None:
-        federation, site = prepared.federation, prepared.site
-        self._prepared, self._model, self._say = prepared, model, say
+    def __init__(self, loaded: LoadedSite, model: ExportedModel, log: Path, say: Say) -> None:
+        federation, site = loaded.federation, loaded.site
+        self._prepared, self._model, self._say = loaded, model, say
         self._me = federation.names.index(site.agent)
-        self._signing = keys.read_signing_key(prepared.path(site.signing_key))
-        self._questions = Questions(federation, prepared.agreed)
+        self._signing = keys.read_signing_key(loaded.path(site.signing_key))
+        self._questions = Questions(federation, loaded.agreed)
         self._welcome = set(federation.names) if "*" in site.answer_to else set(site.answer_to)
-        self._changes = prepared.changes
+        self._changes = loaded.changes
         self._rows = site.answer_rows
         self._answered = answered_today(log)
         """By peer: when, and how many samples; of the last day."""
@@ -123,14 +123,14 @@ def answered_today(log: Path) -> dict[str, list[tuple[float, int]]]:
     return found
 
 
-def answer_peers(prepared: LoadedSite, say: Say, until: float = float("inf")) -> None:
+def answer_peers(loaded: LoadedSite, say: Say, until: float = float("inf")) -> None:
     """Answers questions with the model that this site trained, until `until` (of `time.monotonic`) or Ctrl-C."""
-    model = site_model(prepared)
-    if not prepared.site.answer_to:
+    model = site_model(loaded)
+    if not loaded.site.answer_to:
         raise ConsilienceError('`answer_to` in site.toml is empty: this site answers nobody. Name peers there, or "*".')
-    site, changes = prepared.site, prepared.changes
+    site, changes = loaded.site, loaded.changes
     waiting: Queue[Any] = Queue(WAITING)
-    desk = QuestionHandler(prepared, model, prepared.out / LOG, say)
+    handler = QuestionHandler(loaded, model, loaded.out / LOG, say)
 
     def take(query: Any) -> None:
         """Called from Zenoh's threads."""
@@ -145,11 +145,11 @@ def answer_peers(prepared: LoadedSite, say: Say, until: float = float("inf")) ->
         say(changes.problem)
     if changes.revoked:
         say(f"{', '.join(changes.revoked)} was revoked by a quorum: it is not answered")
-    door = session = None
+    limiter = session = None
     try:
-        door = ConnectionLimiter(prepared.listen, [member.host for member in prepared.federation.roster])
-        session = open_behind_limiter(door, prepared.federation, site.agent, prepared.tls, 2 * LARGEST, changes.revoked)
-        door.start()
+        limiter = ConnectionLimiter(loaded.listen, [member.host for member in loaded.federation.roster])
+        session = open_behind_limiter(limiter, loaded.federation, site.agent, loaded.tls, 2 * LARGEST, changes.revoked)
+        limiter.start()
         declared = [
             session.declare_queryable(key_of(site.agent, "*", TOPIC), take),
             session.liveliness().declare_token(token_of(site.agent, ANSWERS)),
@@ -160,27 +160,25 @@ def answer_peers(prepared: LoadedSite, say: Say, until: float = float("inf")) ->
                 query = waiting.get(timeout=0.2)
             except Empty:
                 continue
-            good, data = desk.reply(query.payload.to_bytes() if query.payload is not None else b"")
+            good, data = handler.reply(query.payload.to_bytes() if query.payload is not None else b"")
             with suppress(zenoh_module().ZError):  # who asked is gone
                 query.reply(query.key_expr, data) if good else query.reply_err(data)
                 query.drop()
     finally:
-        if door:
-            door.close()
+        if limiter:
+            limiter.close()
         if session:
             session.close()  # type: ignore[no-untyped-call]
-        desk.close()
+        handler.close()
 
 
-def site_model(prepared: LoadedSite) -> ExportedModel:
+def site_model(loaded: LoadedSite) -> ExportedModel:
     """The stored model of a finished run of this federation."""
-    if not (prepared.model / FILE).is_file():
+    if not (loaded.model / FILE).is_file():
         raise ConsilienceError(
-            f"{prepared.model} holds no trained model. It is written when the run of `consilience agent` is finished."
+            f"{loaded.model} holds no trained model. It is written when the run of `consilience agent` is finished."
         )
-    model = load_model(prepared.model)
-    if model.manifest.training.get("federation") != prepared.federation.identity().hex():
-        raise ConsilienceError(
-            f"the model in {prepared.model} is of another federation than {prepared.site.federation}."
-        )
+    model = load_model(loaded.model)
+    if model.manifest.training.get("federation") != loaded.federation.identity().hex():
+        raise ConsilienceError(f"the model in {loaded.model} is of another federation than {loaded.site.federation}.")
     return model

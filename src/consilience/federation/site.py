@@ -153,7 +153,7 @@ class LoadedSite:
         """The site's log in a run folder."""
         return AuditLog(out / "audit.jsonl", keys.read_signing_key(self.path(self.site.signing_key)))
 
-    def mesh(
+    def exchange(
         self, out: Path, audit: AuditLog, say: Say, listen: str | None = None, role: str = "agent"
     ) -> SiteExchange:
         """The site's place among its peers."""

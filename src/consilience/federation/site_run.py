@@ -29,22 +29,22 @@ from consilience.runtime.summary import Summary, known_elsewhere, summarised
 from consilience.settings.presets import write_config
 
 
-def run_site(prepared: LoadedSite, say: Say, callbacks: Sequence[Callback] = (), serve: bool = False) -> Run:
+def run_site(loaded: LoadedSite, say: Say, callbacks: Sequence[Callback] = (), serve: bool = False) -> Run:
     """Takes part in the federation: waits for peers, runs the rounds, and writes the run folder.
 
     To `serve` is to answer, after the last round, until every peer has finished, however long that takes.
     """
-    out, federation = prepared.out, prepared.federation
-    lock_run_folder(out, federation, prepared.path(prepared.site.signing_key))
-    audit = prepared.audit(out)
-    agent, evaluation = build_site_agent(prepared)
-    settings, summary = prepared.settings, _summary(prepared, agent)
+    out, federation = loaded.out, loaded.federation
+    lock_run_folder(out, federation, loaded.path(loaded.site.signing_key))
+    audit = loaded.audit(out)
+    agent, evaluation = build_site_agent(loaded)
+    settings, summary = loaded.settings, _summary(loaded, agent)
     for line in summary.opening:
         say(line)
     write_config(settings, out)
     audit.add("start", agent=agent.name, federation=federation.identity().hex(), epoch=federation.epoch)
-    ledger = keep_ledger(prepared, agent, audit, say)
-    mesh = prepared.mesh(out, audit, say)
+    ledger = keep_ledger(loaded, agent, audit, say)
+    exchange = loaded.exchange(out, audit, say)
     told = Callbacks([ProgressFile(), *callbacks, Spending(agent, audit, say)])
     about = RunInfo(agent.name, out, flat(to_table(settings)))
     try:
@@ -52,21 +52,21 @@ def run_site(prepared: LoadedSite, say: Say, callbacks: Sequence[Callback] = (),
         if not done:
             plan([agent], settings.run.rounds)  # a budget that is spent already is said before anyone is met
         if done < settings.run.rounds:
-            mesh.meet()
+            exchange.wait_for_peers()
         run = run_rounds(
             [agent],
-            prepared.features(prepared.shared),
-            mesh,
+            loaded.features(loaded.shared),
+            exchange,
             settings.method,
             summary,
             evaluation,
             folder=out,
             threads=settings.run.threads,
             tell=partial(told.tell, about),
-            baseline=prepared.site.baseline,
+            baseline=loaded.site.baseline,
         )
-        keep_model(prepared, agent, run, say)
-        mesh.finish(inf if serve else None)
+        keep_model(loaded, agent, run, say)
+        exchange.finish(inf if serve else None)
         run = _with_log(run, out)
     except ConsilienceError as error:
         audit.add("stopped", reason=str(error))
@@ -78,7 +78,7 @@ def run_site(prepared: LoadedSite, say: Say, callbacks: Sequence[Callback] = (),
             f"{out} cannot be written to: {error.strerror}. Fix this; the same command goes on from the last round."
         ) from error
     finally:
-        mesh.close()
+        exchange.close()
         audit.close()
         if ledger is not None:
             ledger.close()
@@ -95,34 +95,32 @@ def _with_log(run: Run, out: Path) -> Run:
     return run
 
 
-def keep_model(prepared: LoadedSite, agent: Agent, run: Run, say: Say) -> None:
+def keep_model(loaded: LoadedSite, agent: Agent, run: Run, say: Say) -> None:
     """Writes the trained model into the run folder, where `predict` finds it: the data may change afterwards."""
-    facts = facts_of(run, agent.name, tuple(prepared.columns))
+    facts = facts_of(run, agent.name, tuple(loaded.columns))
     try:
-        export_agent(
-            agent, prepared.model, prepared.shared, facts, prepared.prepare_steps(), onnx=False, overwrite=True
-        )
+        export_agent(agent, loaded.model, loaded.shared, facts, loaded.prepare_steps(), onnx=False, overwrite=True)
     except Exception as error:  # whatever a model of the site's own does; the run is finished and good
         say(f"the model is not stored by itself, and `predict` will have to fit it again: {error}")
 
 
-def serve_site(prepared: LoadedSite, say: Say) -> None:
+def serve_site(loaded: LoadedSite, say: Say) -> None:
     """Answers for a finished run until every peer has finished, too: one that comes late finds what it needs."""
-    audit = prepared.audit(prepared.out)
+    audit = loaded.audit(loaded.out)
     try:
-        audit.add("start", agent=prepared.site.agent, serves=True)
-        mesh = prepared.mesh(prepared.out, audit, say)
+        audit.add("start", agent=loaded.site.agent, serves=True)
+        exchange = loaded.exchange(loaded.out, audit, say)
         try:
-            mesh.finish(inf)
+            exchange.finish(inf)
         finally:
-            mesh.close()
+            exchange.close()
     finally:
         audit.close()
 
 
-def _summary(prepared: LoadedSite, agent: Agent) -> Summary:
-    federation, settings = prepared.federation, prepared.settings
-    notes, warnings = site_notes(prepared)
+def _summary(loaded: LoadedSite, agent: Agent) -> Summary:
+    federation, settings = loaded.federation, loaded.settings
+    notes, warnings = site_notes(loaded)
     return Summary(
         method=settings.method.label,
         title=settings.method.title,

@@ -48,7 +48,7 @@ class AdmittedPeers:
         """Peers of whom equivocation was proven, and those that a quorum has revoked."""
         self._problem = ""
         """What was wrong with a change of the roster, as far as it was said."""
-        self.heed_change()
+        self.apply_roster_change()
 
     @property
     def members(self) -> set[str]:
@@ -78,7 +78,7 @@ class AdmittedPeers:
             self.exclude(one)
         return bool(found)
 
-    def heed_change(self) -> None:
+    def apply_roster_change(self) -> None:
         """Members that a quorum has revoked are not heard any more, and their certificates not accepted."""
         self._changes.look()
         if self._changes.problem != self._problem:
@@ -94,7 +94,7 @@ class AdmittedPeers:
             for peer in sorted(revoked):
                 self._audit.add("revoked", agent=peer, by=signers[peer])
                 self._say(f"{peer} was revoked by a quorum: it is not heard any more")
-            self._session.bar(revoked)
+            self._session.block(revoked)
 
     def check_quorum_is_possible(self) -> None:
         """An error if too many are excluded, or have another federation file, for a round ever to be closed."""

@@ -28,7 +28,7 @@ class Change(Options):
         content = [self.federation, list(self.remove), [asdict(member) for member in self.members]]
         return b"CNSR" + json.dumps(content, sort_keys=True).encode()
 
-    def signed(self, federation: Federation, agent: str, key: Ed25519PrivateKey) -> "Change":
+    def with_signature(self, federation: Federation, agent: str, key: Ed25519PrivateKey) -> "Change":
         """The change with one more signature."""
         if federation.member(agent).key != public_key(key) or federation.identity().hex() != self.federation:
             raise ConsilienceError("the key is not that of this agent, or the change is for another federation file.")
@@ -51,7 +51,7 @@ class Change(Options):
                 f"{federation.quorum} are needed. They sign with `consilience federation sign`."
             )
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """What changes."""
         told = [f"revokes {name}" for name in self.remove]
         return ", ".join(told + [f"gives {member.agent} new keys or another address" for member in self.members])
@@ -61,7 +61,7 @@ class Change(Options):
         return toml.dump(to_table(self))
 
 
-def applied(changes: Iterable[Change], federation: Federation) -> Federation:
+def apply_changes(changes: Iterable[Change], federation: Federation) -> Federation:
     """The federation after all changes that quorums signed for it, in its next epoch; in whatever order they come.
 
     Who is revoked in one change gets no new key by another.

@@ -1,4 +1,4 @@
-"""The door of a site: connections of strangers are few, short and slow, so that they cannot keep members out.
+"""The limiter of a site: connections of strangers are few, short and slow, so that they cannot keep members out.
 
 TLS goes through it untouched, from peer to peer. Who has not sent the whole first message of a TLS handshake within
 seconds is sent away, before anything of it reaches Zenoh, whose listener rests after every handshake that fails.
@@ -14,7 +14,7 @@ from threading import Lock, Thread
 from typing import final
 
 from consilience.base.errors import ConsilienceError
-from consilience.federation.peers.ports import DOORS, free_ports
+from consilience.federation.peers.ports import INNER_PORTS, free_ports
 
 HELLO = 3.0
 """Seconds in which the first message must be there."""
@@ -53,7 +53,7 @@ class ConnectionLimiter:
 
     def choose_inner(self) -> None:
         """A port for Zenoh to listen at, on this machine alone."""
-        (self.inner,) = free_ports(1, DOORS)
+        (self.inner,) = free_ports(1, INNER_PORTS)
 
     def start(self) -> None:
         """From now on connections are passed on."""

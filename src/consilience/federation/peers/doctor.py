@@ -44,7 +44,12 @@ class Finding:
 
 
 def examine(
-    federation: Federation, me: str, tls: Tls, mesh: SiteExchange, seconds: float = 8.0, revoked: Collection[str] = ()
+    federation: Federation,
+    me: str,
+    tls: Tls,
+    exchange: SiteExchange,
+    seconds: float = 8.0,
+    revoked: Collection[str] = (),
 ) -> list[Finding]:
     """One finding per peer that is not revoked. Peers answer while their agent or their doctor runs.
 
@@ -59,10 +64,10 @@ def examine(
             if handshakes.get(member.agent, ("not tried", None))[0]:
                 handshakes[member.agent] = _handshake(member.address, member.host, tls)
         waited_for = {member.agent for member in peers} - statuses.keys()
-        statuses |= mesh.statuses(max(0.0, min(PAUSE, end - time.monotonic())), waited_for)
+        statuses |= exchange.statuses(max(0.0, min(PAUSE, end - time.monotonic())), waited_for)
         findings = [_finding(member, *handshakes[member.agent], statuses.get(member.agent)) for member in peers]
         if all(one.answered and not one.reachable for one in findings):
-            mesh.answer_doctors(LINGER)
+            exchange.answer_doctors(LINGER)
             return findings
         if time.monotonic() > end:
             return findings

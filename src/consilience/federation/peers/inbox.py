@@ -50,13 +50,13 @@ class Inbox:
         """The next event within so many seconds, with a peer's answer interpreted; None if there is none to act on."""
         event = self._session.next_event(seconds)
         if event is None or event.kind in ("reply", "error"):
-            return event and self._interpreted(event)
+            return event and self._interpret(event)
         self._audit.add(event.kind, agent=event.peer)
         self.checked.discard(event.peer)
         self.refused.pop(event.peer, None)
         return event
 
-    def _interpreted(self, event: Event) -> Event | None:
+    def _interpret(self, event: Event) -> Event | None:
         """A peer's answer as an event of one of these kinds, with its content.
 
         - frame: bytes that are not checked yet
@@ -116,7 +116,7 @@ class Inbox:
         self.refused[event.peer] = reason
         return event._replace(kind="refused", content=reason)
 
-    def accepted(self, peer: str, number: int, data: bytes) -> Frame | None:
+    def accept(self, peer: str, number: int, data: bytes) -> Frame | None:
         """The frame, if it is one that the peer may send; otherwise the reason is logged."""
         try:
             frame = frame_from(self._format, data, self._federation.names.index(peer), number)

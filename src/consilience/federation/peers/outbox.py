@@ -68,7 +68,7 @@ class Outbox:
 
         A round is signed once: a site that resumes publishes what it had signed before.
         """
-        self.settle()
+        self.flush()
         if number in self._frames:
             data = self._frames[number].to_bytes()
         else:
@@ -91,9 +91,9 @@ class Outbox:
     def heard(self, number: int, receipts: dict[int, Receipt]) -> None:
         """Keeps the receipts of what was heard in a round, for those who ask, and for the time after a restart.
 
-        They are on the disk after `settle`: meanwhile the agent can train.
+        They are on the disk after `flush`: meanwhile the agent can train.
         """
-        self.settle()
+        self.flush()
         data = self._format.pack_receipts(receipts)
         self._folder.mkdir(parents=True, exist_ok=True)
         content = stored_receipts(number, data)
@@ -101,13 +101,13 @@ class Outbox:
         with self._lock:
             self._heard = number, data
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Returns when the receipts are on the disk; an error if they cannot be written."""
         writing, self._writing = self._writing, None
         if writing is not None:
             writing.result()
 
-    def heard_before(self) -> dict[int, Receipt]:
+    def kept_receipts(self) -> dict[int, Receipt]:
         """The receipts that were kept last, by place in the roster; an OutsideError if the file is damaged."""
         path = self._folder / "receipts"
         if not path.is_file():

@@ -5,7 +5,7 @@ import socket
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-DOORS, SITES = range(10_000, 20_000), range(20_000, 32_000)
+INNER_PORTS, SITE_PORTS = range(10_000, 20_000), range(20_000, 32_000)
 """Ports behind the doors of sites, and those at which sites of a trial are reached: no one takes one of the other kind.
 
 They are below those that systems give to outgoing calls (on Linux from 32,768 on): one of these may be gone soon after.
@@ -30,4 +30,4 @@ def free_ports(count: int, among: Sequence[int]) -> list[int]:
 
 def free_addresses(count: int) -> list[str]:
     """So many addresses on loopback that nobody listens at."""
-    return [f"127.0.0.1:{port}" for port in free_ports(count, SITES)]
+    return [f"127.0.0.1:{port}" for port in free_ports(count, SITE_PORTS)]

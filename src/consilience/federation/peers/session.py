@@ -47,24 +47,24 @@ class Session:
     """
 
     def __init__(
-        self, federation: Federation, me: str, tls: Tls, listen: str, outbox: Outbox, barred: Collection[str] = ()
+        self, federation: Federation, me: str, tls: Tls, listen: str, outbox: Outbox, blocked: Collection[str] = ()
     ) -> None:
         self._federation, self._me, self._tls, self._listen, self._outbox = federation, me, tls, listen, outbox
         self._peers = [name for name in federation.names if name != me]
         self._role = outbox.role
         self._sizes = {"status": SHORT, "finished": SHORT, "federation": LARGEST_FIELDS + 1}
-        self._barred = set(barred)
+        self._blocked = set(blocked)
         self._alone: tuple[float, float] | None = None
         """Since when too few peers are there, and after how many seconds of that this site joins anew."""
-        self._join()
+        self._connect()
 
-    def bar(self, peers: set[str]) -> None:
+    def block(self, peers: set[str]) -> None:
         """From now on these peers' certificates are not accepted: a new session without them."""
-        if not peers <= self._barred:
-            self._barred |= peers
-            self._join_anew()
+        if not peers <= self._blocked:
+            self._blocked |= peers
+            self._reconnect()
 
-    def joined_anew(self, enough: int) -> bool:
+    def reconnect_if_isolated(self, enough: int) -> bool:
         """Whether, because fewer than `enough` peers have been there for long, there is a new session.
 
         A peer that takes the dead link of a session for a living one refuses another link of that session, for ever; of
@@ -78,31 +78,31 @@ class Session:
         late = now > since + patience
         self._alone = (now, min(2 * patience, LONGEST_ALONE)) if late else (since, patience)
         if late:
-            self._join_anew()
+            self._reconnect()
         return late
 
-    def _join_anew(self) -> None:
+    def _reconnect(self) -> None:
         self.close()
-        self._join()
+        self._connect()
 
-    def _join(self) -> None:
+    def _connect(self) -> None:
         self._expires = read_certificate(self._tls.certificate).ends
         self._frame = Format(self._federation).length
         largest = 2 * self._frame + LARGEST_FIELDS
-        self._door = door = (
+        self._limiter = limiter = (
             ConnectionLimiter(self._listen, [m.host for m in self._federation.roster]) if self._listen else None
         )
-        if door:
-            self._zenoh = open_behind_limiter(door, self._federation, self._me, self._tls, largest, self._barred)
+        if limiter:
+            self._zenoh = open_behind_limiter(limiter, self._federation, self._me, self._tls, largest, self._blocked)
         else:
-            self._zenoh = open_session(self._federation, self._me, self._tls, "", largest, self._barred)
+            self._zenoh = open_session(self._federation, self._me, self._tls, "", largest, self._blocked)
         self._mailbox = mailbox = Mailbox(self._peers)
         self.roles: dict[str, frozenset[str]] = {}
         """In which roles each peer that is there is there."""
         self._ask_again_at: dict[tuple[str, str], float] = {}
         """When a request (peer, topic) may be sent again."""
-        if door:
-            door.start()
+        if limiter:
+            limiter.start()
         liveliness = self._zenoh.liveliness()
         put = zenoh_module().SampleKind.PUT
         self._declared = [
@@ -182,8 +182,8 @@ class Session:
     def close(self) -> None:
         """Leaves. A link that is dead is given up."""
         self._outbox.clear()
-        if self._door:
-            self._door.close()
+        if self._limiter:
+            self._limiter.close()
         with suppress(zenoh_module().ZError):
             self._zenoh.close()  # type: ignore[no-untyped-call]
 
@@ -197,4 +197,4 @@ class Session:
                     f"the certificate {self._tls.certificate} {problem}. "
                     "Get a new one from your CA; then the same command goes on from the last round."
                 )
-            self._join_anew()
+            self._reconnect()

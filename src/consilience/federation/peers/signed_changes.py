@@ -58,7 +58,7 @@ class SignedChanges:
         """When each proposed file was changed last, as far as it was read."""
         self._next_look = 0.0
         self.problem = ""
-        """Why the change that was proposed last is not heeded, or not kept; empty if it is."""
+        """Why the change that was proposed last is not applied, or not kept; empty if it is."""
         self.revoked: dict[str, list[str]] = {}
         """Members of the federation that a quorum revoked, and who signed that."""
         self._known: list[SignedChange] = []
@@ -89,7 +89,7 @@ class SignedChanges:
             try:
                 self.keep(read_change(path))
             except ConsilienceError as error:
-                self.problem = f"{path} is not heeded: {error}"
+                self.problem = f"{path} is not applied: {error}"
 
     def keep(self, change: Change) -> None:
         """Heeds a change from now on; an error if no quorum signed it for this federation file."""
@@ -106,7 +106,9 @@ class SignedChanges:
             write_atomically(folder / "federation.toml", self._federation.to_toml().encode())
             write_atomically(folder / "change.toml", change.to_toml().encode())
         except OSError as error:
-            self.problem = f"the signed change is heeded, but forgotten at the end: {folder}: {error.strerror}"
+            self.problem = (
+                f"the signed change is applied, but cannot be kept for later runs: {folder}: {error.strerror}"
+            )
 
     def _heed(self, signed: SignedChange) -> None:
         self._known.append(signed)

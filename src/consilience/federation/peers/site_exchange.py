@@ -74,14 +74,14 @@ class SiteExchange:
         """Predictions of the last exchange, by agent."""
         self._session = Session(federation, me, tls, listen, self._outbox, changes.revoked)
         self._inbox = Inbox(federation, self._session, audit, say)
-        self._circle = AdmittedPeers(
+        self._admitted = AdmittedPeers(
             federation, me, folder, changes, self._session, self._inbox, self._outbox, audit, say
         )
 
     def _stored_receipts(self) -> dict[int, Receipt]:
         """What was heard before this process started. Without the file a site goes on, and says so."""
         try:
-            return self._outbox.heard_before()
+            return self._outbox.kept_receipts()
         except InvalidInput as error:
             self._audit.add("damaged", file="published/receipts", reason=str(error))
             self._say(f"the receipts in {self._folder / 'published'} are left out: {error}")
@@ -90,7 +90,7 @@ class SiteExchange:
     _waits: tuple[str, float] = ("", 0.0)
     """What is waited for, and since when, or when this was said last."""
 
-    def meet(self) -> None:
+    def wait_for_peers(self) -> None:
         """Waits until all peers are there and ready to publish; after as long as the federation file says, a quorum.
 
         A site that comes back waits only briefly.
@@ -98,14 +98,14 @@ class SiteExchange:
         patience = min(GRACE, self._federation.deadline) if self._outbox.round else self._federation.start_wait
         end = time.monotonic() + patience
         while True:
-            self._circle.heed_change()
+            self._admitted.apply_roster_change()
             here = self._inbox.checked & self._session.alive
-            members = self._circle.members
+            members = self._admitted.members
             late = time.monotonic() > end
             if members <= here or (late and len(here) >= self._federation.quorum - 1):
                 break
-            self._circle.check_quorum_is_possible()
-            self._join_anew_if_alone("before the first round", 0)
+            self._admitted.check_quorum_is_possible()
+            self._reconnect_if_isolated("before the first round", 0)
             if late:
                 self._say_waiting("before the first round", 0, here)
                 end = time.monotonic() + self._federation.deadline
@@ -125,7 +125,7 @@ class SiteExchange:
             self._audit.add("jump", round=number, to=self._outbox.round)
         number, ahead = max(number, self._outbox.round), 0
         while True:
-            for peer in sorted(self._circle.members & self._session.alive & self._inbox.checked):
+            for peer in sorted(self._admitted.members & self._session.alive & self._inbox.checked):
                 self._session.ask(peer, f"round/{number}", number)  # they answer while our frame goes to the disk
             own, length = self._outbox.publish(number, own_predictions[self._me], self._receipts)
             self._audit.add("sent", round=number, bytes=length, hash=own.receipt.payload_hash.hex())
@@ -159,13 +159,13 @@ class SiteExchange:
         it is killed before it has saved it, it asks again.
         """
         number = self._outbox.round
-        self._outbox.settle()
+        self._outbox.flush()
         self._audit.add("finished", round=number)
         end = time.monotonic() + (self._federation.deadline if seconds is None else seconds)
         acknowledged, announced, closing = set[str](), set[str](), dict[str, tuple[Receipt, ...]]()
         while time.monotonic() < end:
-            self._circle.heed_change()
-            members = self._circle.members
+            self._admitted.apply_roster_change()
+            members = self._admitted.members
             missing = members - self._outbox.finished
             self._presence.tell(self._session.alive, missing, end - time.monotonic())
             if not missing and members <= acknowledged:
@@ -180,7 +180,7 @@ class SiteExchange:
                 continue
             if event.kind == "receipts":
                 closing[event.peer] = event.content
-                self._circle.exclude_equivocators(self._receipts.values(), {event.peer: event.content})
+                self._admitted.exclude_equivocators(self._receipts.values(), {event.peer: event.content})
             elif event.kind in ("ahead", "rejected") and event.peer in self._outbox.finished:
                 closing[event.peer] = ()  # it has none, and says that it has all it needs
             elif event.kind == "acknowledged":
@@ -190,7 +190,7 @@ class SiteExchange:
 
     def state(self) -> dict[str, Array]:
         """For a checkpoint: of which run and agent it is. What was heard before it is on the disk first."""
-        self._outbox.settle()
+        self._outbox.flush()
         return {"run": np.frombuffer(self._format.run + self._me.encode(), np.uint8)}
 
     def restore(self, state: dict[str, Array]) -> None:
@@ -240,33 +240,33 @@ class SiteExchange:
             number, self._federation.quorum - 1, self._federation.enough_claims, opened + patience, behind
         )
         while True:
-            self._circle.heed_change()
-            open_round.drop(self._circle.excluded)
+            self._admitted.apply_roster_change()
+            open_round.drop(self._admitted.excluded)
             now = time.monotonic()
-            present = self._circle.members & self._session.alive
+            present = self._admitted.members & self._session.alive
             waiting = open_round.waiting(present)
-            heeded = waiting if now < opened + max(1.0, patience / 20) else waiting - self._silent()
-            if open_round.can_close(heeded, now):
+            awaited = waiting if now < opened + max(1.0, patience / 20) else waiting - self._silent()
+            if open_round.can_close(awaited, now):
                 frames = open_round.frames | {self._me: own}
                 known = [*self._receipts.values(), *(frame.receipt for frame in frames.values())]
                 brought = {name: frame.others for name, frame in frames.items()}
-                if not self._circle.exclude_equivocators(known, brought):
+                if not self._admitted.exclude_equivocators(known, brought):
                     self._count_misses(waiting, frames)
                     return frames, 0
-                open_round.drop(self._circle.excluded)
+                open_round.drop(self._admitted.excluded)
                 continue
-            later = open_round.later_round(heeded, now)
+            later = open_round.later_round(awaited, now)
             if later:
                 return {}, later
-            self._circle.check_quorum_is_possible()
-            self._join_anew_if_alone(f"round {number}", number)
+            self._admitted.check_quorum_is_possible()
+            self._reconnect_if_isolated(f"round {number}", number)
             if now > next_notice:
                 next_notice = now + patience
                 self._say_waiting(f"round {number}", number, set(open_round.frames))
             self._say_left(f"round {number}", waiting, next_notice)
             for peer in sorted(waiting):
                 self._session.ask(peer, f"round/{number}" if peer in self._inbox.checked else "status", number)
-            if not heeded or now > open_round.deadline:  # in which rounds are those who have answered?
+            if not awaited or now > open_round.deadline:  # in which rounds are those who have answered?
                 for peer in sorted(present - waiting - open_round.rounds_ahead.keys()):
                     self._session.ask(peer, "status", number)
             event = self._inbox.next_event(0.2)
@@ -297,18 +297,18 @@ class SiteExchange:
             open_round.peer_is_ahead(event.peer, event.content.round)
         elif event.kind == "status":
             open_round.peer_says(event.peer, event.content.round)
-        elif event.kind == "frame" and event.peer not in self._circle.excluded:
+        elif event.kind == "frame" and event.peer not in self._admitted.excluded:
             self._take_frame(event.peer, event.content, open_round)
 
     def _take_frame(self, peer: str, data: bytes, open_round: OpenRound) -> None:
         """Adds a peer's frame to the round, if it may send it and has sent no other."""
-        frame = self._inbox.accepted(peer, open_round.number, data)
+        frame = self._inbox.accept(peer, open_round.number, data)
         before = open_round.frames.get(peer)
         if frame is None:
             open_round.given_up.add(peer)
         elif before is not None and before.receipt.contradicts(frame.receipt):
             del open_round.frames[peer]
-            self._circle.exclude(Equivocation(peer, before.receipt, frame.receipt, reporter=peer))
+            self._admitted.exclude(Equivocation(peer, before.receipt, frame.receipt, reporter=peer))
         else:
             open_round.frames[peer] = frame
 
@@ -344,9 +344,9 @@ class SiteExchange:
             minutes, seconds = divmod(int(end - now), 60)
             self._say(f"{when}: waiting for {', '.join(sorted(missing))}, deadline in {minutes}:{seconds:02}")
 
-    def _join_anew_if_alone(self, when: str, number: int) -> None:
+    def _reconnect_if_isolated(self, when: str, number: int) -> None:
         """A site that has seen too few peers for long may be the one whose links are dead."""
-        if self._session.joined_anew(self._federation.quorum - 1):
+        if self._session.reconnect_if_isolated(self._federation.quorum - 1):
             self._audit.add("joined anew", round=number)
             self._say(f"{when}: too few peers are seen: joined anew, in case that its links are dead")
 

@@ -49,9 +49,9 @@ def token_of(agent: str, role: str) -> str:
 
 
 def open_session(
-    federation: Federation, me: str, tls: Tls, listen: str, largest: int, barred: Collection[str] = ()
+    federation: Federation, me: str, tls: Tls, listen: str, largest: int, blocked: Collection[str] = ()
 ) -> "zenoh.Session":
-    """A session of agent `me`, without the members that are `barred`.
+    """A session of agent `me`, without the members that are `blocked`.
 
     `listen` is host:port, or empty to listen nowhere; `largest` the bytes of a message.
     """
@@ -60,7 +60,7 @@ def open_session(
     _raise_file_limit()
     module = zenoh_module()
     config = module.Config()
-    for path, value in _settings(federation, me, tls, listen, largest, barred).items():
+    for path, value in _settings(federation, me, tls, listen, largest, blocked).items():
         config.insert_json5(path, json.dumps(value))
     try:
         session: zenoh.Session = module.open(config)
@@ -73,22 +73,22 @@ def open_session(
 
 
 def open_behind_limiter(
-    door: ConnectionLimiter,
+    limiter: ConnectionLimiter,
     federation: Federation,
     me: str,
     tls: Tls,
     largest: int,
-    barred: Collection[str] = (),
+    blocked: Collection[str] = (),
     tries: int = 3,
 ) -> "zenoh.Session":
-    """A session of agent `me` that is reached through a door. If its port was taken meanwhile, it gets another."""
+    """A session of agent `me` that is reached through a limiter. If its port was taken meanwhile, it gets another."""
     try:
-        return open_session(federation, me, tls, f"127.0.0.1:{door.inner}", largest, barred)
+        return open_session(federation, me, tls, f"127.0.0.1:{limiter.inner}", largest, blocked)
     except ConsilienceError:
         if tries == 1:
             raise
-    door.choose_inner()
-    return open_behind_limiter(door, federation, me, tls, largest, barred, tries - 1)
+    limiter.choose_inner()
+    return open_behind_limiter(limiter, federation, me, tls, largest, blocked, tries - 1)
 
 
 def zenoh_module() -> Any:
@@ -101,9 +101,9 @@ def zenoh_module() -> Any:
 
 
 def _settings(
-    federation: Federation, me: str, tls: Tls, listen: str, largest: int, barred: Collection[str]
+    federation: Federation, me: str, tls: Tls, listen: str, largest: int, blocked: Collection[str]
 ) -> dict[str, Any]:
-    peers = [member for member in federation.roster if member.agent != me and member.agent not in barred]
+    peers = [member for member in federation.roster if member.agent != me and member.agent not in blocked]
     return {
         "mode": "peer",
         "scouting/multicast/enabled": False,
@@ -128,11 +128,11 @@ def _settings(
             "verify_name_on_connect": True,
             "close_link_on_expiration": True,
         },
-        "access_control": _access(federation, me, barred),
+        "access_control": _access(federation, me, blocked),
     }
 
 
-def _access(federation: Federation, me: str, barred: Collection[str] = ()) -> dict[str, Any]:
+def _access(federation: Federation, me: str, blocked: Collection[str] = ()) -> dict[str, Any]:
     """Everything is denied, except that each member speaks under its own keys, and asks others in its own name.
 
     A member is whoever holds a certificate with the common name in the roster.
@@ -147,7 +147,7 @@ def _access(federation: Federation, me: str, barred: Collection[str] = ()) -> di
     subjects, policies = [], []
     for member in federation.roster:
         peer = member.agent
-        if peer != me and peer not in barred:
+        if peer != me and peer not in blocked:
             speaks, asked, asks = f"{peer} speaks", f"{peer} is asked", f"{peer} asks"
             rules += [rule(speaks, _SPEAKS, "ingress", peer), rule(asked, _ASKS, "egress", peer, me)]
             rules.append(rule(asks, _ASKS, "ingress", me, peer))
