@@ -45,7 +45,7 @@ FORMAT = Format(federation())
 
 def frame(name: str, number: int, f: np.ndarray = UNSURE, receipts: dict[int, Receipt] | None = None) -> bytes:
     place = NAMES.index(name)
-    return FORMAT.pack(SIGNING[place], place, number, number, receipts or {}, f)
+    return FORMAT.make(SIGNING[place], place, number, number, receipts or {}, f)[1]
 
 
 def receipt(name: str, number: int, f: np.ndarray = UNSURE) -> Receipt:

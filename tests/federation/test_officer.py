@@ -179,7 +179,7 @@ def test_an_audit_log_is_said_to_be_whole_cut_or_rewritten(folder: Path) -> None
     shutil.copy(folder / "federation.toml", run / "federation.toml")
     format = Format(federation)
     f = np.full((format.samples, format.classes), 1 / format.classes, np.float32)
-    frame = format.pack(key, 0, 2, 1, {}, f)
+    frame = format.make(key, 0, 2, 1, {}, f)[1]
     receipt = frame_from(format, frame, 0).receipt
     log.add("start", agent="0")
     log.add("sent", round=2, bytes=len(frame), hash=receipt.payload_hash.hex())

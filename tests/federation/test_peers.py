@@ -39,8 +39,8 @@ F = np.full((6, 2), 0.5, np.float32)
 @pytest.fixture
 def federation() -> Federation:
     roster = tuple(
-        Member(name, f"localhost:{7000 + place}", f"cn-{name}", keys.public_key(key))
-        for place, (name, key) in enumerate(zip("abcd", SIGNING, strict=True))
+        Member(name, f"localhost:{7000 + index}", f"cn-{name}", keys.public_key(key))
+        for index, (name, key) in enumerate(zip("abcd", SIGNING, strict=True))
     )
     settings = {"run": {"rounds": 9}, "method": {"lam": 0.5}}
     return Federation("trial", "1", ("no", "yes"), 6, fingerprint(SHARED), 4.0, 3, settings, roster)
@@ -130,8 +130,8 @@ def test_the_fingerprint_of_shared_data_knows_order_and_type():
 
 def test_a_frame_brings_back_the_predictions_and_who_signed_what(federation):
     format = Format(federation)
-    before = frame_from(format, format.pack(SIGNING[2], 2, 4, 7, {}, F), 2, 4)
-    data = format.pack(SIGNING[1], 1, 5, 8, {2: before.receipt}, F)
+    before = frame_from(format, format.make(SIGNING[2], 2, 4, 7, {}, F)[1], 2, 4)
+    data = format.make(SIGNING[1], 1, 5, 8, {2: before.receipt}, F)[1]
     assert len(data) == format.length
     frame = frame_from(format, data, 1, 5)
     np.testing.assert_array_equal(frame.predictions, F)
@@ -139,21 +139,33 @@ def test_a_frame_brings_back_the_predictions_and_who_signed_what(federation):
     assert (frame.receipt.agent, frame.receipt.round, frame.receipt.sequence) == (1, 5, 8)
 
 
+@pytest.mark.parametrize("form", ["float32", "float16", "top-k", "label"])
+def test_a_site_has_its_own_frame_as_its_peers_read_it(federation, form):
+    settings = federation.settings | {"method": {"lam": 0.5, "wire": {"form": form, "top": 1}}}
+    format = Format(replace(federation, settings=settings))
+    f = np.random.default_rng(0).dirichlet((1, 1), 6).astype(np.float32)
+    heard = format.make(SIGNING[2], 2, 4, 7, {}, f)[0].receipt
+    frame, data = format.make(SIGNING[1], 1, 5, 8, {2: heard}, f)
+    read = frame_from(format, data, 1, 5)
+    assert (frame.receipt, frame.others) == (read.receipt, read.others)
+    assert frame.predictions.dtype == np.float32 and frame.predictions.tobytes() == read.predictions.tobytes()
+
+
 def test_a_frame_is_rejected_with_the_reason(federation):
     format, other = Format(federation), Format(replace(federation, id="2"))
-    good = format.pack(SIGNING[1], 1, 5, 8, {}, F)
+    good = format.make(SIGNING[1], 1, 5, 8, {}, F)[1]
     bent = F.copy()
     bent[3] = 0.7
     wrong = {
         "bytes instead of": good[:-1],
         "wrong magic": b"X" + good[1:],
         r"wrong version \(7 instead of 2\)": good[:4] + b"\7" + good[5:],
-        "wrong run": other.pack(SIGNING[1], 1, 5, 8, {}, F),
-        r"wrong agent \(2 instead of 1\)": format.pack(SIGNING[2], 2, 5, 8, {}, F),
-        r"wrong round \(4 instead of 5\)": format.pack(SIGNING[1], 1, 4, 8, {}, F),
-        "not signed by b": format.pack(SIGNING[2], 1, 5, 8, {}, F),
-        "1 of 6 rows are not probabilities": format.pack(SIGNING[1], 1, 5, 8, {}, bent),
-        "6 of 6 rows are not finite": format.pack(SIGNING[1], 1, 5, 8, {}, F * np.nan),
+        "wrong run": other.make(SIGNING[1], 1, 5, 8, {}, F)[1],
+        r"wrong agent \(2 instead of 1\)": format.make(SIGNING[2], 2, 5, 8, {}, F)[1],
+        r"wrong round \(4 instead of 5\)": format.make(SIGNING[1], 1, 4, 8, {}, F)[1],
+        "not signed by b": format.make(SIGNING[2], 1, 5, 8, {}, F)[1],
+        "1 of 6 rows are not probabilities": format.make(SIGNING[1], 1, 5, 8, {}, bent)[1],
+        "6 of 6 rows are not finite": format.make(SIGNING[1], 1, 5, 8, {}, F * np.nan)[1],
     }
     for reason, data in wrong.items():
         with pytest.raises(InvalidInput, match=reason):
@@ -164,7 +176,7 @@ def test_two_signatures_for_one_round_contradict_each_other_and_a_repetition_doe
     format = Format(federation)
 
     def receipt(number: int, f: np.ndarray):
-        return frame_from(format, format.pack(SIGNING[1], 1, number, 8, {}, f), 1).receipt
+        return frame_from(format, format.make(SIGNING[1], 1, number, 8, {}, f)[1], 1).receipt
 
     other = np.eye(2, dtype=np.float32)[[0, 1, 0, 1, 0, 1]]
     assert receipt(5, F).contradicts(receipt(5, other))
@@ -187,7 +199,7 @@ def test_a_status_answers_one_request_only(federation):
 
 def test_twenty_thousand_damaged_frames_are_rejected_without_growth_of_memory(federation):
     format, draw = Format(federation), np.random.default_rng(0)
-    good = format.pack(SIGNING[1], 1, 5, 8, {}, F)
+    good = format.make(SIGNING[1], 1, 5, 8, {}, F)[1]
 
     def reject(count: int) -> None:
         for _ in range(count):

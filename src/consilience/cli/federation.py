@@ -84,8 +84,8 @@ def again(
     if changes.unapplied:
         raise ConsilienceError(
             f"a quorum has signed a change of the roster that is not in {file} "
-            f"({'; '.join(change.describe() for change in changes.unapplied)}). Write it into the file, which is then of "
-            "the next epoch: consilience federation apply."
+            f"({'; '.join(change.describe() for change in changes.unapplied)}). Write it into the file, which then "
+            "has the next epoch: consilience federation apply."
         )
     changes.check_roster()
     after = replace(before, epoch=before.epoch + 1)

@@ -1,6 +1,6 @@
 """What travels: frames of exactly known length. Nothing in them is self-describing, compressed or pickled.
 
-Here they are made; `outside` reads them.
+They are made here and read in `untrusted_input.py`.
 
     header | receipts, one per agent of the roster | predictions | signature
 
@@ -80,20 +80,23 @@ class Format:
         self.length = HEADER.size + self.receipts + self.payload + SIGNATURE
         """Of every frame, in bytes."""
 
-    def pack(
+    def make(
         self, key: Ed25519PrivateKey, agent: int, number: int, sequence: int, receipts: dict[int, Receipt], f: Array
-    ) -> bytes:
-        """A signed frame with the predictions `f`, and `receipts` of what was heard before, by place in the roster."""
-        packed = self.pack_receipts(receipts)
-        payload = self.wire.encode(f)
-        message = self._message(agent, number, sequence, hash_of(packed), hash_of(payload))
-        return b"".join((self._header(agent, number, sequence), packed, payload, key.sign(message)))
+    ) -> tuple[Frame, bytes]:
+        """A signed frame with the predictions `f` and the `receipts` of the last exchange, by index; and its bytes.
+
+        The frame holds the predictions as its readers will have them.
+        """
+        packed, payload = self.pack_receipts(receipts), self.wire.encode(f)
+        header, hashes = self._header(agent, number, sequence), (hash_of(packed), hash_of(payload))
+        receipt = Receipt(agent, number, sequence, *hashes, key.sign(header + b"".join(hashes)))
+        data = b"".join((header, packed, payload, receipt.signature))
+        return Frame(receipt, tuple(receipts[i] for i in sorted(receipts)), self.wire.rounded(f)), data
 
     def is_genuine(self, receipt: Receipt) -> bool:
         """Whether the agent named in the receipt signed it."""
-        message = self._message(
-            receipt.agent, receipt.round, receipt.sequence, receipt.receipts_hash, receipt.payload_hash
-        )
+        header = self._header(receipt.agent, receipt.round, receipt.sequence)
+        message = header + receipt.receipts_hash + receipt.payload_hash
         return is_signed(self.keys[receipt.agent], receipt.signature, message)
 
     def pack_status(self, key: Ed25519PrivateKey, agent: int, number: int, clock: float, nonce: bytes) -> bytes:
@@ -107,10 +110,6 @@ class Format:
 
     def _header(self, agent: int, number: int, sequence: int) -> bytes:
         return HEADER.pack(b"CNSL", VERSION, self.form, self.samples, self.classes, number, sequence, self.run, agent)
-
-    def _message(self, agent: int, number: int, sequence: int, receipts_hash: bytes, payload_hash: bytes) -> bytes:
-        """What is signed."""
-        return self._header(agent, number, sequence) + receipts_hash + payload_hash
 
 
 @dataclass(frozen=True)
@@ -126,6 +125,6 @@ class Status:
     clock: float
 
 
-def hash_of(part: bytes | memoryview) -> bytes:
+def hash_of(data: bytes | memoryview) -> bytes:
     """SHA-256."""
-    return hashlib.sha256(part).digest()
+    return hashlib.sha256(data).digest()

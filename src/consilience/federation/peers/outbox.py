@@ -41,7 +41,7 @@ class Outbox:
     ) -> None:
         self._federation, self._me, self._signing, self._folder = federation, me, signing, folder
         self.role = role
-        self._place = federation.names.index(me)
+        self._index = federation.names.index(me)
         self._format = Format(federation)
         self._lock = Lock()
         self._waiting: list[tuple[float, QuestionRecord, zenoh.Query]] = []
@@ -71,9 +71,10 @@ class Outbox:
         self.flush()
         if number in self._frames:
             data = self._frames[number].to_bytes()
+            frame = self._read(data)
         else:
             self._sequence += 1
-            data = self._format.pack(self._signing, self._place, number, self._sequence, receipts, f)
+            frame, data = self._format.make(self._signing, self._index, number, self._sequence, receipts, f)
             self._folder.mkdir(parents=True, exist_ok=True)
             write_atomically(self._folder / f"{number}.frame", data)
             self._frames[number] = _shared(data)
@@ -83,10 +84,10 @@ class Outbox:
                 del self._frames[old]
                 (self._folder / f"{old}.frame").unlink(missing_ok=True)
             ready = [query for _, question, query in self._waiting if question.round <= number]
-            self._waiting = [one for one in self._waiting if one[1].round > number]
+            self._waiting = [held for held in self._waiting if held[1].round > number]
         for query in ready:
             self.answer(query)
-        return self._read(data), len(data)
+        return frame, len(data)
 
     def heard(self, number: int, receipts: dict[int, Receipt]) -> None:
         """Keeps the receipts of what was heard in a round, for those who ask, and for the time after a restart.
@@ -168,11 +169,11 @@ class Outbox:
             self.odd[question.asker] += 1
 
     def _status(self, question: QuestionRecord) -> bytes:
-        return self._format.pack_status(self._signing, self._place, self.round, time.time(), question.nonce)
+        return self._format.pack_status(self._signing, self._index, self.round, time.time(), question.nonce)
 
     def _read(self, data: bytes) -> Frame:
         try:
-            return frame_from(self._format, data, self._place)
+            return frame_from(self._format, data, self._index)
         except InvalidInput as error:
             raise ConsilienceError(
                 f"what this site published before, in {self._folder}, is damaged or of another federation ({error}). "

@@ -61,7 +61,7 @@ class VersionError(InvalidInput):
 def printable(text: object, most: int = 300) -> str:
     """Words from outside as they may be shown and logged: one line, no control characters, of bounded length.
 
-    >>> shown("two\\nlines and \\x1b[31mred")
+    >>> printable("two\\nlines and \\x1b[31mred")
     'two\\\\nlines and \\\\x1b[31mred'
     """
     given = str(text)
