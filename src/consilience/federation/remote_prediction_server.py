@@ -1,7 +1,6 @@
-"""A site that answers its peers' questions: what does your model say of these samples?"""
+"""Remote prediction, the server: a site answers its peers' questions with the predictions of its model."""
 
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,13 +14,13 @@ from consilience.export.manifest import FILE
 from consilience.federation.peers import keys
 from consilience.federation.peers.audit import AuditLog, read_audit
 from consilience.federation.peers.connection_limiter import ConnectionLimiter
+from consilience.federation.peers.inbox import Say
 from consilience.federation.peers.question import CLOCK, Question, Questions
 from consilience.federation.peers.samples import LARGEST
 from consilience.federation.peers.untrusted_input import InvalidInput, VersionError, printable
 from consilience.federation.peers.zenoh_config import ANSWERS, key_of, open_behind_limiter, token_of, zenoh_module
 from consilience.federation.site import LoadedSite
 
-Say = Callable[[str], None]
 TOPIC = f"{ANSWERS}/question"
 """The end of the Zenoh key under which a site takes questions."""
 LOG = "answered.jsonl"
@@ -32,7 +31,7 @@ DAY = timedelta(days=1)
 
 @final
 class QuestionHandler:
-    """Decides about questions, one after another. Everything that a peer can fill is bounded."""
+    """Answers or refuses questions, one after another. Everything that a peer can fill is bounded."""
 
     def __init__(self, loaded: LoadedSite, model: ExportedModel, log: Path, say: Say) -> None:
         federation, site = loaded.federation, loaded.site
@@ -44,9 +43,9 @@ class QuestionHandler:
         self._changes = loaded.changes
         self._rows = site.answer_rows
         self._answered = answered_today(log)
-        """By peer: when, and how many samples; of the last day."""
+        """Per peer, the times and the numbers of samples of the last day."""
         self._seen: dict[bytes, float] = {}
-        """Questions that were answered while their clock is still good, so that none is answered twice."""
+        """Answered questions whose clock is still valid, so that none is answered twice."""
         self._logged: set[tuple[str, str]] = set()
         self._audit = AuditLog(log, self._signing)
 
@@ -94,7 +93,8 @@ class QuestionHandler:
             return b"clock"
         if question.digest in self._seen:
             return b"again"
-        recent = [one for one in self._answered.get(question.asker, []) if now - one[0] < DAY.total_seconds()]
+        answered = self._answered.get(question.asker, [])
+        recent = [(when, rows) for when, rows in answered if now - when < DAY.total_seconds()]
         self._answered[question.asker] = recent
         return b"enough" if sum(rows for _, rows in recent) + count(question.samples) > self._rows else b""
 
@@ -108,23 +108,29 @@ class QuestionHandler:
 
 
 def answered_today(log: Path) -> dict[str, list[tuple[float, int]]]:
-    """By peer: when it was answered and how many samples, in the last day, from the log of answers."""
-    found: dict[str, list[tuple[float, int]]] = {}
+    """Per peer, the times and the numbers of samples that the log has for the last day."""
+    answered: dict[str, list[tuple[float, int]]] = {}
     now = datetime.now(UTC)
     for event in read_audit(log) if log.is_file() else []:
         try:
             when = datetime.fromisoformat(event["time"])
             if event["event"] == "answered" and now - when < DAY:
-                found.setdefault(str(event["agent"]), []).append((when.timestamp(), int(event["samples"])))
+                answered.setdefault(str(event["agent"]), []).append((when.timestamp(), int(event["samples"])))
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ConsilienceError(
                 f"{log}, which says how many samples were answered today, is damaged ({error}). Restore it."
             ) from None
-    return found
+    return answered
 
 
 def answer_peers(loaded: LoadedSite, say: Say, until: float = float("inf")) -> None:
-    """Answers questions with the model that this site trained, until `until` (of `time.monotonic`) or Ctrl-C."""
+    """Answers questions with the model that this site trained.
+
+    Args:
+        loaded: The site.
+        say: Is told what was answered and refused.
+        until: When to end, as `time.monotonic` counts; without it only Ctrl-C ends it.
+    """
     model = site_model(loaded)
     if not loaded.site.answer_to:
         raise ConsilienceError('`answer_to` in site.toml is empty: this site answers nobody. Name peers there, or "*".')

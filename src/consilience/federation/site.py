@@ -24,7 +24,7 @@ from consilience.federation.peers.signed_changes import PROPOSED, SignedChanges
 from consilience.federation.peers.site_exchange import SiteExchange
 from consilience.federation.peers.untrusted_input import read_federation
 from consilience.federation.peers.zenoh_config import Tls
-from consilience.federation.preprocess import Fitted, preprocessing, scale_of, scaled
+from consilience.federation.preprocess import Fitted, preprocessing, scale_of
 from consilience.privacy.options import Privacy
 from consilience.settings.settings import Settings
 
@@ -103,7 +103,7 @@ class LoadedSite:
         """Samples as the site's model takes them."""
         if self.read is not None:
             return self.read(x)
-        return scaled(x, self.shared) if self.site.standardise else x
+        return scale_of(self.shared)(x) if self.site.standardise else x
 
     def prepare_steps(self) -> list[Prepare]:
         """What makes of raw rows what the site's model takes, as steps of an exported model."""
