@@ -162,7 +162,7 @@ def test_the_positive_control_an_impostor_with_the_right_certificate_is_heard(fe
 
 
 @pytest.mark.minutes
-def test_a_certificate_that_expires_during_the_run_ends_the_site_until_there_is_a_new_one(federate):
+def test_a_certificate_that_expires_in_a_run_ends_the_site_until_it_is_renewed(federate):
     trial = federate(4, rounds=40, deadline=5.0)
     expiring, *others = trial.names
     for name in others:

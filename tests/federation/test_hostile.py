@@ -278,7 +278,7 @@ def test_a_member_that_is_there_but_silent_costs_three_deadlines_and_not_every_o
         assert took[0] > 3.5 * trial.slow, took
         assert sorted(took)[4] < 3.5 * trial.slow, took
         assert rogue in closed[-2]["heard"] and rogue in closed[-1]["heard"], "it spoke again, and was not heard"
-        assert f"{rogue} is there but silent" in trial.output(name)
+        assert f"{rogue} is present but silent" in trial.output(name)
 
 
 def test_a_straggler_finds_what_it_needs_at_sites_that_serve(federate):
@@ -374,7 +374,7 @@ def test_what_a_run_writes_is_for_its_owner_alone(federate):
             assert path.stat().st_mode & 0o077 == 0, path
 
 
-def test_a_member_that_a_quorum_revokes_is_refused_at_once_and_gone_in_the_next_epoch(federate):
+def test_a_revoked_member_is_refused_at_once_and_gone_in_the_next_epoch(federate):
     trial = federate(4, rounds=12, deadline=3.0)
     revoked, *others = trial.names
     for name in trial.names:

@@ -89,7 +89,7 @@ def test_a_site_that_saved_its_last_round_needs_nobody_to_finish(federate):
     trial.check(*trial.names, rounds=ROUNDS)
 
 
-def test_a_site_that_is_stopped_for_longer_than_the_deadline_goes_on_in_the_current_round(federate):
+def test_a_site_stopped_beyond_the_deadline_goes_on_in_the_current_round(federate):
     trial = federate(5, rounds=12, deadline=2.0)
     first, *others = trial.names
     for name in others:
@@ -109,7 +109,7 @@ def test_a_site_that_is_stopped_for_longer_than_the_deadline_goes_on_in_the_curr
     assert any(first not in one["absent"] for one in trial.events(others[0], "round") if one["round"] > 6)
 
 
-def test_a_round_closes_at_the_deadline_without_a_slow_site_and_its_late_predictions_are_not_mixed_in(federate):
+def test_a_round_closes_without_a_slow_site_and_does_not_mix_its_late_predictions(federate):
     trial = federate(4, rounds=5, deadline=3.0)
     slow, *others = trial.names
     trial.hold(slow, "train-2", "4.5")

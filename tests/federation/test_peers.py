@@ -172,7 +172,7 @@ def test_a_frame_is_rejected_with_the_reason(federation):
             frame_from(format, data, 1, 5)
 
 
-def test_two_signatures_for_one_round_contradict_each_other_and_a_repetition_does_not(federation):
+def test_two_signatures_for_one_round_are_a_contradiction_a_repetition_is_not(federation):
     format = Format(federation)
 
     def receipt(number: int, f: np.ndarray):
@@ -248,9 +248,7 @@ class Query:
         self.dropped = True
 
 
-def test_questions_that_wait_for_a_round_are_few_for_each_peer_and_one_peer_takes_no_other_ones_place(
-    federation, tmp_path
-):
+def test_few_questions_of_each_peer_wait_for_a_round_and_none_displaces_another(federation, tmp_path):
     outbox = Outbox(federation, "a", SIGNING[0], tmp_path)
     many, one = [Query("b", "round/1") for _ in range(500)], Query("c", "round/1")
     for query in [*many, one]:
@@ -270,7 +268,7 @@ def test_what_was_published_in_another_federation_is_not_published_again(federat
 def test_receipts_with_a_changed_byte_are_not_read_back(federation, tmp_path):
     outbox = Outbox(federation, "a", SIGNING[0], tmp_path)
     receipts = {0: outbox.publish(1, F, {})[0].receipt}
-    outbox.heard(1, receipts)
+    outbox.keep_receipts(1, receipts)
     outbox.flush()
     assert Outbox(federation, "a", SIGNING[0], tmp_path).kept_receipts() == receipts
     path, again = tmp_path / "receipts", Outbox(federation, "a", SIGNING[0], tmp_path)

@@ -195,7 +195,7 @@ def test_a_new_run_without_budget_is_refused_before_anything_leaves(make: Make, 
     assert frames(second.sites["0"]) == {} and spent(home) <= 1
 
 
-def test_a_site_whose_ledger_is_gone_is_refused_until_it_says_that_its_rows_are_others(make: Make, home: Path) -> None:
+def test_a_site_whose_ledger_is_gone_is_refused_until_its_rows_are_others(make: Make, home: Path) -> None:
     one = make(Privacy(epsilon=8, delta=DELTA))
     one.start()
     one.finish()

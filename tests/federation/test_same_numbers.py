@@ -104,7 +104,7 @@ def test_with_other_methods_too(launcher, tmp_path, method, weighs):
     trial.end()
 
 
-def test_the_model_of_a_site_is_the_one_that_was_trained_whatever_becomes_of_its_data(both):
+def test_the_model_of_a_site_is_the_trained_one_whatever_becomes_of_its_data(both):
     trial, simulation = both
     restored = restore(simulation)
     x = restored.scenario.target_x

@@ -139,7 +139,7 @@ def _other_shared(site: Path) -> None:
         (_expired, "expired on"),
         (_other_shared, "are not those of the federation file"),
         (lambda site: (site.parent / "shared.csv").unlink(), r"site.toml: `shared` names .*shared.csv, which does not"),
-        (lambda site: change(site, 'label = "label"', 'label = "age"'), "shared data have no labels"),
+        (lambda site: change(site, 'label = "label"', 'label = "age"'), "shared data must have no labels"),
         (lambda site: change(site, 'agent = "a"', 'agent = "d"'), "'d' is not in federation 't'"),
         (lambda site: change(site, 'agent = "a"', ""), "'agent' is missing"),
         (lambda site: change(site, "label =", "labels ="), "unknown setting 'labels'"),
@@ -207,7 +207,7 @@ def test_methods_that_exchange_no_predictions_are_not_for_a_federation(site: Pat
         load_site(site)
 
 
-def test_the_settings_of_a_federation_file_are_complete_and_read_as_they_were_agreed_on(site: Path) -> None:
+def test_the_settings_of_a_federation_file_are_complete_and_read_as_agreed(site: Path) -> None:
     members = [site.parent.parent / name / "member.toml" for name in "abc"]
     changes = {
         "method": "every-3",
@@ -266,7 +266,9 @@ def test_a_site_file_shows_every_entry_with_its_meaning_and_reads_as_it_was_writ
     site = Site('quoted "name" \\ # x', python='a"b.py', data="one\ntwo", standardise=True)
     write_site(tmp_path / "site.toml", site)
     assert read_site(tmp_path / "site.toml") == site
-    lines = [line for line in (tmp_path / "site.toml").read_text().splitlines() if line and line != "[privacy]"]
-    own = [field.name for field in fields(Site) if field.name != "privacy"]
+    text = (tmp_path / "site.toml").read_text()
+    lines = [line for line in text.splitlines() if line and not line.startswith("[")]
+    assert "\n[types]  # what columns hold" in text and "\n[privacy]" in text
+    own = [field.name for field in fields(Site) if field.name not in ("types", "privacy")]
     assert [line.split(" = ")[0] for line in lines] == [*own, *(field.name for field in fields(Privacy))]
     assert all("  # " in line for line in lines)

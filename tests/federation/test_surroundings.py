@@ -76,7 +76,7 @@ link._settings = lambda *arguments: settings(*arguments) | next(identities, {{}}
 
 
 @pytest.mark.minutes
-def test_a_site_whose_peers_take_a_dead_link_for_a_living_one_joins_anew(federate):
+def test_a_site_whose_peers_take_a_dead_link_for_a_living_one_reconnects(federate):
     """They refuse a second link of one identity; after half a minute the site comes with another."""
     trial = federate(4, rounds=6)
     *others, left = trial.names
@@ -88,16 +88,16 @@ def test_a_site_whose_peers_take_a_dead_link_for_a_living_one_joins_anew(federat
     with (trial.sites[left].parent / "agent.py").open("a") as file:
         file.write(SAME_AT_FIRST)
     trial.start(left)
-    trial.until_event(left, "joined anew")
+    trial.until_event(left, "reconnected")
     kinds = [one["event"] for one in trial.events(left)]
-    assert "here" not in kinds[: kinds.index("joined anew")], "the ghost did not keep it out"
+    assert "here" not in kinds[: kinds.index("reconnected")], "the ghost did not keep it out"
     for name in others:
         trial.until_event(left, "here", agent=name)
     for name in others:
         trial.release(name, "train-2")
     trial.finish()
     trial.check(*others, rounds=6)
-    assert "too few peers are seen: joined anew" in trial.output(left)
+    assert "too few peers are seen: reconnected" in trial.output(left)
     assert trial.events(left, "round")[-1]["absent"] == []
 
 
@@ -115,7 +115,7 @@ def small_disk() -> Iterator[Callable[[Path], None]]:
         subprocess.run(["umount", "-l", str(path)], check=True)
 
 
-def test_a_full_disk_ends_the_site_with_a_sentence_and_it_resumes_when_there_is_space(federate, small_disk):
+def test_a_full_disk_ends_the_site_and_it_resumes_when_there_is_space(federate, small_disk):
     trial = federate(4, rounds=8)
     full, *others = trial.names
     run = trial.sites[full].parent / "run"

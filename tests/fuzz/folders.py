@@ -61,7 +61,7 @@ def site_folders(scratch: Path) -> dict[str, Target]:
     agreed, published, claimed = federation(), scratch / "published", scratch / "claimed"
     outbox = Outbox(agreed, "a", SIGNING[0], published)
     frame, _ = outbox.publish(1, F, {})
-    outbox.heard(1, {0: frame.receipt})
+    outbox.keep_receipts(1, {0: frame.receipt})
     outbox.flush()
     key = scratch / "keys" / "signing.key"
     key.parent.mkdir()

@@ -1,4 +1,4 @@
-"""The model of a site: the one that was trained, from the run folder."""
+"""The trained model of a site, from its run folder."""
 
 from pathlib import Path
 
@@ -21,8 +21,8 @@ from consilience.tasks.protocol import Array
 def predict_site(site: Path, samples: Path) -> tuple[Array, tuple[str, ...]]:
     """Predictions of the site's trained model for the samples in a file, and the names of their columns.
 
-    The model is that in the run folder. A run that has stored none, because it is not finished or its model cannot be
-    stored, is taken up from its checkpoint, and refused if that is not the model that was trained.
+    The model is in the run folder. If it is not, because the run is not finished or its model cannot be stored, it is
+    restored from the checkpoint, and refused if it does not predict what the trained model predicted.
     """
     out = site.parent / read_site(site).out
     if (out / MODEL / FILE).is_file():
@@ -37,7 +37,7 @@ def predict_site(site: Path, samples: Path) -> tuple[Array, tuple[str, ...]]:
 
 
 def restored_agent(loaded: LoadedSite) -> Agent:
-    """The site's agent as it was after its last round, made anew from its data and its checkpoint."""
+    """The site's agent after its last round, restored from its data and its checkpoint."""
     done, arrays, _ = checkpoint.read(loaded.out / "checkpoint")
     if not done:
         raise ConsilienceError(f"{loaded.out} holds no trained model yet. Run `consilience agent` first.")
@@ -48,20 +48,26 @@ def restored_agent(loaded: LoadedSite) -> Agent:
     return agent
 
 
-def export_site(place: Path, agent: str, to: Path) -> Path:
-    """Writes the model of a site into the folder `to`. `place` is its run folder or its site.toml."""
-    out = place.parent / read_site(place).out if place.is_file() else place
+def export_site(source: Path, agent: str, to: Path) -> Path:
+    """Writes the model of a site into a folder.
+
+    Args:
+        source: The site's run folder or its site.toml.
+        agent: The site's name, to be checked; empty for any.
+        to: The folder to write.
+    """
+    out = source.parent / read_site(source).out if source.is_file() else source
     if (out / MODEL / FILE).is_file():
         name = load_model(out / MODEL).manifest.agent
         _check_name(agent, name, out)
         return copy_model(out / MODEL, to)
-    if not place.is_file():
-        raise ConsilienceError(f"{place} holds no stored model. Give the site.toml instead, to make it anew.")
-    loaded = load_site(place)
+    if not source.is_file():
+        raise ConsilienceError(f"{source} holds no stored model. Give the site.toml instead, to restore it.")
+    loaded = load_site(source)
     _check_name(agent, loaded.site.agent, out)
-    made, run = restored_agent(loaded), load_run(loaded.out)
-    facts = facts_of(run, made.name, tuple(loaded.columns))
-    return export_agent(made, to, loaded.shared, facts, loaded.prepare_steps())
+    restored = restored_agent(loaded)
+    facts = facts_of(load_run(loaded.out), restored.name, tuple(loaded.columns))
+    return export_agent(restored, to, loaded.shared, facts, loaded.prepare_steps())
 
 
 def _check_name(asked: str, name: str, out: Path) -> None:

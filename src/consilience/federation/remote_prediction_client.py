@@ -2,7 +2,7 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -13,7 +13,6 @@ import numpy as np
 
 from consilience.base.errors import ConsilienceError
 from consilience.base.rows import Rows, count
-from consilience.federation.peers import keys
 from consilience.federation.peers.audit import AuditLog
 from consilience.federation.peers.equivocation import agents_with_evidence
 from consilience.federation.peers.inbox import Say
@@ -56,12 +55,9 @@ def ask_peers(loaded: LoadedSite, path: Path, say: Say, patience: float = PATIEN
         say(loaded.changes.problem)
     blocked = agents_with_evidence(loaded.out / "evidence") | loaded.changes.revoked.keys()
     peers = [name for name in federation.names if name != me and name not in blocked]
-    log = AuditLog(loaded.out / LOG, keys.read_signing_key(loaded.path(loaded.site.signing_key)))
-    try:
+    with closing(AuditLog(loaded.out / LOG, loaded.signing_key)) as log:
         questioner = _Questioner(loaded, x, log, say, patience)
         heard = questioner.collect(peers)
-    finally:
-        log.close()
     if len(heard) + 1 < federation.quorum:
         reasons = "; ".join(f"{peer}: {reason}" for peer, reason in sorted(questioner.unheard.items()))
         raise ConsilienceError(
@@ -82,7 +78,7 @@ class _Questioner:
     def __init__(self, loaded: LoadedSite, x: Rows, log: AuditLog, say: Say, patience: float) -> None:
         self._loaded, self._log, self._say, self._patience = loaded, log, say, patience
         self._federation, self._me = loaded.federation, loaded.site.agent
-        self._signing = keys.read_signing_key(loaded.path(loaded.site.signing_key))
+        self._signing = loaded.signing_key
         self._questions = Questions(loaded.federation, loaded.agreed)
         form = self._questions.format
         self._batches = list(form.batches(x))

@@ -11,7 +11,6 @@ from consilience.base.errors import ConsilienceError
 from consilience.base.rows import count
 from consilience.export.folder import ExportedModel, load_model
 from consilience.export.manifest import FILE
-from consilience.federation.peers import keys
 from consilience.federation.peers.audit import AuditLog, read_audit
 from consilience.federation.peers.connection_limiter import ConnectionLimiter
 from consilience.federation.peers.inbox import Say
@@ -37,7 +36,7 @@ class QuestionHandler:
         federation, site = loaded.federation, loaded.site
         self._prepared, self._model, self._say = loaded, model, say
         self._me = federation.names.index(site.agent)
-        self._signing = keys.read_signing_key(loaded.path(site.signing_key))
+        self._signing = loaded.signing_key
         self._questions = Questions(federation, loaded.agreed)
         self._welcome = set(federation.names) if "*" in site.answer_to else set(site.answer_to)
         self._changes = loaded.changes

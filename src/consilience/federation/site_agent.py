@@ -1,4 +1,4 @@
-"""A site's agent: a built-in model on the site's data, or what its own Python file makes."""
+"""A site's agent: a built-in model on the site's data, or one that the site's own Python file makes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,18 +18,16 @@ from consilience.tasks.protocol import Array, Task, checked_predictions
 
 
 def check_agent_of(loaded: LoadedSite) -> None:
-    """Builds the site's agent and lets it predict the shared data once; an error says what is wrong."""
+    """Checks that the site's agent can be built and predicts the shared data."""
     agent, _ = build_site_agent(loaded)
     f = agent.predict(loaded.features(loaded.shared))
     checked_predictions(agent.name, f, count(loaded.shared), len(loaded.federation.classes), agent.task)
 
 
 def build_site_agent(loaded: LoadedSite) -> tuple[Agent, Evaluation]:
-    """The site's agent, and the data it is measured on."""
+    """The site's agent, and the data to evaluate it on."""
     site, classes = loaded.site, loaded.federation.classes
-    target = None
-    if site.target:
-        target = _labelled(loaded, site.target)
+    target = _labelled(loaded, site.target) if site.target else None
     if site.python:
         own = {site.agent: _labelled(loaded, site.test)} if site.test else {}
         return _own_agent(loaded), Evaluation(target=target, own=own)

@@ -1,4 +1,4 @@
-"""A private agent at a site: its ledger, which outlives runs, and what is said and logged of the budget."""
+"""The privacy ledger of a site's private agent, which outlives runs, and reports of its budget."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ BEGUN = "begun-ledgers.json"
 
 
 def keep_ledger(loaded: "LoadedSite", agent: Agent, audit: AuditLog, say: Say) -> LedgerFile | None:
-    """Opens the ledger of the site's private rows, if its agent is private; from now on rounds are entered into it."""
+    """Opens the ledger of the site's private rows, if its agent is private; each round is entered into it."""
     mechanism = mechanism_of(agent)
     if mechanism is None:
         if loaded.site.privacy.on:
@@ -56,8 +56,8 @@ def keep_ledger(loaded: "LoadedSite", agent: Agent, audit: AuditLog, say: Say) -
 
 
 def _owner(loaded: "LoadedSite") -> LedgerOwner:
-    """This site, which signs what it enters."""
-    signing = keys.read_signing_key(loaded.path(loaded.site.signing_key))
+    """This site, which signs its entries."""
+    signing = loaded.signing_key
     return LedgerOwner(keys.public_key(signing), signing.sign, keys.is_signed, loaded.site.other_ledgers)
 
 
@@ -66,7 +66,7 @@ def _begun_path(loaded: "LoadedSite") -> Path:
 
 
 def _check_begun(loaded: "LoadedSite", folder: Path) -> list[str]:
-    """Names of the ledgers that this site has begun. Refused if one of them is not in the folder any more."""
+    """Names of the ledgers that this site has begun; an error if one of them is not in the folder any more."""
     path = _begun_path(loaded)
     try:
         begun = json.loads(path.read_bytes()) if path.is_file() else []
@@ -85,7 +85,7 @@ def _check_begun(loaded: "LoadedSite", folder: Path) -> list[str]:
 
 
 def _raw_rows(loaded: "LoadedSite", agent: Any) -> Any:
-    """The private rows without labels as they are in the file, before anything is done to them."""
+    """The private rows without labels as they are in the file, before any preprocessing."""
     site = loaded.site
     if not site.data:
         return agent.x
@@ -97,11 +97,11 @@ def _raw_rows(loaded: "LoadedSite", agent: Any) -> Any:
 
 @final
 class Spending(Callback):
-    """Logs after every round what is spent, and says once that the budget is."""
+    """Logs the spent budget after every round, and says once when all of it is spent."""
 
     def __init__(self, agent: Agent, audit: AuditLog, say: Say) -> None:
         self._agent, self._audit, self._say = agent, audit, say
-        self._said = False
+        self._announced = False
 
     def round(self, run: RunInfo, news: Finished) -> None:
         """A round has ended."""
@@ -110,8 +110,8 @@ class Spending(Callback):
             return
         spent, trained = mechanism.record(), not mechanism.stopped
         self._audit.add("privacy", round=news.number, epsilon=spent, trained=trained)
-        if mechanism.stopped and not self._said:
-            self._said = True
+        if mechanism.stopped and not self._announced:
+            self._announced = True
             self._say(
                 f"the privacy budget is spent (epsilon {spent:.3f} of {mechanism.privacy.epsilon:g}): no "
                 "more training on private rows; peers get the last predictions from now on"

@@ -1,4 +1,4 @@
-"""What a site says about its data before a run: how its files were read, and what may be wrong with them."""
+"""Notes on a site's data before a run: how its files were read, and what may be wrong with them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ TABLES = (".csv", ".parquet")
 
 
 def site_notes(loaded: LoadedSite) -> Notes:
-    """How the tables of a site were read: one line a column; and warnings. Nothing where it has no tables."""
+    """How the tables of a site were read, one line for each column, and warnings; both are empty without tables."""
     site, shared_file = loaded.site, Path(loaded.site.shared)
     if shared_file.suffix not in TABLES:
         return [], []
@@ -57,7 +57,7 @@ def site_notes(loaded: LoadedSite) -> Notes:
 
 
 def _columns(loaded: LoadedSite, shared: "pd.DataFrame") -> tuple[Column, ...]:
-    """The columns as the site's preprocessing has them, or as they look, if it reads them in another way."""
+    """The columns as the site's preprocessing reads them, or as they look if a program of its own reads them."""
     if isinstance(loaded.read, TablePreprocessing):
         return loaded.read.columns
     if loaded.site.python or loaded.read is not None:

@@ -1,11 +1,10 @@
-"""A site's run: it waits for peers, goes through the rounds, and answers until the others have finished, too."""
+"""A site's run: it waits for peers, runs the rounds, and answers until its peers have finished, too."""
 
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from math import inf
-from pathlib import Path
 
 from consilience.agents.protocol import Agent
 from consilience.base.errors import ConsilienceError
@@ -32,7 +31,11 @@ from consilience.settings.presets import write_config
 def run_site(loaded: LoadedSite, say: Say, callbacks: Sequence[Callback] = (), serve: bool = False) -> Run:
     """Takes part in the federation: waits for peers, runs the rounds, and writes the run folder.
 
-    To `serve` is to answer, after the last round, until every peer has finished, however long that takes.
+    Args:
+        loaded: The site.
+        say: Is given sentences for the operator.
+        callbacks: Are told of every round.
+        serve: Whether to answer after the last round until every peer has finished, however long that takes.
     """
     out, federation = loaded.out, loaded.federation
     lock_run_folder(out, federation, loaded.path(loaded.site.signing_key))
@@ -50,7 +53,7 @@ def run_site(loaded: LoadedSite, say: Say, callbacks: Sequence[Callback] = (), s
     try:
         done = checkpoint.last_round(out / "checkpoint")
         if not done:
-            plan([agent], settings.run.rounds)  # a budget that is spent already is said before anyone is met
+            plan([agent], settings.run.rounds)  # reports a spent budget before the site connects to anyone
         if done < settings.run.rounds:
             exchange.wait_for_peers()
         run = run_rounds(
@@ -67,7 +70,10 @@ def run_site(loaded: LoadedSite, say: Say, callbacks: Sequence[Callback] = (), s
         )
         keep_model(loaded, agent, run, say)
         exchange.finish(inf if serve else None)
-        run = _with_log(run, out)
+        log = out / "audit.jsonl"  # what it has of peers and of bytes sent, before and after interruptions
+        known = replace(run.summary, suspicions=suspicious_peers(log), incidents=incidents(log), sent=bytes_sent(log))
+        run = replace(run, summary=known)
+        run.save(out)
     except ConsilienceError as error:
         audit.add("stopped", reason=str(error))
         raise
@@ -86,36 +92,21 @@ def run_site(loaded: LoadedSite, say: Say, callbacks: Sequence[Callback] = (), s
     return run
 
 
-def _with_log(run: Run, out: Path) -> Run:
-    """The run with what the audit log has of peers and of bytes sent, before and after interruptions."""
-    log = out / "audit.jsonl"
-    known = replace(run.summary, suspicions=suspicious_peers(log), incidents=incidents(log), sent=bytes_sent(log))
-    run = replace(run, summary=known)
-    run.save(out)
-    return run
-
-
 def keep_model(loaded: LoadedSite, agent: Agent, run: Run, say: Say) -> None:
-    """Writes the trained model into the run folder, where `predict` finds it: the data may change afterwards."""
+    """Writes the trained model into the run folder for `predict`: the data may change later."""
     facts = facts_of(run, agent.name, tuple(loaded.columns))
     try:
         export_agent(agent, loaded.model, loaded.shared, facts, loaded.prepare_steps(), onnx=False, overwrite=True)
-    except Exception as error:  # whatever a model of the site's own does; the run is finished and good
-        say(f"the model is not stored by itself, and `predict` will have to fit it again: {error}")
+    except Exception as error:  # a model of the site's own may fail in any way; the run is finished and good
+        say(f"the model cannot be stored, and `predict` will fit it again: {error}")
 
 
 def serve_site(loaded: LoadedSite, say: Say) -> None:
-    """Answers for a finished run until every peer has finished, too: one that comes late finds what it needs."""
-    audit = loaded.audit(loaded.out)
-    try:
+    """Answers for a finished run until every peer, however late, has finished, too."""
+    with closing(loaded.audit(loaded.out)) as audit:
         audit.add("start", agent=loaded.site.agent, serves=True)
-        exchange = loaded.exchange(loaded.out, audit, say)
-        try:
+        with closing(loaded.exchange(loaded.out, audit, say)) as exchange:
             exchange.finish(inf)
-        finally:
-            exchange.close()
-    finally:
-        audit.close()
 
 
 def _summary(loaded: LoadedSite, agent: Agent) -> Summary:

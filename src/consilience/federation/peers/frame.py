@@ -1,4 +1,4 @@
-"""What travels: frames of exactly known length. Nothing in them is self-describing, compressed or pickled.
+"""The wire format between sites: frames of known length. Nothing in them is self-describing, compressed or pickled.
 
 They are made here and read in `untrusted_input.py`.
 
@@ -22,18 +22,18 @@ from consilience.tasks.protocol import Array
 
 VERSION = 2
 HEADER = struct.Struct("<4sHHIIIQ32sH")
-"""magic, version, form of the numbers, samples, classes, round, sequence, run identity, agent's place in the roster."""
+"""magic, version, form of the numbers, samples, classes, round, sequence, run identity, agent's index in the roster."""
 RECEIPT = struct.Struct("<IQ32s32s64s")
 """round, sequence, hash of the receipts, hash of the predictions, signature."""
 STATUS = struct.Struct("<4sH32s32sIdH16s")
-"""magic, version, run identity, fingerprint of the shared data, round, clock, agent's place in the roster, nonce."""
+"""magic, version, run identity, fingerprint of the shared data, round, clock, agent's index in the roster, nonce."""
 SIGNATURE = 64
 NO_RECEIPT = bytes(RECEIPT.size)
 NONCE = 16
 
 
 class Receipt(NamedTuple):
-    """What an agent signed in a round, without the predictions."""
+    """What an agent signed in a round, except for the predictions themselves."""
 
     agent: int
     round: int
@@ -43,11 +43,11 @@ class Receipt(NamedTuple):
     signature: bytes
 
     def pack(self) -> bytes:
-        """The receipt as it travels; whose it is follows from its place."""
+        """The receipt as bytes; its agent follows from its position."""
         return RECEIPT.pack(self.round, self.sequence, self.receipts_hash, self.payload_hash, self.signature)
 
     def contradicts(self, other: "Receipt") -> bool:
-        """Whether the two are of one agent and round, and not the same."""
+        """Whether the two are for the same agent and round, and differ."""
         return (self.agent, self.round) == (other.agent, other.round) and self != other
 
 
@@ -100,12 +100,12 @@ class Format:
         return is_signed(self.keys[receipt.agent], receipt.signature, message)
 
     def pack_status(self, key: Ed25519PrivateKey, agent: int, number: int, clock: float, nonce: bytes) -> bytes:
-        """A signed status: who is there, in which run and round. The nonce is that of the request."""
+        """A signed status: agent, run and round. The nonce is that of the request."""
         body = STATUS.pack(b"CNSS", VERSION, self.run, self.shared, number, clock, agent, nonce)
         return body + key.sign(body)
 
     def pack_receipts(self, receipts: dict[int, Receipt]) -> bytes:
-        """Receipts by place in the roster; zeros where there is none."""
+        """Receipts by index in the roster; zeros where there is none."""
         return b"".join(receipts[i].pack() if i in receipts else NO_RECEIPT for i in range(len(self.names)))
 
     def _header(self, agent: int, number: int, sequence: int) -> bytes:
@@ -114,7 +114,7 @@ class Format:
 
 @dataclass(frozen=True)
 class Status:
-    """What a peer says of itself."""
+    """What a peer says about itself."""
 
     run: bytes
     """The identity of its federation file."""

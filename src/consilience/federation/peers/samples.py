@@ -13,7 +13,7 @@ import numpy as np
 from consilience.base.errors import ConsilienceError
 from consilience.base.rows import Rows
 from consilience.data.columns import read_columns
-from consilience.federation.peers.untrusted_input import InvalidInput
+from consilience.federation.peers.untrusted_input import InvalidInput, strict
 from consilience.tasks.protocol import Array
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ class ArrayFormat:
         """Samples as bytes."""
         return np.ascontiguousarray(samples, dtype=self.dtype).tobytes()
 
+    @strict
     def decode(self, data: bytes, rows: int) -> Array:
         """The samples in some bytes, which must be `rows`; a QuestionError if they are anything else."""
         if not 0 < rows <= self.at_once or len(data) != rows * self.sample_bytes:
@@ -116,6 +117,7 @@ class TableFormat:
         columns = {name: [self._value(name, value) for value in samples[name]] for name in self.sent}
         return json.dumps(columns, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
+    @strict
     def decode(self, data: bytes, rows: int) -> "pd.DataFrame":
         """The samples in some bytes, which must be `rows`; a QuestionError if they are anything else."""
         import pandas as pd

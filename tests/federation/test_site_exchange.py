@@ -88,7 +88,7 @@ def test_a_round_closes_with_all_who_are_present_and_at_the_deadline_with_a_quor
         ({"b": 5, "c": 9}, set(), 9.0, False, 5),  # as far as two are
     ],
 )
-def test_a_round_is_left_for_one_that_a_quorum_has_reached_or_when_no_quorum_can_come_any_more(
+def test_a_round_is_left_when_a_quorum_is_further_or_none_can_come(
     answered: dict[str, int], waiting: set[str], now: float, behind: bool, later: int
 ) -> None:
     assert open_round(behind=behind, **answered).later_round(waiting, now) == later
@@ -182,7 +182,7 @@ def test_predictions_of_an_earlier_round_are_logged_as_late_and_not_mixed_in(gat
     assert [(one["agent"], one["round"]) for one in log if one["event"] == "late"] == [("b", 4)]
 
 
-def test_an_agent_that_is_caught_signing_twice_is_not_heard_whatever_it_sends_afterwards(gathered) -> None:
+def test_an_agent_that_signed_twice_is_not_heard_whatever_it_sends_later(gathered) -> None:
     caught = [answer("d", 5), answer("d", 5, SURE), answer("d", 5)]
     received, log = gathered(*present("b", "c", "d"), *caught, answer("b", 5), answer("c", 5))
     assert list(received.predictions) == ["a", "b", "c"]
@@ -252,7 +252,7 @@ def test_a_federation_file_is_compared_once_for_each_identity_by_hashes(tmp_path
     assert reasons == [f"{start} 5.0)", f"{start} 6.0)"]
 
 
-def test_a_peer_that_shows_ever_new_federation_files_costs_a_few_comparisons_and_lines(tmp_path: Path) -> None:
+def test_ever_new_federation_files_of_a_peer_cost_few_comparisons_and_lines(tmp_path: Path) -> None:
     events = []
     for number in range(60):  # each of them twice, the second time after another one
         for deadline in (5.0 + number, 4.5 + number):
