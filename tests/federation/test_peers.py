@@ -20,7 +20,7 @@ from consilience.federation.peers.audit import AuditLog, broken_at, read_audit
 from consilience.federation.peers.federation import Federation, Member, fingerprint
 from consilience.federation.peers.frame import Format
 from consilience.federation.peers.outbox import HELD, Outbox
-from consilience.federation.peers.untrusted_input import InvalidInput, federation_from, frame_from, status_from
+from consilience.federation.peers.untrusted_input import InvalidInput, frame_from, status_from, table_from
 from tests.federation.rogue import mutated
 
 SIGNING = [Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in range(4)]
@@ -47,7 +47,7 @@ def federation() -> Federation:
 
 
 def test_a_federation_file_reads_as_it_was_written(federation):
-    again = federation_from(federation.to_toml().encode(), "file")
+    again = table_from(Federation, federation.to_toml().encode(), "file")
     assert again == federation and again.identity() == federation.identity()
 
 
@@ -120,7 +120,7 @@ def test_a_wrong_field_is_an_error_that_names_it(federation, old, new, named):
     text = federation.to_toml()
     assert old in text
     with pytest.raises(ConsilienceError, match=named):
-        federation_from(text.replace(old, new, 1).encode(), "file")
+        table_from(Federation, text.replace(old, new, 1).encode(), "file")
 
 
 def test_the_fingerprint_of_shared_data_knows_order_and_type():

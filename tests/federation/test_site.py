@@ -14,7 +14,8 @@ pytest.importorskip("zenoh", reason="needs consilience[peers]")
 from consilience.base.errors import ConsilienceError
 from consilience.federation.membership import make_keys, new_federation, write_site
 from consilience.federation.peers import keys
-from consilience.federation.peers.untrusted_input import federation_from, read_member
+from consilience.federation.peers.federation import Federation
+from consilience.federation.peers.untrusted_input import read_member, table_from
 from consilience.federation.site import Site, load_site, read_site
 from consilience.federation.site_agent import build_site_agent
 from consilience.privacy.options import Privacy
@@ -218,7 +219,7 @@ def test_the_settings_of_a_federation_file_are_complete_and_read_as_agreed(site:
         "seed": 7,
     }
     federation = new_federation("t", site.parent / "shared.csv", ["healthy", "ill"], members, changes, 5.0)
-    again = federation_from(federation.to_toml().encode(), "file")
+    again = table_from(Federation, federation.to_toml().encode(), "file")
     assert again == federation and list(again.settings) == ["method", "training", "run"]
     assert again.agreed == changed(Settings(), changes)
     assert set(again.settings["run"]) == {"rounds", "seed"}

@@ -194,6 +194,7 @@ def _same_json(data: bytes, good: bytes) -> bool:
 
 
 def _same_federation(data: bytes, good: bytes) -> bool:
-    from consilience.federation.peers.untrusted_input import federation_from
+    from consilience.federation.peers.federation import Federation
+    from consilience.federation.peers.untrusted_input import table_from
 
-    return federation_from(data, "it").identity() == federation_from(good, "it").identity()
+    return table_from(Federation, data, "it").identity() == table_from(Federation, good, "it").identity()

@@ -191,9 +191,15 @@ def question_from(key: str, parameters: str, me: str, role: str, names: Sequence
 
 
 @strict
-def federation_from(data: bytes, where: str) -> Federation:
-    """The federation in the text of a file; an unknown, missing or mistyped field is an error."""
-    return from_table(Federation, _tables(data, where), where)
+def table_from(kind: type[T], data: bytes, where: str, largest: int = LARGEST_FILE) -> T:
+    """The federation, member or change in the text of a file; an unknown, missing or mistyped field is an error."""
+    if len(data) > largest:
+        raise InvalidInput(f"{where} is too large (at most {largest} bytes are read)")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{where} is not valid TOML: it is no text ({error})") from None
+    return from_table(kind, toml.parse(text, where), where)
 
 
 @strict
@@ -215,32 +221,20 @@ def differences_from(federation: Federation, data: bytes) -> str:
     return printable("; ".join(differing), 1000) or "nothing that it shows"
 
 
-@strict
-def member_from(data: bytes, where: str) -> Member:
-    """A member's public part, from the text that `consilience keys` writes."""
-    return from_table(Member, _tables(data, where, LARGEST_MEMBER), where)
-
-
-@strict
-def change_from(data: bytes, where: str) -> Change:
-    """A change of the roster, from the text of a file. Its signatures are not checked yet."""
-    return from_table(Change, _tables(data, where), where)
-
-
 def read_change(path: Path) -> Change:
-    """A change of the roster in a file."""
-    return change_from(_bytes(path, "`consilience federation change` writes one."), str(path))
+    """A change of the roster in a file. Its signatures are not checked yet."""
+    return table_from(Change, _bytes(path, "`consilience federation change` writes one."), str(path))
 
 
 def read_federation(path: Path) -> Federation:
     """The federation in a file."""
     advice = "Get the federation file from the others, or write it with `consilience federation new`."
-    return federation_from(_bytes(path, advice), str(path))
+    return table_from(Federation, _bytes(path, advice), str(path))
 
 
 def read_member(path: Path) -> Member:
     """A member's public part, from the file that `consilience keys` writes."""
-    return member_from(_bytes(path, "`consilience keys` writes one."), str(path))
+    return table_from(Member, _bytes(path, "`consilience keys` writes one."), str(path), LARGEST_MEMBER)
 
 
 def _bytes(path: Path, advice: str) -> bytes:
@@ -249,13 +243,3 @@ def _bytes(path: Path, advice: str) -> bytes:
             return file.read(LARGEST_FILE + 1)
     except OSError as error:
         raise ConsilienceError(f"{path} cannot be read ({error.strerror}). {advice}") from error
-
-
-def _tables(data: bytes, where: str, largest: int = LARGEST_FILE) -> dict[str, object]:
-    if len(data) > largest:
-        raise InvalidInput(f"{where} is too large (at most {largest} bytes are read)")
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"{where} is not valid TOML: it is no text ({error})") from None
-    return toml.parse(text, where)
