@@ -167,13 +167,13 @@ class Trial:
         state = found.st_size, found.st_mtime_ns
         if self._read.get(name, ((), []))[0] != state:
             self._read[name] = state, read_audit(path)
-        return [one for one in self._read[name][1] if kind in ("", one["event"])]
+        return [event for event in self._read[name][1] if kind in ("", event["event"])]
 
     def until_event(self, name: str, kind: str, **facts: Any) -> None:
         """Waits for an entry in a site's audit log."""
 
         def there() -> bool:
-            return any(facts.items() <= one.items() for one in self.events(name, kind))
+            return any(facts.items() <= event.items() for event in self.events(name, kind))
 
         self.until(there, f"{kind} {facts} in the log of {name}")
 
@@ -313,5 +313,5 @@ def federate(launcher: Launcher, tmp_path: Path) -> Iterator[Callable[..., Trial
         return trials[-1]
 
     yield make
-    for one in trials:
-        one.end()
+    for trial in trials:
+        trial.end()

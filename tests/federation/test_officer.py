@@ -44,8 +44,8 @@ def test_a_member_is_revoked_with_the_signatures_of_a_quorum(folder: Path) -> No
     before = read_federation(file)
     say("federation", "change", file, "--remove", "3", "--site", folder / "0" / "site.toml", "--out", change)
     for name, signers in (("1", "0, 1"), ("1", "0, 1")):  # who signs twice counts once
-        said = say("federation", "sign", file, change, "--site", folder / name / "site.toml")
-        assert f"signed by {signers}; 3 are needed" in said
+        output = say("federation", "sign", file, change, "--site", folder / name / "site.toml")
+        assert f"signed by {signers}; 3 are needed" in output
         with pytest.raises(ConsilienceError, match="2 members have signed the change"):
             say("federation", "apply", file, change)
     say("federation", "sign", file, change, "--site", folder / "2" / "site.toml")

@@ -250,13 +250,13 @@ class Query:
 
 def test_few_questions_of_each_peer_wait_for_a_round_and_none_displaces_another(federation, tmp_path):
     outbox = Outbox(federation, "a", SIGNING[0], tmp_path)
-    many, one = [Query("b", "round/1") for _ in range(500)], Query("c", "round/1")
-    for query in [*many, one]:
+    many, single = [Query("b", "round/1") for _ in range(500)], Query("c", "round/1")
+    for query in [*many, single]:
         outbox.answer(query)
     assert outbox.odd == {"a": 0, "b": 500 - HELD, "c": 0, "d": 0}
     outbox.publish(1, F, {})
     assert [len(query.replies) for query in many] == [1] * HELD + [0] * (500 - HELD)
-    assert len(one.replies) == 1 and one.dropped
+    assert len(single.replies) == 1 and single.dropped
 
 
 def test_what_was_published_in_another_federation_is_not_published_again(federation, tmp_path):
@@ -292,7 +292,7 @@ def test_the_audit_log_is_a_chain_that_goes_on_after_a_kill(tmp_path):
     log.add("start")
     log.close()
     assert broken_at(path) is None
-    assert [one.get("round") for one in read_audit(path)] == [0, 1, 2, 3, 4, 5, None]
+    assert [event.get("round") for event in read_audit(path)] == [0, 1, 2, 3, 4, 5, None]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     lines = path.read_bytes().splitlines(keepends=True)
     for wrong in (lines[1:], lines[:2] + lines[3:], [lines[0], lines[1].replace(b"1", b"7"), *lines[2:]]):

@@ -226,7 +226,7 @@ def test_the_settings_of_a_federation_file_are_complete_and_read_as_agreed(site:
 
 
 @pytest.mark.parametrize(
-    ("column", "values", "task", "said"),
+    ("column", "values", "task", "output"),
     [
         ("label", [0, 1, 2, 3], "classification", "'label' is the label of a member"),
         ("diagnosis", [0, 1, 2, 3], "classification", "'diagnosis' is the label of a member"),
@@ -236,13 +236,13 @@ def test_the_settings_of_a_federation_file_are_complete_and_read_as_agreed(site:
         ("smoker", [0, 1, 0, 1], "classification", ""),
     ],
 )
-def test_shared_data_with_a_column_of_labels_are_refused(site: Path, column, values, task, said) -> None:
+def test_shared_data_with_a_column_of_labels_are_refused(site: Path, column, values, task, output) -> None:
     shared, members = site.parent / "other.csv", [site.parent.parent / name / "member.toml" for name in "abc"]
     change(site.parent.parent / "b" / "site.toml", 'label = "label"', 'label = "diagnosis"')
     pd.DataFrame({"age": [50.0, 61.0, 40.0, 33.0], column: values}).to_csv(shared, index=False)
     arguments = ("t", shared, ["healthy", "ill"], members, {}, 5.0)
-    if said:
-        with pytest.raises(ConsilienceError, match=f"column {said}.*Shared data have no labels"):
+    if output:
+        with pytest.raises(ConsilienceError, match=f"column {output}.*Shared data have no labels"):
             new_federation(*arguments, task=task)
     else:
         assert new_federation(*arguments, task=task).shared_samples == 4

@@ -179,14 +179,14 @@ def test_predictions_of_an_earlier_round_are_logged_as_late_and_not_mixed_in(gat
     received, log = gathered(*present("b", "c"), answer("b", 4, SURE), answer("b", 5), answer("c", 5))
     assert list(received.predictions) == ["a", "b", "c"] and received.number == 5
     np.testing.assert_array_equal(received.predictions["b"], UNSURE)
-    assert [(one["agent"], one["round"]) for one in log if one["event"] == "late"] == [("b", 4)]
+    assert [(event["agent"], event["round"]) for event in log if event["event"] == "late"] == [("b", 4)]
 
 
 def test_an_agent_that_signed_twice_is_not_heard_whatever_it_sends_later(gathered) -> None:
     caught = [answer("d", 5), answer("d", 5, SURE), answer("d", 5)]
     received, log = gathered(*present("b", "c", "d"), *caught, answer("b", 5), answer("c", 5))
     assert list(received.predictions) == ["a", "b", "c"]
-    assert [one["agent"] for one in log if one["event"] == "excluded"] == ["d"]
+    assert [event["agent"] for event in log if event["event"] == "excluded"] == ["d"]
 
 
 def test_a_site_joins_anew_after_half_a_minute_alone_and_then_ever_more_rarely(monkeypatch) -> None:
@@ -247,7 +247,7 @@ def test_a_federation_file_is_compared_once_for_each_identity_by_hashes(tmp_path
     for _ in range(7):
         inbox.next_event(0.2)
     assert session.asked == [("b", "federation")] * 2
-    reasons = [one["reason"] for one in read_audit(tmp_path / "audit.jsonl") if one["event"] == "refused"]
+    reasons = [event["reason"] for event in read_audit(tmp_path / "audit.jsonl") if event["event"] == "refused"]
     start = "its federation file differs in deadline (ours 4.0, theirs"
     assert reasons == [f"{start} 5.0)", f"{start} 6.0)"]
 
@@ -266,7 +266,7 @@ def test_ever_new_federation_files_of_a_peer_cost_few_comparisons_and_lines(tmp_
     for _ in events:
         inbox.next_event(0.2)
     assert len(session.asked) == 8
-    assert sum(one["event"] == "refused" for one in read_audit(tmp_path / "audit.jsonl")) <= 12
+    assert sum(event["event"] == "refused" for event in read_audit(tmp_path / "audit.jsonl")) <= 12
 
 
 def test_another_version_of_the_protocol_is_named_and_no_fault_of_the_file(tmp_path: Path) -> None:

@@ -46,10 +46,10 @@ def texts(scratch: Path) -> dict[str, Target]:
         change = change.with_signature(agreed, name, key)
 
     def changed(data: bytes) -> None:
-        found = table_from(Change, data, "change.toml")
-        found.check(agreed)
-        assert found.message() == change.message(), "a change that nobody signed was accepted"
-        apply_changes([found], agreed)
+        read = table_from(Change, data, "change.toml")
+        read.check(agreed)
+        assert read.message() == change.message(), "a change that nobody signed was accepted"
+        apply_changes([read], agreed)
 
     def configured(path: Path) -> None:
         settings_of(path.parent)

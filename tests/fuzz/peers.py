@@ -28,8 +28,8 @@ N = bytes(range(NONCE))
 
 def federation() -> Federation:
     roster = tuple(
-        Member(name, f"localhost:{7000 + place}", f"cn-{name}", keys.public_key(key))
-        for place, (name, key) in enumerate(zip("abcd", SIGNING, strict=True))
+        Member(name, f"localhost:{7000 + index}", f"cn-{name}", keys.public_key(key))
+        for index, (name, key) in enumerate(zip("abcd", SIGNING, strict=True))
     )
     settings = {"run": {"rounds": 9}, "method": {"lam": 0.5}}
     return Federation("trial", "1", ("no", "yes"), 6, fingerprint(SHARED), 4.0, 3, settings, roster)
