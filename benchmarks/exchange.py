@@ -123,7 +123,7 @@ def _site(federation: Federation, agent: str, folder: Path, rounds: int, pipe: C
     samples, classes = federation.shared_samples, len(federation.classes)
     draw = np.random.default_rng(federation.names.index(agent))  # who says the same as another, or twice, is suspicious
     said = [draw.dirichlet(np.ones(classes), samples).astype(np.float32) for _ in range(rounds + 1)]
-    mesh.meet()
+    mesh.wait_for_peers()
     seconds, cpu = [], []
     for number, f in enumerate(said, 1):
         began, worked = time.perf_counter(), time.process_time()

@@ -24,11 +24,11 @@ def main() -> int:
         why = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
         print(f"Nothing is known: the database of vulnerabilities could not be asked ({why[:300]}).")
         return 2
-    bad = [(one, found) for one in packages for found in one.get("vulns", [])]
-    for one, found in bad:
-        mended = ", ".join(found["fix_versions"]) or "no version yet"
-        print(f"{one['name']} {one['version']}: {found['id']}, fixed in {mended}")
-    unknown = [one["name"] for one in packages if "skip_reason" in one]
+    bad = [(package, vulnerability) for package in packages for vulnerability in package.get("vulns", [])]
+    for package, vulnerability in bad:
+        mended = ", ".join(vulnerability["fix_versions"]) or "no version yet"
+        print(f"{package['name']} {package['version']}: {vulnerability['id']}, fixed in {mended}")
+    unknown = [package["name"] for package in packages if "skip_reason" in package]
     if unknown:
         print(
             f"The database has no answer for {len(unknown)} of {len(packages)} packages of the lock files (the first "

@@ -28,25 +28,25 @@ def plain(name: str) -> str:
 
 def only_locked(bom: dict[str, Any], packages: dict[str, tuple[str, str]]) -> dict[str, Any]:
     """The list with the packages of the lock file alone, each with its hash; an error if one is not installed."""
-    found = {plain(one["name"]): one for one in bom["components"]}
+    installed = {plain(entry["name"]): entry for entry in bom["components"]}
     differing = [
-        f"{name} {version} (installed: {found.get(name, {}).get('version', 'not at all')})"
+        f"{name} {version} (installed: {installed.get(name, {}).get('version', 'not at all')})"
         for name, (version, _) in packages.items()
-        if found.get(name, {}).get("version") != version
+        if installed.get(name, {}).get("version") != version
     ]
     if differing:
         raise SystemExit(
             f"What is installed is not what requirements.lock says: {', '.join(differing)}. Run make lock."
         )
-    kept = [found[name] for name in sorted(packages)]
-    for one in kept:
-        one["hashes"] = [{"alg": "SHA-256", "content": packages[plain(one["name"])][1]}]
-    root = {key: value for key, value in found["consilience"].items() if key != "externalReferences"}
-    known = {one["bom-ref"] for one in (root, *kept)}
+    kept = [installed[name] for name in sorted(packages)]
+    for entry in kept:
+        entry["hashes"] = [{"alg": "SHA-256", "content": packages[plain(entry["name"])][1]}]
+    root = {key: value for key, value in installed["consilience"].items() if key != "externalReferences"}
+    known = {entry["bom-ref"] for entry in (root, *kept)}
     graph = [
-        one | {"dependsOn": [ref for ref in one["dependsOn"] if ref in known]} if "dependsOn" in one else one
-        for one in bom["dependencies"]
-        if one["ref"] in known
+        entry | {"dependsOn": [ref for ref in entry["dependsOn"] if ref in known]} if "dependsOn" in entry else entry
+        for entry in bom["dependencies"]
+        if entry["ref"] in known
     ]
     metadata = bom["metadata"] | {"component": root | {"type": "application"}}
     return bom | {"metadata": metadata, "components": kept, "dependencies": graph}

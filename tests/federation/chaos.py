@@ -96,8 +96,8 @@ class Chaos:
 
     def mend(self, all_of_it: bool = False) -> None:
         """Ends the faults whose time has come."""
-        due = [one for one in self.heal if all_of_it or one[0] < time.monotonic()]
-        self.heal = [one for one in self.heal if one not in due]
+        due = [fault for fault in self.heal if all_of_it or fault[0] < time.monotonic()]
+        self.heal = [fault for fault in self.heal if fault not in due]
         for _, end in due:
             end()
 
@@ -159,11 +159,11 @@ def _ask_and_answer(chaos: Chaos, attack: str) -> None:
     assert heard == set(chaos.honest), f"{sorted(heard)} predicted together:\n{trial.output(asked)}"
     ended = [process for process in processes if trial.pids[process] in trial.launcher.codes]
     assert not ended, f"{ended} ended:\n" + "\n".join(map(trial.output, ended))
-    said = trial.output(chaos.rogue)
+    output = trial.output(chaos.rogue)
     if attack == "revocation":
-        assert "answered by" not in said and "was asked" not in said, f"it was revoked, and\n{said}"
+        assert "answered by" not in output and "was asked" not in output, f"it was revoked, and\n{output}"
     else:
-        assert all(f"answered by {name}" in said for name in answering), said
+        assert all(f"answered by {name}" in output for name in answering), output
 
 
 def _storm(chaos: Chaos, slow: float, attack: str) -> None:
@@ -257,8 +257,8 @@ def main() -> None:
             print("without partitions and slow links" * bool(os.geteuid()), "without clocks that jump" * (not library))
         with ProcessPoolExecutor(given.at_once, initializer=begin, initargs=(library,)) as pool:
             tried = [pool.submit(try_seed, Path(scratch), seed, library is not None) for seed in seeds]
-            for one in as_completed(tried):
-                passed, words = one.result()
+            for future in as_completed(tried):
+                passed, words = future.result()
                 good += passed
                 print(words, flush=True)
     print(f"{good} of {len(seeds)} seeds passed")

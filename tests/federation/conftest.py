@@ -167,13 +167,13 @@ class Trial:
         state = found.st_size, found.st_mtime_ns
         if self._read.get(name, ((), []))[0] != state:
             self._read[name] = state, read_audit(path)
-        return [one for one in self._read[name][1] if kind in ("", one["event"])]
+        return [event for event in self._read[name][1] if kind in ("", event["event"])]
 
     def until_event(self, name: str, kind: str, **facts: Any) -> None:
         """Waits for an entry in a site's audit log."""
 
         def there() -> bool:
-            return any(facts.items() <= one.items() for one in self.events(name, kind))
+            return any(facts.items() <= event.items() for event in self.events(name, kind))
 
         self.until(there, f"{kind} {facts} in the log of {name}")
 
@@ -266,7 +266,9 @@ def signed(trial: Trial, revoked: str, signers: Iterable[str]) -> Any:
     agreed = read_federation(trial.folder / "federation.toml")
     change = Change(agreed.identity().hex(), (revoked,), (), {})
     for name in signers:
-        change = change.signed(agreed, name, read_signing_key(trial.sites[name].parent / "keys" / "signing.key"))
+        change = change.with_signature(
+            agreed, name, read_signing_key(trial.sites[name].parent / "keys" / "signing.key")
+        )
     return change
 
 
@@ -283,11 +285,11 @@ def own_ports() -> Iterator[None]:
     """Sites of this process have ports of their own: an address may be in nobody's use, and yet be meant for a site."""
     from consilience.federation.peers import ports
 
-    everyone = ports.SITES
+    everyone = ports.SITE_PORTS
     share, place = len(everyone) // 16, int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 16
-    ports.SITES = everyone[place * share : (place + 1) * share]
+    ports.SITE_PORTS = everyone[place * share : (place + 1) * share]
     yield
-    ports.SITES = everyone
+    ports.SITE_PORTS = everyone
 
 
 @pytest.fixture(scope="session")
@@ -311,5 +313,5 @@ def federate(launcher: Launcher, tmp_path: Path) -> Iterator[Callable[..., Trial
         return trials[-1]
 
     yield make
-    for one in trials:
-        one.end()
+    for trial in trials:
+        trial.end()

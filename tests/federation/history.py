@@ -45,14 +45,14 @@ def history_problems(events: Events, federation: Federation) -> list[str]:
 
 def _closed(events: Events) -> Iterator[tuple[str, int, dict[str, str]]]:
     for name, log in events.items():
-        for one in log:
-            if one["event"] == "round":
-                yield name, one["round"], one["heard"]
+        for event in log:
+            if event["event"] == "round":
+                yield name, event["round"], event["heard"]
 
 
 def _two_stories(events: Events) -> Iterator[str]:
     """No two honest sites used different frames of one peer for a round, unless they caught it and have the proof."""
-    caught = {one["agent"] for log in events.values() for one in log if one["event"] == "excluded"}
+    caught = {event["agent"] for log in events.values() for event in log if event["event"] == "excluded"}
     used: dict[tuple[str, int], set[str]] = {}
     for _, number, heard in _closed(events):
         for peer, digest in heard.items():
@@ -68,9 +68,9 @@ def _not_as_sent(events: Events) -> Iterator[str]:
     """An honest site sends one frame for a round, and nobody uses another one of it."""
     sent: dict[tuple[str, int], set[str]] = {}
     for name, log in events.items():
-        for one in log:
-            if one["event"] == "sent":
-                sent.setdefault((name, one["round"]), set()).add(one["hash"])
+        for event in log:
+            if event["event"] == "sent":
+                sent.setdefault((name, event["round"]), set()).add(event["hash"])
     for (name, number), digests in sent.items():
         if len(digests) > 1:
             yield f"{name} signed round {number} twice"
@@ -90,19 +90,19 @@ def _backwards(events: Events) -> Iterator[str]:
     """Rounds go forward; after a restart the last one may be closed again, if it was not saved."""
     for name, log in events.items():
         last, restarted = 0, True
-        for one in log:
-            if one["event"] == "start":
+        for event in log:
+            if event["event"] == "start":
                 restarted = True
-            elif one["event"] == "round":
-                if one["round"] < last or (one["round"] == last and not restarted):
-                    yield f"{name} closed round {one['round']} after round {last}"
-                last, restarted = one["round"], False
+            elif event["event"] == "round":
+                if event["round"] < last or (event["round"] == last and not restarted):
+                    yield f"{name} closed round {event['round']} after round {last}"
+                last, restarted = event["round"], False
 
 
 def _led_away(events: Events) -> Iterator[str]:
     """Nobody is in a round unless an honest site closed the one before it: no liar leads anybody there."""
     closed = {number for _, number, _ in _closed(events)}
-    sent = {one["round"] for log in events.values() for one in log if one["event"] == "sent"}
+    sent = {event["round"] for log in events.values() for event in log if event["event"] == "sent"}
     for number in sorted(sent)[1:]:
         if number - 1 not in closed:
             yield f"round {number} was begun, and nobody honest closed round {number - 1}"
@@ -112,9 +112,9 @@ def _heard_the_revoked(events: Events) -> Iterator[str]:
     """Who was revoked is not heard again, whatever is killed and started again."""
     for name, log in events.items():
         revoked = set[str]()
-        for one in log:
-            if one["event"] == "revoked":
-                revoked.add(one["agent"])
-            elif one["event"] == "round":
-                for peer in sorted(revoked & one["heard"].keys()):
-                    yield f"{name} heard {peer} in round {one['round']}, after it was revoked"
+        for event in log:
+            if event["event"] == "revoked":
+                revoked.add(event["agent"])
+            elif event["event"] == "round":
+                for peer in sorted(revoked & event["heard"].keys()):
+                    yield f"{name} heard {peer} in round {event['round']}, after it was revoked"

@@ -53,9 +53,9 @@ class Rogue:
         if f is None:
             f = np.full((self.format.samples, self.format.classes), 1 / self.format.classes, np.float32)
         receipts = self.old
-        return (format or self.format).pack(
+        return (format or self.format).make(
             self.key, self.place, number, number if sequence is None else sequence, receipts, f
-        )
+        )[1]
 
     def answer(self, query: Any) -> None:
         """Called for every request of a peer."""

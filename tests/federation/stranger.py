@@ -24,28 +24,28 @@ def idle(count: int, addresses: list[str]) -> None:
     while True:
         for address, sockets in held.items():
             for _ in range(count - len(sockets)):
-                one = connected(address)
-                if one is None:
+                connection = connected(address)
+                if connection is None:
                     break
-                one.setblocking(False)
-                sockets.append(one)
-            held[address] = [one for one in sockets if still_open(one)]
+                connection.setblocking(False)
+                sockets.append(connection)
+            held[address] = [connection for connection in sockets if still_open(connection)]
         opened += 1
         if opened == 3:
             print("holding", flush=True)
         time.sleep(0.1)
 
 
-def still_open(one: socket.socket) -> bool:
+def still_open(connection: socket.socket) -> bool:
     """Whether the other side has not closed it."""
     try:
-        if one.recv(1) == b"":
-            one.close()
+        if connection.recv(1) == b"":
+            connection.close()
             return False
     except BlockingIOError:
         return True
     except OSError:
-        one.close()
+        connection.close()
         return False
     return True
 
@@ -55,11 +55,11 @@ def broken(rate: int, addresses: list[str]) -> None:
     began, count = time.monotonic(), 0
     while True:
         for address in addresses:
-            one = connected(address)
-            if one is not None:
+            connection = connected(address)
+            if connection is not None:
                 try:
-                    one.sendall(HELLO)
-                    one.close()
+                    connection.sendall(HELLO)
+                    connection.close()
                 except OSError:
                     pass
         count += 1

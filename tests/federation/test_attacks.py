@@ -40,8 +40,8 @@ def test_frames_that_break_the_rules_are_rejected_with_the_reason(federate):
     trial.finish(*others)
     trial.check(*others, rounds=last)
     for name in others:
-        rejected = {one["round"]: one["reason"] for one in trial.events(name, "rejected")}
-        closed = {one["round"]: one for one in trial.events(name, "round")}
+        rejected = {event["round"]: event["reason"] for event in trial.events(name, "rejected")}
+        closed = {event["round"]: event for event in trial.events(name, "round")}
         for number, (mode, reason) in enumerate(REASONS.items(), 2):
             assert (rogue in closed[number]["heard"]) == (not reason), (mode, closed[number])
             assert (reason in rejected[number]) if reason else number not in rejected, (mode, rejected)
@@ -66,9 +66,9 @@ def test_random_frames_over_a_real_link(federate):
     trial.start(*others)
     trial.finish(*others)
     trial.check(*others, rounds=81)
-    rejected = [one for name in others for one in trial.events(name, "rejected")]
+    rejected = [event for name in others for event in trial.events(name, "rejected")]
     assert len(rejected) > 200
-    assert all(rogue in one["absent"] for name in others for one in trial.events(name, "round"))
+    assert all(rogue in event["absent"] for name in others for event in trial.events(name, "round"))
 
 
 @pytest.mark.parametrize("mode", ["garbled", "ahead"])
@@ -112,15 +112,19 @@ def test_equivocation_is_detected_proven_and_ends_in_exclusion(federate):
     trial.check(*others, rounds=6)
     federation = read_federation(trial.folder / "federation.toml")
     for name in others:
-        absent = [rogue in one["absent"] for one in trial.events(name, "round")]
+        absent = [rogue in event["absent"] for event in trial.events(name, "round")]
         assert absent == [False, False, True, True, True], absent
         (excluded,) = trial.events(name, "excluded")
         assert excluded["agent"] == rogue and excluded["round"] == 3
         evidence = json.loads((trial.sites[name].parent / "run" / "evidence" / f"{rogue}.json").read_text())
         assert evidence["run"] == federation.identity().hex()
-        one, other = (Receipt(0, *RECEIPT.unpack(bytes.fromhex(r["packed"]))) for r in evidence["receipts"])
-        assert Format(federation).is_genuine(one) and Format(federation).is_genuine(other)
-        assert one.contradicts(other) and one.round == other.round == 3 and one.payload_hash != other.payload_hash
+        receipt, other = (Receipt(0, *RECEIPT.unpack(bytes.fromhex(r["packed"]))) for r in evidence["receipts"])
+        assert Format(federation).is_genuine(receipt) and Format(federation).is_genuine(other)
+        assert (
+            receipt.contradicts(other)
+            and receipt.round == other.round == 3
+            and receipt.payload_hash != other.payload_hash
+        )
 
 
 @pytest.mark.parametrize("kind", ["foreign authority", "another member", "outsider", "expired"])
@@ -145,8 +149,8 @@ def test_who_holds_the_wrong_certificate_is_not_heard(federate, kind):
     trial.finish(*others)
     trial.check(*others, rounds=4)
     for name in others:
-        assert not [one for one in trial.events(name, "here") if one["agent"] in (victim, member)]
-        assert all(victim in one["absent"] for one in trial.events(name, "round"))
+        assert not [event for event in trial.events(name, "here") if event["agent"] in (victim, member)]
+        assert all(victim in event["absent"] for event in trial.events(name, "round"))
     assert ("answered" in trial.output(victim)) == (kind == "another member")  # who may ask, but not speak for others
 
 
@@ -157,12 +161,12 @@ def test_the_positive_control_an_impostor_with_the_right_certificate_is_heard(fe
     trial.start_script(victim, ROGUE, str(trial.sites[victim]), "impostor", str(folder), victim, victim)
     trial.start(*others)
     trial.finish(*others)
-    assert all(any(one["agent"] == victim for one in trial.events(name, "here")) for name in others)
+    assert all(any(event["agent"] == victim for event in trial.events(name, "here")) for name in others)
     assert "answered" in trial.output(victim)
 
 
 @pytest.mark.minutes
-def test_a_certificate_that_expires_during_the_run_ends_the_site_until_there_is_a_new_one(federate):
+def test_a_certificate_that_expires_in_a_run_ends_the_site_until_it_is_renewed(federate):
     trial = federate(4, rounds=40, deadline=5.0)
     expiring, *others = trial.names
     for name in others:
@@ -180,7 +184,7 @@ def test_a_certificate_that_expires_during_the_run_ends_the_site_until_there_is_
     trial.start(expiring)
     trial.finish()
     trial.check(*others, rounds=40)
-    absent = [expiring in one["absent"] for one in trial.events(others[0], "round")]
+    absent = [expiring in event["absent"] for event in trial.events(others[0], "round")]
     assert not absent[0] and any(absent) and not absent[-1]
 
 

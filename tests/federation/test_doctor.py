@@ -40,11 +40,11 @@ def test_doctors_that_wait_are_all_green_and_then_end(launcher: Launcher, tmp_pa
 
 def test_the_doctor_looks_at_its_own_port_and_certificate(launcher: Launcher, tmp_path: Path) -> None:
     trial = some_sites(tmp_path, 2, launcher)
-    one, other = trial.names
-    address = trial.sites[one].parent / "member.toml"
+    first, other = trial.names
+    address = trial.sites[first].parent / "member.toml"
     port = int(address.read_text().split('address = "127.0.0.1:')[1].split('"')[0])
     with socket.create_server(("127.0.0.1", port)):
-        doctor = trial.start_beside(one, "doctor", "--seconds", "1")
+        doctor = trial.start_beside(first, "doctor", "--seconds", "1")
         assert trial.code(doctor) == 1
     assert f"own port: nobody can listen at 127.0.0.1:{port}" in trial.output(doctor)
     keys = trial.sites[other].parent / "keys"
@@ -64,11 +64,11 @@ def test_the_doctor_looks_at_its_own_port_and_certificate(launcher: Launcher, tm
 
 def test_the_doctor_of_a_site_whose_agent_runs_says_so(launcher: Launcher, tmp_path: Path) -> None:
     trial = some_sites(tmp_path, 2, launcher)
-    one, _ = trial.names
-    trial.start(one)
-    trial.until(lambda: trial.events(one, "start"), "its start")
+    first, _ = trial.names
+    trial.start(first)
+    trial.until(lambda: trial.events(first, "start"), "its start")
     trial.sleep(3)
-    doctor = trial.start_beside(one, "doctor", "--seconds", "2")
+    doctor = trial.start_beside(first, "doctor", "--seconds", "2")
     assert trial.code(doctor) == 1, "its peer is missing"
     assert "own port: 127.0.0.1:" in trial.output(doctor)
     assert "is in use by another process of this site" in trial.output(doctor)

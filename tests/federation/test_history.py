@@ -41,7 +41,7 @@ def test_a_good_history_has_no_problems_also_after_a_restart() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("spoil", "output"),
     [
         (lambda h: h["a"][2]["heard"].update(d="other"), "2 different frames of d were used for round 2"),
         (lambda h: h["a"][2]["heard"].update(b="other"), "a used something for round 2 that b did not send"),
@@ -53,10 +53,10 @@ def test_a_good_history_has_no_problems_also_after_a_restart() -> None:
         (lambda h: h["a"].append({"event": "excluded", "agent": "b"}), "b, which is honest, was excluded"),
     ],
 )
-def test_each_thing_that_must_never_happen_is_seen(spoil: Any, said: str) -> None:
+def test_each_thing_that_must_never_happen_is_seen(spoil: Any, output: str) -> None:
     history = deepcopy(good())
     spoil(history)
-    assert any(one.startswith(said) for one in history_problems(history, federation()))
+    assert any(one.startswith(output) for one in history_problems(history, federation()))
 
 
 def test_who_was_caught_telling_two_stories_is_no_problem() -> None:

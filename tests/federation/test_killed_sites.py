@@ -26,9 +26,9 @@ def test_a_site_killed_in_a_phase_resumes_and_no_round_counts_twice(federate, ph
     trial.start(first)
     trial.finish()
     trial.check(*others, rounds=ROUNDS)
-    kinds = [one["event"] for one in trial.events(first)]
+    kinds = [event["event"] for event in trial.events(first)]
     assert kinds.count("start") == 2 and kinds.count("finished") == 1
-    signed = {(one["round"], one["hash"]) for one in trial.events(first, "sent")}
+    signed = {(event["round"], event["hash"]) for event in trial.events(first, "sent")}
     assert len(signed) == len({number for number, _ in signed}), "a round was signed twice"
 
 
@@ -43,7 +43,7 @@ def test_a_site_killed_while_it_gathers_publishes_the_same_frame_again(federate)
     before = published.read_bytes()
     frame_from(Format(read_federation(trial.folder / "federation.toml")), before, 0, 4)
     trial.start(first)
-    trial.until(lambda: len([one for one in trial.events(first, "sent") if one["round"] == 4]) > 1, "round 4 again")
+    trial.until(lambda: [event["round"] for event in trial.events(first, "sent")].count(4) > 1, "round 4 again")
     assert published.read_bytes() == before
     trial.release(slow, "train-3")
     trial.finish()
@@ -89,7 +89,7 @@ def test_a_site_that_saved_its_last_round_needs_nobody_to_finish(federate):
     trial.check(*trial.names, rounds=ROUNDS)
 
 
-def test_a_site_that_is_stopped_for_longer_than_the_deadline_goes_on_in_the_current_round(federate):
+def test_a_site_stopped_beyond_the_deadline_goes_on_in_the_current_round(federate):
     trial = federate(5, rounds=12, deadline=2.0)
     first, *others = trial.names
     for name in others:
@@ -99,17 +99,17 @@ def test_a_site_that_is_stopped_for_longer_than_the_deadline_goes_on_in_the_curr
     trial.kill(first, signal.SIGSTOP)
 
     def without(name):
-        return any(first in one["absent"] for one in trial.events(name, "round"))
+        return any(first in event["absent"] for event in trial.events(name, "round"))
 
     trial.until(lambda: all(map(without, others)), "rounds without the stopped site")
     trial.sleep(1)
     trial.kill(first, signal.SIGCONT)
     trial.finish()
     trial.check(*others, rounds=12)
-    assert any(first not in one["absent"] for one in trial.events(others[0], "round") if one["round"] > 6)
+    assert any(first not in event["absent"] for event in trial.events(others[0], "round") if event["round"] > 6)
 
 
-def test_a_round_closes_at_the_deadline_without_a_slow_site_and_its_late_predictions_are_not_mixed_in(federate):
+def test_a_round_closes_without_a_slow_site_and_does_not_mix_its_late_predictions(federate):
     trial = federate(4, rounds=5, deadline=3.0)
     slow, *others = trial.names
     trial.hold(slow, "train-2", "4.5")
@@ -117,10 +117,10 @@ def test_a_round_closes_at_the_deadline_without_a_slow_site_and_its_late_predict
     trial.finish()
     trial.check(*others, rounds=5)
     for name in others:
-        closed = {one["round"]: one for one in trial.events(name, "round")}
+        closed = {event["round"]: event for event in trial.events(name, "round")}
         late = trial.events(name, "late")
-        assert slow in closed[3]["absent"] and any(one["agent"] == slow for one in late), (name, closed)
-        assert all(slow in closed[one["round"]]["absent"] for one in late if one["agent"] == slow)
+        assert slow in closed[3]["absent"] and any(event["agent"] == slow for event in late), (name, closed)
+        assert all(slow in closed[event["round"]]["absent"] for event in late if event["agent"] == slow)
 
 
 def test_a_late_joiner_enters_at_a_round_boundary(federate):
@@ -134,7 +134,7 @@ def test_a_late_joiner_enters_at_a_round_boundary(federate):
     trial.finish()
     trial.check(*others, rounds=8)
     for name in others:
-        absent = [late in one["absent"] for one in trial.events(name, "round")]
+        absent = [late in event["absent"] for event in trial.events(name, "round")]
         assert absent == sorted(absent, reverse=True) and absent[0] and not absent[-1], (name, absent)
 
 

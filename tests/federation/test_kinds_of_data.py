@@ -45,8 +45,8 @@ def make(launcher: Launcher, tmp_path: Path) -> Iterator[Make]:
         return trials[-1]
 
     yield lay_out
-    for one in trials:
-        one.end()
+    for trial in trials:
+        trial.end()
 
 
 def finished(trial: Trial, samples: str) -> dict[str, pd.DataFrame]:
@@ -104,9 +104,9 @@ def test_a_table_with_words_and_gaps(make: Make, tmp_path: Path) -> None:
     truth = deal(heart_disease(), tmp_path, ["diagnosis"], "csv")["diagnosis"].to_numpy()
     models = ["logistic", "boosting", "mlp"]
     trial = make("classification", ["healthy", "ill"], models, "shared.csv", "own.csv", label="diagnosis")
-    for name, said in finished(trial, "new.csv").items():
-        assert len(said) == len(truth) and said[["healthy", "ill"]].sum(axis=1).between(0.999, 1.001).all()
-        assert (np.where(said["ill"] > 0.5, "ill", "healthy") == truth).mean() > 0.6, name
+    for name, output in finished(trial, "new.csv").items():
+        assert len(output) == len(truth) and output[["healthy", "ill"]].sum(axis=1).between(0.999, 1.001).all()
+        assert (np.where(output["ill"] > 0.5, "ill", "healthy") == truth).mean() > 0.6, name
         notes = load_run(tmp_path / name / "run").summary.notes
         assert any(line.startswith("cp: category, ") and "gaps in shared.csv" in line for line in notes)
         assert all(f"{name}: {line}" in trial.output(name) for line in notes), "one line a column on the terminal"
@@ -152,8 +152,8 @@ def test_folders_of_images(make: Make, tmp_path: Path) -> None:
             paint(tmp_path / name / "own" / ("ill" if number % 2 else "well") / f"{number}.png", number % 2 == 1)
     models = ["cnn", "logistic", "mlp"]
     trial = make("classification", ["ill", "well"], models, "shared", "own", side=8)
-    for name, said in finished(trial, "new").items():
-        assert ((said["ill"] > 0.5).to_numpy() == (np.arange(20) % 2 == 0)).mean() > 0.8, name
+    for name, output in finished(trial, "new").items():
+        assert ((output["ill"] > 0.5).to_numpy() == (np.arange(20) % 2 == 0)).mean() > 0.8, name
 
 
 def test_values(make: Make, tmp_path: Path) -> None:
@@ -163,8 +163,8 @@ def test_values(make: Make, tmp_path: Path) -> None:
     truth = deal(table, tmp_path, ["cost"], "parquet")["cost"]
     models = ["boosting", "forest", "mlp"]
     trial = make("regression", ["cost"], models, "shared.parquet", "own.parquet", label="cost")
-    for name, said in finished(trial, "new.parquet").items():
-        assert np.corrcoef(said["cost"], truth)[0, 1] > 0.7, name
+    for name, output in finished(trial, "new.parquet").items():
+        assert np.corrcoef(output["cost"], truth)[0, 1] > 0.7, name
 
 
 def test_several_labels(make: Make, tmp_path: Path) -> None:
@@ -174,6 +174,6 @@ def test_several_labels(make: Make, tmp_path: Path) -> None:
     truth = deal(table, tmp_path, ["tall", "old"], "csv")
     models = ["logistic", "mlp", "logistic"]
     trial = make("multilabel", ["tall", "old"], models, "shared.csv", "own.csv", label="tall,old")
-    for name, said in finished(trial, "new.csv").items():
+    for name, output in finished(trial, "new.csv").items():
         for label in ("tall", "old"):
-            assert ((said[label] > 0.5).to_numpy() == truth[label].to_numpy()).mean() > 0.7, (name, label)
+            assert ((output[label] > 0.5).to_numpy() == truth[label].to_numpy()).mean() > 0.7, (name, label)

@@ -78,9 +78,9 @@ def test_a_federation_may_agree_to_leave_suspicious_peers_out(federate):
     trial.start()
     trial.finish("0", "1", "2")
     run = load_run(trial.sites["0"].parent / "run")
-    heard = {one["round"]: "3" in one["heard"] for one in trial.events("0", "round")}
+    heard = {event["round"]: "3" in event["heard"] for event in trial.events("0", "round")}
     repeats = [number for number in heard if heard[number] and heard.get(number - 1)]
     assert heard[2] and repeats, "it was never heard twice"
-    assert [one["round"] for one in trial.events("0", "suspicious") if one["agent"] == "3"] == repeats
+    assert [event["round"] for event in trial.events("0", "suspicious") if event["agent"] == "3"] == repeats
     trusted = dict(zip(run.trust_rounds.tolist(), (run.trust[:, 0, 3] > 0).tolist(), strict=True))
     assert trusted == {number: heard[number] and number not in repeats for number in heard}

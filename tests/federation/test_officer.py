@@ -44,8 +44,8 @@ def test_a_member_is_revoked_with_the_signatures_of_a_quorum(folder: Path) -> No
     before = read_federation(file)
     say("federation", "change", file, "--remove", "3", "--site", folder / "0" / "site.toml", "--out", change)
     for name, signers in (("1", "0, 1"), ("1", "0, 1")):  # who signs twice counts once
-        said = say("federation", "sign", file, change, "--site", folder / name / "site.toml")
-        assert f"signed by {signers}; 3 are needed" in said
+        output = say("federation", "sign", file, change, "--site", folder / name / "site.toml")
+        assert f"signed by {signers}; 3 are needed" in output
         with pytest.raises(ConsilienceError, match="2 members have signed the change"):
             say("federation", "apply", file, change)
     say("federation", "sign", file, change, "--site", folder / "2" / "site.toml")
@@ -117,7 +117,7 @@ def test_the_next_epoch_is_refused_while_a_signed_change_is_not_applied(folder: 
     assert not load_site(site).changes.revoked
 
 
-def test_a_file_of_a_later_epoch_that_still_has_who_was_revoked_is_refused_by_every_command(folder: Path) -> None:
+def test_a_later_epoch_that_still_has_a_revoked_member_is_refused_everywhere(folder: Path) -> None:
     file, site = folder / "federation.toml", folder / "0" / "site.toml"
     shutil.copy(revoke(folder, "3", "012"), site.parent)
     assert load_site(site).changes.revoked == {"3": ["0", "1", "2"]}
@@ -162,7 +162,7 @@ def test_who_was_revoked_comes_back_with_a_new_key_and_with_no_other(folder: Pat
     say("federation", "apply", file, revoke(folder, "3", "012"), "--site", site)
     make_keys(folder / "new", "3", read_member(old).address, folder / "trial-ca")
     change = folder / "back.toml"
-    with pytest.raises(ConsilienceError, match="Who comes back needs a new key"):
+    with pytest.raises(ConsilienceError, match="To come back, make a new key"):
         say("federation", "change", file, "--member", old, "--site", site, "--out", change)
     member = folder / "new" / "member.toml"
     say("federation", "change", file, "--member", member, "--site", site, "--out", change)
@@ -179,7 +179,7 @@ def test_an_audit_log_is_said_to_be_whole_cut_or_rewritten(folder: Path) -> None
     shutil.copy(folder / "federation.toml", run / "federation.toml")
     format = Format(federation)
     f = np.full((format.samples, format.classes), 1 / format.classes, np.float32)
-    frame = format.pack(key, 0, 2, 1, {}, f)
+    frame = format.make(key, 0, 2, 1, {}, f)[1]
     receipt = frame_from(format, frame, 0).receipt
     log.add("start", agent="0")
     log.add("sent", round=2, bytes=len(frame), hash=receipt.payload_hash.hex())

@@ -20,7 +20,7 @@ from consilience.federation.peers.audit import AuditLog, broken_at, read_audit
 from consilience.federation.peers.federation import Federation, Member, fingerprint
 from consilience.federation.peers.frame import Format
 from consilience.federation.peers.outbox import HELD, Outbox
-from consilience.federation.peers.untrusted_input import InvalidInput, federation_from, frame_from, status_from
+from consilience.federation.peers.untrusted_input import InvalidInput, frame_from, status_from, table_from
 from tests.federation.rogue import mutated
 
 SIGNING = [Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in range(4)]
@@ -39,15 +39,15 @@ F = np.full((6, 2), 0.5, np.float32)
 @pytest.fixture
 def federation() -> Federation:
     roster = tuple(
-        Member(name, f"localhost:{7000 + place}", f"cn-{name}", keys.public_key(key))
-        for place, (name, key) in enumerate(zip("abcd", SIGNING, strict=True))
+        Member(name, f"localhost:{7000 + index}", f"cn-{name}", keys.public_key(key))
+        for index, (name, key) in enumerate(zip("abcd", SIGNING, strict=True))
     )
     settings = {"run": {"rounds": 9}, "method": {"lam": 0.5}}
     return Federation("trial", "1", ("no", "yes"), 6, fingerprint(SHARED), 4.0, 3, settings, roster)
 
 
 def test_a_federation_file_reads_as_it_was_written(federation):
-    again = federation_from(federation.to_toml().encode(), "file")
+    again = table_from(Federation, federation.to_toml().encode(), "file")
     assert again == federation and again.identity() == federation.identity()
 
 
@@ -120,7 +120,7 @@ def test_a_wrong_field_is_an_error_that_names_it(federation, old, new, named):
     text = federation.to_toml()
     assert old in text
     with pytest.raises(ConsilienceError, match=named):
-        federation_from(text.replace(old, new, 1).encode(), "file")
+        table_from(Federation, text.replace(old, new, 1).encode(), "file")
 
 
 def test_the_fingerprint_of_shared_data_knows_order_and_type():
@@ -130,8 +130,8 @@ def test_the_fingerprint_of_shared_data_knows_order_and_type():
 
 def test_a_frame_brings_back_the_predictions_and_who_signed_what(federation):
     format = Format(federation)
-    before = frame_from(format, format.pack(SIGNING[2], 2, 4, 7, {}, F), 2, 4)
-    data = format.pack(SIGNING[1], 1, 5, 8, {2: before.receipt}, F)
+    before = frame_from(format, format.make(SIGNING[2], 2, 4, 7, {}, F)[1], 2, 4)
+    data = format.make(SIGNING[1], 1, 5, 8, {2: before.receipt}, F)[1]
     assert len(data) == format.length
     frame = frame_from(format, data, 1, 5)
     np.testing.assert_array_equal(frame.predictions, F)
@@ -139,32 +139,44 @@ def test_a_frame_brings_back_the_predictions_and_who_signed_what(federation):
     assert (frame.receipt.agent, frame.receipt.round, frame.receipt.sequence) == (1, 5, 8)
 
 
+@pytest.mark.parametrize("form", ["float32", "float16", "top-k", "label"])
+def test_a_site_has_its_own_frame_as_its_peers_read_it(federation, form):
+    settings = federation.settings | {"method": {"lam": 0.5, "wire": {"form": form, "top": 1}}}
+    format = Format(replace(federation, settings=settings))
+    f = np.random.default_rng(0).dirichlet((1, 1), 6).astype(np.float32)
+    heard = format.make(SIGNING[2], 2, 4, 7, {}, f)[0].receipt
+    frame, data = format.make(SIGNING[1], 1, 5, 8, {2: heard}, f)
+    read = frame_from(format, data, 1, 5)
+    assert (frame.receipt, frame.others) == (read.receipt, read.others)
+    assert frame.predictions.dtype == np.float32 and frame.predictions.tobytes() == read.predictions.tobytes()
+
+
 def test_a_frame_is_rejected_with_the_reason(federation):
     format, other = Format(federation), Format(replace(federation, id="2"))
-    good = format.pack(SIGNING[1], 1, 5, 8, {}, F)
+    good = format.make(SIGNING[1], 1, 5, 8, {}, F)[1]
     bent = F.copy()
     bent[3] = 0.7
     wrong = {
         "bytes instead of": good[:-1],
         "wrong magic": b"X" + good[1:],
         r"wrong version \(7 instead of 2\)": good[:4] + b"\7" + good[5:],
-        "wrong run": other.pack(SIGNING[1], 1, 5, 8, {}, F),
-        r"wrong agent \(2 instead of 1\)": format.pack(SIGNING[2], 2, 5, 8, {}, F),
-        r"wrong round \(4 instead of 5\)": format.pack(SIGNING[1], 1, 4, 8, {}, F),
-        "not signed by b": format.pack(SIGNING[2], 1, 5, 8, {}, F),
-        "1 of 6 rows are not probabilities": format.pack(SIGNING[1], 1, 5, 8, {}, bent),
-        "6 of 6 rows are not finite": format.pack(SIGNING[1], 1, 5, 8, {}, F * np.nan),
+        "wrong run": other.make(SIGNING[1], 1, 5, 8, {}, F)[1],
+        r"wrong agent \(2 instead of 1\)": format.make(SIGNING[2], 2, 5, 8, {}, F)[1],
+        r"wrong round \(4 instead of 5\)": format.make(SIGNING[1], 1, 4, 8, {}, F)[1],
+        "not signed by b": format.make(SIGNING[2], 1, 5, 8, {}, F)[1],
+        "1 of 6 rows are not probabilities": format.make(SIGNING[1], 1, 5, 8, {}, bent)[1],
+        "6 of 6 rows are not finite": format.make(SIGNING[1], 1, 5, 8, {}, F * np.nan)[1],
     }
     for reason, data in wrong.items():
         with pytest.raises(InvalidInput, match=reason):
             frame_from(format, data, 1, 5)
 
 
-def test_two_signatures_for_one_round_contradict_each_other_and_a_repetition_does_not(federation):
+def test_two_signatures_for_one_round_are_a_contradiction_a_repetition_is_not(federation):
     format = Format(federation)
 
     def receipt(number: int, f: np.ndarray):
-        return frame_from(format, format.pack(SIGNING[1], 1, number, 8, {}, f), 1).receipt
+        return frame_from(format, format.make(SIGNING[1], 1, number, 8, {}, f)[1], 1).receipt
 
     other = np.eye(2, dtype=np.float32)[[0, 1, 0, 1, 0, 1]]
     assert receipt(5, F).contradicts(receipt(5, other))
@@ -187,7 +199,7 @@ def test_a_status_answers_one_request_only(federation):
 
 def test_twenty_thousand_damaged_frames_are_rejected_without_growth_of_memory(federation):
     format, draw = Format(federation), np.random.default_rng(0)
-    good = format.pack(SIGNING[1], 1, 5, 8, {}, F)
+    good = format.make(SIGNING[1], 1, 5, 8, {}, F)[1]
 
     def reject(count: int) -> None:
         for _ in range(count):
@@ -236,17 +248,15 @@ class Query:
         self.dropped = True
 
 
-def test_questions_that_wait_for_a_round_are_few_for_each_peer_and_one_peer_takes_no_other_ones_place(
-    federation, tmp_path
-):
+def test_few_questions_of_each_peer_wait_for_a_round_and_none_displaces_another(federation, tmp_path):
     outbox = Outbox(federation, "a", SIGNING[0], tmp_path)
-    many, one = [Query("b", "round/1") for _ in range(500)], Query("c", "round/1")
-    for query in [*many, one]:
+    many, single = [Query("b", "round/1") for _ in range(500)], Query("c", "round/1")
+    for query in [*many, single]:
         outbox.answer(query)
     assert outbox.odd == {"a": 0, "b": 500 - HELD, "c": 0, "d": 0}
     outbox.publish(1, F, {})
     assert [len(query.replies) for query in many] == [1] * HELD + [0] * (500 - HELD)
-    assert len(one.replies) == 1 and one.dropped
+    assert len(single.replies) == 1 and single.dropped
 
 
 def test_what_was_published_in_another_federation_is_not_published_again(federation, tmp_path):
@@ -258,15 +268,15 @@ def test_what_was_published_in_another_federation_is_not_published_again(federat
 def test_receipts_with_a_changed_byte_are_not_read_back(federation, tmp_path):
     outbox = Outbox(federation, "a", SIGNING[0], tmp_path)
     receipts = {0: outbox.publish(1, F, {})[0].receipt}
-    outbox.heard(1, receipts)
-    outbox.settle()
-    assert Outbox(federation, "a", SIGNING[0], tmp_path).heard_before() == receipts
+    outbox.keep_receipts(1, receipts)
+    outbox.flush()
+    assert Outbox(federation, "a", SIGNING[0], tmp_path).kept_receipts() == receipts
     path, again = tmp_path / "receipts", Outbox(federation, "a", SIGNING[0], tmp_path)
     good = path.read_bytes()
     for place in range(len(good)):
         path.write_bytes(good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :])
         with pytest.raises(InvalidInput, match="its checksum is wrong"):
-            again.heard_before()
+            again.kept_receipts()
 
 
 def test_the_audit_log_is_a_chain_that_goes_on_after_a_kill(tmp_path):
@@ -282,7 +292,7 @@ def test_the_audit_log_is_a_chain_that_goes_on_after_a_kill(tmp_path):
     log.add("start")
     log.close()
     assert broken_at(path) is None
-    assert [one.get("round") for one in read_audit(path)] == [0, 1, 2, 3, 4, 5, None]
+    assert [event.get("round") for event in read_audit(path)] == [0, 1, 2, 3, 4, 5, None]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     lines = path.read_bytes().splitlines(keepends=True)
     for wrong in (lines[1:], lines[:2] + lines[3:], [lines[0], lines[1].replace(b"1", b"7"), *lines[2:]]):

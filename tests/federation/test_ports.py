@@ -4,18 +4,18 @@ import socket
 
 import pytest
 
-from consilience.federation.peers.ports import DOORS, SITES, free_addresses, free_ports
+from consilience.federation.peers.ports import INNER_PORTS, SITE_PORTS, free_addresses, free_ports
 
 
 def test_they_differ_and_are_none_that_the_system_gives_to_outgoing_calls():
-    assert len(set(free_ports(50, DOORS))) == 50
-    assert not set(DOORS) & set(SITES)
+    assert len(set(free_ports(50, INNER_PORTS))) == 50
+    assert not set(INNER_PORTS) & set(SITE_PORTS)
     with socket.create_server(("127.0.0.1", 0)) as given:
-        assert given.getsockname()[1] > max(*DOORS, *SITES)
+        assert given.getsockname()[1] > max(*INNER_PORTS, *SITE_PORTS)
 
 
 def test_a_port_in_use_is_left_out():
-    (used,) = free_ports(1, DOORS)
+    (used,) = free_ports(1, INNER_PORTS)
     assert free_ports(1, [used]) == [used]
     with socket.create_server(("127.0.0.1", used)):
         assert free_ports(1, [used]) == []

@@ -85,16 +85,16 @@ def spent(home: Path) -> float:
 def frames(path: Path) -> dict[int, bytes]:
     """What a site published, by round."""
     found = (path.parent / "run" / "published").glob("*.frame")
-    return {int(one.stem): one.read_bytes() for one in found}
+    return {int(trial.stem): trial.read_bytes() for trial in found}
 
 
 def test_a_private_site_says_what_it_spends_in_log_ledger_and_report(make: Make, home: Path) -> None:
-    one = make(Privacy(epsilon=3, delta=DELTA), baseline=True)
-    one.start()
-    one.finish()
-    one.check(*one.names, rounds=ROUNDS)
-    site = one.sites["0"].parent
-    logged = one.events("0", "privacy")
+    trial = make(Privacy(epsilon=3, delta=DELTA), baseline=True)
+    trial.start()
+    trial.finish()
+    trial.check(*trial.names, rounds=ROUNDS)
+    site = trial.sites["0"].parent
+    logged = trial.events("0", "privacy")
     epsilons = [event["epsilon"] for event in logged]
     assert [event["round"] for event in logged] == list(range(1, ROUNDS + 1)) and all(e["trained"] for e in logged)
     assert epsilons == sorted(set(epsilons)) and 0.99 * 3 <= epsilons[-1] <= 3
@@ -102,55 +102,55 @@ def test_a_private_site_says_what_it_spends_in_log_ledger_and_report(make: Make,
     assert spent(home) == pytest.approx(epsilons[-1])
     run = load_run(site / "run")
     assert run.metrics["epsilon"].tolist() == epsilons
-    assert f"epsilon {epsilons[-1]:.3f}" in one.output("0")
+    assert f"epsilon {epsilons[-1]:.3f}" in trial.output("0")
     assert run.summary.agents[0].privacy["epsilon"] == pytest.approx(epsilons[-1])
     assert run.summary.agents[0].privacy["generator"] == "secret"
-    assert run.summary.agents[0].class_counts == [] and "data" not in one.events("0", "ledger")[0]
+    assert run.summary.agents[0].class_counts == [] and "data" not in trial.events("0", "ledger")[0]
     training, scores = (getattr(read_manifest(site / "run" / "model"), name) for name in ("training", "scores"))
     assert "epsilon" in training["privacy"] and scores == {}
     assert {"class_counts", "samples", "private_data", "data"}.isdisjoint(training)
-    for name in one.names[1:]:
-        files = [path for path in (one.sites[name].parent / "run").rglob("*") if path.suffix in (".json", ".jsonl")]
+    for name in trial.names[1:]:
+        files = [path for path in (trial.sites[name].parent / "run").rglob("*") if path.suffix in (".json", ".jsonl")]
         assert files and not any(b'"epsilon":' in path.read_bytes() for path in files), "peers are not told"
     page = (site / "run" / "report.html").read_text()
     assert "one private row (added or removed)" in page and "from a secret of the site" in page
-    assert one.events("1", "privacy") == [], "the others promise nothing"
+    assert trial.events("1", "privacy") == [], "the others promise nothing"
 
 
 @pytest.mark.minutes
 def test_killed_deleted_installed_anew_a_site_has_spent_what_it_has_spent(make: Make, home: Path) -> None:
     """Real kills at random moments; then a new run without the run folder; then a new installation on the same rows."""
     draw = random.Random(5)
-    one = make(Privacy(epsilon=8, delta=DELTA, noise=20.0), quorum=4, rounds=40)
-    one.start()
+    trial = make(Privacy(epsilon=8, delta=DELTA, noise=20.0), quorum=4, rounds=40)
+    trial.start()
     last, kills = 0.0, 0
-    while kills < 5 and not one.events("0", "finished"):
-        known = len(one.events("0"))
-        one.until(lambda known=known: len(one.events("0")) > known or one.events("0", "finished"), "life")
-        one.sleep(draw.random() * 0.3)
-        if one.pids["0"] in one.launcher.codes:
+    while kills < 5 and not trial.events("0", "finished"):
+        known = len(trial.events("0"))
+        trial.until(lambda known=known: len(trial.events("0")) > known or trial.events("0", "finished"), "life")
+        trial.sleep(draw.random() * 0.3)
+        if trial.pids["0"] in trial.launcher.codes:
             break
-        one.kill("0")
+        trial.kill("0")
         kills += 1
         now = spent(home)
-        assert len(one.events("0", "privacy")) <= len(entries(home)) and now >= last
+        assert len(trial.events("0", "privacy")) <= len(entries(home)) and now >= last
         last = now
-        one.start("0")
+        trial.start("0")
     assert kills >= 3
-    one.finish()
-    assert spent(home) >= last and broken_log(one, "0") is None
-    last, finished = spent(home), one.events("0", "privacy")[-1]["epsilon"]
+    trial.finish()
+    assert spent(home) >= last and broken_log(trial, "0") is None
+    last, finished = spent(home), trial.events("0", "privacy")[-1]["epsilon"]
     assert finished == pytest.approx(last)
 
-    for path in one.sites.values():
+    for path in trial.sites.values():
         shutil.rmtree(path.parent / "run")
-    again = replace(read_federation(one.folder / "federation.toml"), epoch=2)
-    write_atomically(one.folder / "federation.toml", again.to_toml().encode())
-    one.start()
-    one.finish()
-    assert f"epsilon {last:.3f} of 8 is spent on these private rows already" in one.output("0")
-    [opened] = one.events("0", "ledger")
-    assert opened["spent"] == pytest.approx(last) and one.events("0", "privacy")[0]["epsilon"] > last
+    again = replace(read_federation(trial.folder / "federation.toml"), epoch=2)
+    write_atomically(trial.folder / "federation.toml", again.to_toml().encode())
+    trial.start()
+    trial.finish()
+    assert f"epsilon {last:.3f} of 8 is spent on these private rows already" in trial.output("0")
+    [opened] = trial.events("0", "ledger")
+    assert opened["spent"] == pytest.approx(last) and trial.events("0", "privacy")[0]["epsilon"] > last
     last = spent(home)
 
     anew = make(Privacy(epsilon=8, delta=DELTA, noise=20.0))
@@ -166,22 +166,22 @@ def test_a_site_whose_budget_ends_trains_no_more_and_goes_on_to_answer(make: Mak
     noise = 12.0
     rate, steps = 1.0, 5  # fewer rows than a batch holds, five epochs
     three = epsilon_of_record(((noise, rate, 3 * steps),), DELTA)
-    one = make(Privacy(epsilon=three * 1.02, delta=DELTA, noise=noise))
-    one.start()
-    one.finish()
-    one.check(*one.names, rounds=ROUNDS)
+    trial = make(Privacy(epsilon=three * 1.02, delta=DELTA, noise=noise))
+    trial.start()
+    trial.finish()
+    trial.check(*trial.names, rounds=ROUNDS)
     made = entries(home)
     assert {(entry.rate, entry.steps) for entry in made} == {(rate, steps)}, "the budget above is of this plan"
     assert [entry.round for entry in made] == [1, 2, 3] and spent(home) == pytest.approx(three)
-    logged = one.events("0", "privacy")
+    logged = trial.events("0", "privacy")
     assert [event["trained"] for event in logged] == [True] * 3 + [False] * (ROUNDS - 3)
     assert all(event["epsilon"] <= three * 1.02 for event in logged)
-    assert one.output("0").count("the privacy budget is spent") == 1
-    losses = one.metrics("0")["log_loss_target"].tolist()
+    assert trial.output("0").count("the privacy budget is spent") == 1
+    losses = trial.metrics("0")["log_loss_target"].tolist()
     assert len(set(losses[2:])) == 1 and len(set(losses)) == 3, "its model stays as round 3 left it"
-    for name in one.names[1:]:
-        assert all(event["absent"] == [] for event in one.events(name, "round")), "it was heard to the end"
-    assert "was spent before round 4" in (one.sites["0"].parent / "run" / "report.html").read_text()
+    for name in trial.names[1:]:
+        assert all(event["absent"] == [] for event in trial.events(name, "round")), "it was heard to the end"
+    assert "was spent before round 4" in (trial.sites["0"].parent / "run" / "report.html").read_text()
 
 
 def test_a_new_run_without_budget_is_refused_before_anything_leaves(make: Make, home: Path) -> None:
@@ -195,23 +195,23 @@ def test_a_new_run_without_budget_is_refused_before_anything_leaves(make: Make, 
     assert frames(second.sites["0"]) == {} and spent(home) <= 1
 
 
-def test_a_site_whose_ledger_is_gone_is_refused_until_it_says_that_its_rows_are_others(make: Make, home: Path) -> None:
-    one = make(Privacy(epsilon=8, delta=DELTA))
-    one.start()
-    one.finish()
+def test_a_site_whose_ledger_is_gone_is_refused_until_its_rows_are_others(make: Make, home: Path) -> None:
+    trial = make(Privacy(epsilon=8, delta=DELTA))
+    trial.start()
+    trial.finish()
     [ledger] = (home / "consilience" / "ledger").glob("*.jsonl")
-    for path in (home / "consilience", *(path.parent / "run" for path in one.sites.values())):
+    for path in (home / "consilience", *(path.parent / "run" for path in trial.sites.values())):
         shutil.rmtree(path)
-    again = replace(read_federation(one.folder / "federation.toml"), epoch=2)
-    write_atomically(one.folder / "federation.toml", again.to_toml().encode())
-    one.start("0")
-    assert one.code("0") == 2
-    said = " ".join(one.output("0").split())
-    assert f"has begun the privacy ledger {ledger.stem}, and it is not in" in said
-    assert f'other_ledgers = ["{ledger.stem}"]' in said
-    write_site(one.sites["0"], replace(read_site(one.sites["0"]), other_ledgers=(ledger.stem,)))
-    one.start()
-    one.finish()
+    again = replace(read_federation(trial.folder / "federation.toml"), epoch=2)
+    write_atomically(trial.folder / "federation.toml", again.to_toml().encode())
+    trial.start("0")
+    assert trial.code("0") == 2
+    output = " ".join(trial.output("0").split())
+    assert f"has begun the privacy ledger {ledger.stem}, and it is not in" in output
+    assert f'other_ledgers = ["{ledger.stem}"]' in output
+    write_site(trial.sites["0"], replace(read_site(trial.sites["0"]), other_ledgers=(ledger.stem,)))
+    trial.start()
+    trial.finish()
     assert len(entries(home)) == ROUNDS
 
 
@@ -249,25 +249,25 @@ def make_agent(name, classes, seed):
 
 def test_the_ledger_has_a_round_before_its_frame_is_made(make: Make, home: Path) -> None:
     """A site with an agent of its own, held when it has trained and not yet spoken."""
-    one = make(Privacy(epsilon=4, delta=DELTA))
-    folder = one.sites["0"].parent
+    trial = make(Privacy(epsilon=4, delta=DELTA))
+    folder = trial.sites["0"].parent
     shutil.copy(Path(__file__).parent / "agent.py", folder / "hold.py")
     (folder / "agent.py").write_text(AGENT)
-    own = replace(read_site(one.sites["0"]), python="agent.py", model="", data="", test="", target="")
-    write_site(one.sites["0"], own)
+    own = replace(read_site(trial.sites["0"]), python="agent.py", model="", data="", test="", target="")
+    write_site(trial.sites["0"], own)
     for number in (2, 4):
-        one.hold("0", f"predict-{number}")
-    one.start()
+        trial.hold("0", f"predict-{number}")
+    trial.start()
     for number in (2, 4):
-        one.until_held("0", f"predict-{number}")
+        trial.until_held("0", f"predict-{number}")
         assert [entry.round for entry in entries(home)] == list(range(1, number))
-        assert number not in frames(one.sites["0"])
-        one.release("0", f"predict-{number}")
-    one.finish()
+        assert number not in frames(trial.sites["0"])
+        trial.release("0", f"predict-{number}")
+    trial.finish()
     assert len(entries(home)) == ROUNDS
 
 
-def broken_log(one: Trial, name: str) -> int | None:
+def broken_log(trial: Trial, name: str) -> int | None:
     from consilience.federation.peers.audit import broken_at
 
-    return broken_at(one.sites[name].parent / "run" / "audit.jsonl")
+    return broken_at(trial.sites[name].parent / "run" / "audit.jsonl")

@@ -67,7 +67,7 @@ def test_sites_of_a_federation_get_the_numbers_of_the_simulation(both):
             np.testing.assert_array_equal(site.metrics[column][known], own[column].to_numpy()[known])
         np.testing.assert_array_equal(site.trust[:, 0], simulated.trust[:, place])
         np.testing.assert_array_equal(site.trust_rounds, simulated.trust_rounds)
-        assert len(site.trust) == 3 and all(not one["absent"] for one in trial.events(name, "round"))
+        assert len(site.trust) == 3 and all(not line["absent"] for line in trial.events(name, "round"))
         models = {agent.name: agent.model for agent in site.summary.agents}
         assert models == dict.fromkeys(trial.names, "unknown") | {name: SMALL["models"][place]}
         assert "Accuracy after equal training alone, and together" in trial.output(name)
@@ -104,7 +104,7 @@ def test_with_other_methods_too(launcher, tmp_path, method, weighs):
     trial.end()
 
 
-def test_the_model_of_a_site_is_the_one_that_was_trained_whatever_becomes_of_its_data(both):
+def test_the_model_of_a_site_is_the_trained_one_whatever_becomes_of_its_data(both):
     trial, simulation = both
     restored = restore(simulation)
     x = restored.scenario.target_x
@@ -147,9 +147,9 @@ def test_sites_predict_together_while_a_quorum_answers(both, tmp_path):
         )
         log = tmp_path / f"{name}.log"
         trial.pids[name] = trial.launcher.start(log, ["consilience", "answer", "--site", str(trial.sites[name])])
-    said = []
-    found = ask_peers(prepared, samples, said.append, patience=60.0)
-    assert found.names == ["0", "2"] and said == ["without 1: it does not answer this site"]
+    messages = []
+    found = ask_peers(prepared, samples, messages.append, patience=60.0)
+    assert found.names == ["0", "2"] and messages == ["without 1: it does not answer this site"]
     row = restored.run.trust[-1][2][[0, 2]]
     np.testing.assert_allclose(found.parts[0], row / row.sum())
     for agent in restored.agents:

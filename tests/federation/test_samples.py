@@ -35,12 +35,12 @@ def test_what_a_model_reads_of_rows_that_travelled_is_what_it_reads_of_the_rows(
 
 def test_many_rows_travel_in_parts_in_their_order():
     many = pd.concat([SHARED] * 60, ignore_index=True).assign(note="word " * 200)
-    parts = list(FORM.parts(many))
-    assert len(parts) > 2 and all(len(FORM.encode(part)) <= LARGEST for part in parts)
-    back = pd.concat([FORM.decode(FORM.encode(part), len(part)) for part in parts], ignore_index=True)
+    batches = list(FORM.batches(many))
+    assert len(batches) > 2 and all(len(FORM.encode(batch)) <= LARGEST for batch in batches)
+    back = pd.concat([FORM.decode(FORM.encode(batch), len(batch)) for batch in batches], ignore_index=True)
     np.testing.assert_array_equal(back["age"], many["age"])
     with pytest.raises(ConsilienceError, match="a row of the samples has more than the 1000000 bytes"):
-        list(FORM.parts(SHARED[:1].assign(note="x" * LARGEST)))
+        list(FORM.batches(SHARED[:1].assign(note="x" * LARGEST)))
 
 
 GOOD = json.loads(FORM.encode(SHARED[:2]))

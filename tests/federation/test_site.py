@@ -14,7 +14,8 @@ pytest.importorskip("zenoh", reason="needs consilience[peers]")
 from consilience.base.errors import ConsilienceError
 from consilience.federation.membership import make_keys, new_federation, write_site
 from consilience.federation.peers import keys
-from consilience.federation.peers.untrusted_input import federation_from, read_member
+from consilience.federation.peers.federation import Federation
+from consilience.federation.peers.untrusted_input import read_member, table_from
 from consilience.federation.site import Site, load_site, read_site
 from consilience.federation.site_agent import build_site_agent
 from consilience.privacy.options import Privacy
@@ -139,7 +140,7 @@ def _other_shared(site: Path) -> None:
         (_expired, "expired on"),
         (_other_shared, "are not those of the federation file"),
         (lambda site: (site.parent / "shared.csv").unlink(), r"site.toml: `shared` names .*shared.csv, which does not"),
-        (lambda site: change(site, 'label = "label"', 'label = "age"'), "shared data have no labels"),
+        (lambda site: change(site, 'label = "label"', 'label = "age"'), "shared data must have no labels"),
         (lambda site: change(site, 'agent = "a"', 'agent = "d"'), "'d' is not in federation 't'"),
         (lambda site: change(site, 'agent = "a"', ""), "'agent' is missing"),
         (lambda site: change(site, "label =", "labels ="), "unknown setting 'labels'"),
@@ -207,7 +208,7 @@ def test_methods_that_exchange_no_predictions_are_not_for_a_federation(site: Pat
         load_site(site)
 
 
-def test_the_settings_of_a_federation_file_are_complete_and_read_as_they_were_agreed_on(site: Path) -> None:
+def test_the_settings_of_a_federation_file_are_complete_and_read_as_agreed(site: Path) -> None:
     members = [site.parent.parent / name / "member.toml" for name in "abc"]
     changes = {
         "method": "every-3",
@@ -218,14 +219,14 @@ def test_the_settings_of_a_federation_file_are_complete_and_read_as_they_were_ag
         "seed": 7,
     }
     federation = new_federation("t", site.parent / "shared.csv", ["healthy", "ill"], members, changes, 5.0)
-    again = federation_from(federation.to_toml().encode(), "file")
+    again = table_from(Federation, federation.to_toml().encode(), "file")
     assert again == federation and list(again.settings) == ["method", "training", "run"]
     assert again.agreed == changed(Settings(), changes)
     assert set(again.settings["run"]) == {"rounds", "seed"}
 
 
 @pytest.mark.parametrize(
-    ("column", "values", "task", "said"),
+    ("column", "values", "task", "output"),
     [
         ("label", [0, 1, 2, 3], "classification", "'label' is the label of a member"),
         ("diagnosis", [0, 1, 2, 3], "classification", "'diagnosis' is the label of a member"),
@@ -235,13 +236,13 @@ def test_the_settings_of_a_federation_file_are_complete_and_read_as_they_were_ag
         ("smoker", [0, 1, 0, 1], "classification", ""),
     ],
 )
-def test_shared_data_with_a_column_of_labels_are_refused(site: Path, column, values, task, said) -> None:
+def test_shared_data_with_a_column_of_labels_are_refused(site: Path, column, values, task, output) -> None:
     shared, members = site.parent / "other.csv", [site.parent.parent / name / "member.toml" for name in "abc"]
     change(site.parent.parent / "b" / "site.toml", 'label = "label"', 'label = "diagnosis"')
     pd.DataFrame({"age": [50.0, 61.0, 40.0, 33.0], column: values}).to_csv(shared, index=False)
     arguments = ("t", shared, ["healthy", "ill"], members, {}, 5.0)
-    if said:
-        with pytest.raises(ConsilienceError, match=f"column {said}.*Shared data have no labels"):
+    if output:
+        with pytest.raises(ConsilienceError, match=f"column {output}.*Shared data have no labels"):
             new_federation(*arguments, task=task)
     else:
         assert new_federation(*arguments, task=task).shared_samples == 4
@@ -266,7 +267,9 @@ def test_a_site_file_shows_every_entry_with_its_meaning_and_reads_as_it_was_writ
     site = Site('quoted "name" \\ # x', python='a"b.py', data="one\ntwo", standardise=True)
     write_site(tmp_path / "site.toml", site)
     assert read_site(tmp_path / "site.toml") == site
-    lines = [line for line in (tmp_path / "site.toml").read_text().splitlines() if line and line != "[privacy]"]
-    own = [field.name for field in fields(Site) if field.name != "privacy"]
+    text = (tmp_path / "site.toml").read_text()
+    lines = [line for line in text.splitlines() if line and not line.startswith("[")]
+    assert "\n[types]  # what columns hold" in text and "\n[privacy]" in text
+    own = [field.name for field in fields(Site) if field.name not in ("types", "privacy")]
     assert [line.split(" = ")[0] for line in lines] == [*own, *(field.name for field in fields(Privacy))]
     assert all("  # " in line for line in lines)

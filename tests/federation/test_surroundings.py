@@ -41,10 +41,10 @@ def test_a_partition_into_four_and_two_heals(federate, networks, noticed_by_all)
     cut = time.monotonic()
     for name in minority:
         trial.until_said(name, "of 4 needed; waiting for 0, 1, 2, 3")
-    pairs = [(one, other) for one in majority for other in minority]
-    for one, other in pairs if noticed_by_all else []:
-        trial.until_event(one, "gone", agent=other)
-        trial.until_event(other, "gone", agent=one)
+    pairs = [(event, other) for event in majority for other in minority]
+    for event, other in pairs if noticed_by_all else []:
+        trial.until_event(event, "gone", agent=other)
+        trial.until_event(other, "gone", agent=event)
     closed = {name: len(trial.events(name, "round")) for name in minority}
     now = trial.events(majority[0], "round")[-1]["round"]
     trial.until_event(majority[0], "round", round=now + 2)
@@ -59,12 +59,12 @@ def test_a_partition_into_four_and_two_heals(federate, networks, noticed_by_all)
         assert trial.events(name, "round")[-1]["absent"] == []
     by_round: dict[tuple[int, str], set[str]] = {}
     for name in trial.names:
-        for one in trial.events(name, "sent"):
-            by_round.setdefault((one["round"], name), set()).add(one["hash"])
+        for event in trial.events(name, "sent"):
+            by_round.setdefault((event["round"], name), set()).add(event["hash"])
     assert all(len(hashes) == 1 for hashes in by_round.values())
     for name in trial.names:
-        for one in trial.events(name, "round"):
-            assert all(by_round[one["round"], peer] == {digest} for peer, digest in one["heard"].items())
+        for event in trial.events(name, "round"):
+            assert all(by_round[event["round"], peer] == {digest} for peer, digest in event["heard"].items())
 
 
 IDENTITY = "5eed5eed5eed5eed"
@@ -76,7 +76,7 @@ link._settings = lambda *arguments: settings(*arguments) | next(identities, {{}}
 
 
 @pytest.mark.minutes
-def test_a_site_whose_peers_take_a_dead_link_for_a_living_one_joins_anew(federate):
+def test_a_site_whose_peers_take_a_dead_link_for_a_living_one_reconnects(federate):
     """They refuse a second link of one identity; after half a minute the site comes with another."""
     trial = federate(4, rounds=6)
     *others, left = trial.names
@@ -88,16 +88,16 @@ def test_a_site_whose_peers_take_a_dead_link_for_a_living_one_joins_anew(federat
     with (trial.sites[left].parent / "agent.py").open("a") as file:
         file.write(SAME_AT_FIRST)
     trial.start(left)
-    trial.until_event(left, "joined anew")
-    kinds = [one["event"] for one in trial.events(left)]
-    assert "here" not in kinds[: kinds.index("joined anew")], "the ghost did not keep it out"
+    trial.until_event(left, "reconnected")
+    kinds = [event["event"] for event in trial.events(left)]
+    assert "here" not in kinds[: kinds.index("reconnected")], "the ghost did not keep it out"
     for name in others:
         trial.until_event(left, "here", agent=name)
     for name in others:
         trial.release(name, "train-2")
     trial.finish()
     trial.check(*others, rounds=6)
-    assert "too few peers are seen: joined anew" in trial.output(left)
+    assert "too few peers are seen: reconnected" in trial.output(left)
     assert trial.events(left, "round")[-1]["absent"] == []
 
 
@@ -115,7 +115,7 @@ def small_disk() -> Iterator[Callable[[Path], None]]:
         subprocess.run(["umount", "-l", str(path)], check=True)
 
 
-def test_a_full_disk_ends_the_site_with_a_sentence_and_it_resumes_when_there_is_space(federate, small_disk):
+def test_a_full_disk_ends_the_site_and_it_resumes_when_there_is_space(federate, small_disk):
     trial = federate(4, rounds=8)
     full, *others = trial.names
     run = trial.sites[full].parent / "run"
@@ -172,9 +172,9 @@ def test_a_site_with_another_federation_file_is_refused_with_the_field(federate,
     )
     assert not trial.events(odd, "round")
     for name in others:
-        assert any(field in one["reason"] and one["agent"] == odd for one in trial.events(name, "refused"))
+        assert any(field in event["reason"] and event["agent"] == odd for event in trial.events(name, "refused"))
         assert f"refused {odd}: its federation file differs in {field}" in trial.output(name)
-        assert all(odd in one["absent"] for one in trial.events(name, "round"))
+        assert all(odd in event["absent"] for event in trial.events(name, "round"))
     trial.check(*others, rounds=6)
 
 

@@ -18,8 +18,9 @@ from consilience.federation.peers.audit import (
     read_audit,
     suspicious_peers,
 )
-from consilience.federation.peers.change import Change, applied
-from consilience.federation.peers.untrusted_input import change_from, federation_from, member_from
+from consilience.federation.peers.change import Change, apply_changes
+from consilience.federation.peers.federation import Federation, Member
+from consilience.federation.peers.untrusted_input import table_from
 from consilience.federation.remote_prediction_server import answered_today
 from consilience.federation.run_lock import _used
 from consilience.federation.site import Site, read_site
@@ -42,21 +43,21 @@ def texts(scratch: Path) -> dict[str, Target]:
     folder.mkdir()
     change = Change(agreed.identity().hex(), ("d",), (), {})
     for name, key in zip("abc", SIGNING, strict=False):
-        change = change.signed(agreed, name, key)
+        change = change.with_signature(agreed, name, key)
 
     def changed(data: bytes) -> None:
-        found = change_from(data, "change.toml")
-        found.check(agreed)
-        assert found.message() == change.message(), "a change that nobody signed was accepted"
-        applied([found], agreed)
+        read = table_from(Change, data, "change.toml")
+        read.check(agreed)
+        assert read.message() == change.message(), "a change that nobody signed was accepted"
+        apply_changes([read], agreed)
 
     def configured(path: Path) -> None:
         settings_of(path.parent)
         write_config(Settings(), path.parent)
 
     return {
-        "member.toml": Target([member], lambda data: member_from(data, "member.toml"), 3),
-        "federation.toml": Target([agreed.to_toml().encode()], lambda data: federation_from(data, "it"), 2),
+        "member.toml": Target([member], lambda data: table_from(Member, data, "member.toml"), 3),
+        "federation.toml": Target([agreed.to_toml().encode()], lambda data: table_from(Federation, data, "it"), 2),
         "change.toml": Target([change.to_toml().encode()], changed, 2),
         "site.toml": Target([site], with_file(scratch / "site.toml", read_site), 1),
         "config.toml": Target([config], with_file(folder / "config.toml", configured), 2),

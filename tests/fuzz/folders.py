@@ -61,14 +61,14 @@ def site_folders(scratch: Path) -> dict[str, Target]:
     agreed, published, claimed = federation(), scratch / "published", scratch / "claimed"
     outbox = Outbox(agreed, "a", SIGNING[0], published)
     frame, _ = outbox.publish(1, F, {})
-    outbox.heard(1, {0: frame.receipt})
-    outbox.settle()
+    outbox.keep_receipts(1, {0: frame.receipt})
+    outbox.flush()
     key = scratch / "keys" / "signing.key"
     key.parent.mkdir()
     lock_run_folder(claimed, agreed, key)
 
     def resumed() -> None:
-        Outbox(agreed, "a", SIGNING[0], published).heard_before()
+        Outbox(agreed, "a", SIGNING[0], published).kept_receipts()
 
     return {
         "frame that a site published": damaged(published / "1.frame", resumed),
@@ -194,6 +194,7 @@ def _same_json(data: bytes, good: bytes) -> bool:
 
 
 def _same_federation(data: bytes, good: bytes) -> bool:
-    from consilience.federation.peers.untrusted_input import federation_from
+    from consilience.federation.peers.federation import Federation
+    from consilience.federation.peers.untrusted_input import table_from
 
-    return federation_from(data, "it").identity() == federation_from(good, "it").identity()
+    return table_from(Federation, data, "it").identity() == table_from(Federation, good, "it").identity()

@@ -60,8 +60,8 @@ def _value(data: bytes, draw: random.Random, others: list[bytes]) -> bytes:
     places = list(_VALUES.finditer(data, 0, 20_000))
     if not places:
         return _word(data, draw, others)
-    place = draw.choice(places)
-    return data[: place.start()] + draw.choice(WORDS) + data[place.end() :]
+    index = draw.choice(places)
+    return data[: index.start()] + draw.choice(WORDS) + data[index.end() :]
 
 
 def _line(data: bytes, draw: random.Random, others: list[bytes]) -> bytes:

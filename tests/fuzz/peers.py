@@ -28,8 +28,8 @@ N = bytes(range(NONCE))
 
 def federation() -> Federation:
     roster = tuple(
-        Member(name, f"localhost:{7000 + place}", f"cn-{name}", keys.public_key(key))
-        for place, (name, key) in enumerate(zip("abcd", SIGNING, strict=True))
+        Member(name, f"localhost:{7000 + index}", f"cn-{name}", keys.public_key(key))
+        for index, (name, key) in enumerate(zip("abcd", SIGNING, strict=True))
     )
     settings = {"run": {"rounds": 9}, "method": {"lam": 0.5}}
     return Federation("trial", "1", ("no", "yes"), 6, fingerprint(SHARED), 4.0, 3, settings, roster)
@@ -41,8 +41,8 @@ def from_peers() -> dict[str, Target]:
 
 
 def _frames(format: Format) -> dict[str, Target]:
-    receipt = frame_from(format, format.pack(SIGNING[2], 2, 4, 7, {}, F), 2, 4).receipt
-    frames = [format.pack(SIGNING[1], 1, 5, 8, {2: receipt}, F), format.pack(SIGNING[1], 1, 5, 9, {}, F)]
+    receipt = frame_from(format, format.make(SIGNING[2], 2, 4, 7, {}, F)[1], 2, 4).receipt
+    frames = [format.make(SIGNING[1], 1, 5, 8, {2: receipt}, F)[1], format.make(SIGNING[1], 1, 5, 9, {}, F)[1]]
 
     def frame(data: bytes) -> None:
         frame_from(format, data, 1, 5)

@@ -14,25 +14,25 @@ from tests.fuzz.target import Target
 
 def targets(scratch: Path) -> dict[str, Target]:
     """All targets; files are written into the folder `scratch`."""
-    found = from_peers()
+    all_targets = from_peers()
     for make in (texts, logs, keyrings, tables, run_folders, site_folders, exported_folders):
-        place = scratch / make.__name__
-        place.mkdir()
-        found |= make(place)
-    return found
+        folder = scratch / make.__name__
+        folder.mkdir()
+        all_targets |= make(folder)
+    return all_targets
 
 
 def with_scratch(use: Callable[[dict[str, Target]], Any]) -> Any:
     """Calls `use` with all targets and a scratch folder of its own, in memory where there is one."""
-    place = "/dev/shm" if Path("/dev/shm").is_dir() else None
-    with tempfile.TemporaryDirectory(dir=place) as scratch:
+    parent = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    with tempfile.TemporaryDirectory(dir=parent) as scratch:
         return use(targets(Path(scratch)))
 
 
 def kept(folder: Path) -> list[tuple[str, bytes]]:
     """The crashes that were found once: the name of the target, and the input."""
-    found = []
+    crashes = []
     for path in sorted(folder.glob("*.json")):
         entry = json.loads(path.read_text())
-        found.append((entry["target"], bytes.fromhex(entry["input"])))
-    return found
+        crashes.append((entry["target"], bytes.fromhex(entry["input"])))
+    return crashes

@@ -8,7 +8,7 @@ import typer
 
 from consilience.base.errors import ConsilienceError
 from consilience.cli.common_options import RUNS, DataDir, console, set_data_dir
-from consilience.cli.sites import SiteFile
+from consilience.cli.sites import SiteFile, print_plain
 
 if TYPE_CHECKING:
     from consilience.federation.peers.change import Change
@@ -52,15 +52,13 @@ def new(
 
     if out.exists():
         raise ConsilienceError(f"{out} exists and is not overwritten. Choose another --out.")
-    names = [part.strip() for part in classes.split(",")]
+    names = [name.strip() for name in classes.split(",")]
     changed = dict(parse_change(text) for text in changes or [])
     agreed = new_federation(name, shared, names, members, changed, deadline, quorum, on_suspicion, start_wait, task)
     write_atomically(out, agreed.to_toml().encode())
-    console.print(
+    print_plain(
         f"Written: {out}, for {len(agreed.roster)} sites, quorum {agreed.quorum}. Give every site this file and the "
-        f"shared data. Identity: {agreed.identity().hex()[:16]}",
-        soft_wrap=True,
-        highlight=False,
+        f"shared data. Identity: {agreed.identity().hex()[:16]}"
     )
 
 
@@ -71,8 +69,8 @@ def again(
 ) -> None:
     """Write the next epoch into the federation file, for a new run of the same federation.
 
-    Every site does this with its own copy. What was signed in an earlier epoch is not valid in a later one. It is
-    refused while a change of the roster that a quorum signed is not in the file: `federation apply` writes it.
+    Every site does this with its own copy. Signatures of an earlier epoch are not valid in a later one. The command
+    fails while the file lacks a change of the roster that a quorum signed: `federation apply` writes it.
     """
     from dataclasses import replace
 
@@ -84,15 +82,13 @@ def again(
     if changes.unapplied:
         raise ConsilienceError(
             f"a quorum has signed a change of the roster that is not in {file} "
-            f"({'; '.join(change.words() for change in changes.unapplied)}). Write it into the file, which is then of "
-            "the next epoch: consilience federation apply."
+            f"({'; '.join(change.describe() for change in changes.unapplied)}). Write it into the file, which then "
+            "has the next epoch: consilience federation apply."
         )
     changes.check_roster()
     after = replace(before, epoch=before.epoch + 1)
     write_atomically(file, after.to_toml().encode())
-    console.print(
-        f"{file}: epoch {after.epoch}. Identity: {after.identity().hex()[:16]}", soft_wrap=True, highlight=False
-    )
+    print_plain(f"{file}: epoch {after.epoch}. Identity: {after.identity().hex()[:16]}")
 
 
 @federation.command("change")
@@ -107,9 +103,9 @@ def change(
 ) -> None:
     """Propose a change of the roster, signed with this site's key: a member is revoked, or has new keys.
 
-    The others add their signatures with `federation sign`. With a quorum of them, sites put the file beside their
-    site.toml, where a running agent heeds it at once: who is revoked is not heard any more. `federation apply` writes
-    the federation file of the next epoch.
+    The others add their signatures with `federation sign`. When a quorum has signed, sites put the file beside their
+    site.toml, where a running agent applies it at once: revoked members are not heard any more. `federation apply`
+    writes the federation file of the next epoch.
     """
     from consilience.federation.peers.change import Change
     from consilience.federation.peers.untrusted_input import read_federation, read_member
@@ -143,17 +139,17 @@ def apply(
     ] = None,
     site: SiteFile = Path("site.toml"),
 ) -> None:
-    """Write what a quorum signed into the federation file, in its next epoch. Every site does the same.
+    """Write a change that a quorum signed into the federation file, in its next epoch. Every site does the same.
 
-    Other changes of this file that the site knows to be signed by a quorum are written, too.
+    Other changes of this file that a quorum signed are written, too, if the site knows them.
     """
     from consilience.base.files import write_atomically
-    from consilience.federation.peers.change import applied
+    from consilience.federation.peers.change import apply_changes
     from consilience.federation.peers.signed_changes import KEPT
     from consilience.federation.peers.untrusted_input import read_change, read_federation
 
     if file.resolve().parents[1].name == KEPT:
-        raise ConsilienceError(f"{file} is what this site keeps as proof, and stays as it is. Copy it first.")
+        raise ConsilienceError(f"this site keeps {file} as proof, and never changes it. Copy it first.")
     before = read_federation(file)
     changes = _signed_changes(before, file, site)
     if proposed is not None:
@@ -162,15 +158,11 @@ def apply(
         changes.keep(change)
     if not changes.unapplied:
         raise ConsilienceError(f"no change that a quorum signed for {file} is known. {changes.problem}".rstrip())
-    after = applied(changes.unapplied, before)
+    after = apply_changes(changes.unapplied, before)
     _signed_changes(after, file, site).check_roster()
     write_atomically(file, after.to_toml().encode())
-    console.print(
-        f"{file}: {', '.join(after.names)}; quorum {after.quorum}, epoch {after.epoch}. "
-        f"Identity: {after.identity().hex()[:16]}",
-        soft_wrap=True,
-        highlight=False,
-    )
+    identity = after.identity().hex()[:16]
+    print_plain(f"{file}: {', '.join(after.names)}; quorum {after.quorum}, epoch {after.epoch}. Identity: {identity}")
 
 
 def _signed_changes(agreed: "Federation", file: Path, site: Path) -> "SignedChanges":
@@ -191,15 +183,11 @@ def _write_signed(proposed: "Change", file: Path, site: Path, out: Path) -> None
     agreed, own = read_federation(file), read_site(site)
     changes = _signed_changes(agreed, file, site)
     changes.check_new_keys(proposed)
-    signed = proposed.signed(agreed, own.agent, read_signing_key(site.parent / own.signing_key))
+    signed = proposed.with_signature(agreed, own.agent, read_signing_key(site.parent / own.signing_key))
     write_atomically(out, signed.to_toml().encode())
     with suppress(ConsilienceError):  # until a quorum has signed it
         changes.keep(signed)
-    console.print(
-        f"{out}: signed by {', '.join(signed.signers(agreed))}; {agreed.quorum} are needed.",
-        soft_wrap=True,
-        highlight=False,
-    )
+    print_plain(f"{out}: signed by {', '.join(signed.signers(agreed))}; {agreed.quorum} are needed.")
 
 
 @federation.command("try")
@@ -209,9 +197,9 @@ def trial(
         Path | None, typer.Option(metavar="FOLDER", help="Where to write. Default: runs/federation-1, ...")
     ] = None,
 ) -> None:
-    """Four sites as four processes on this machine, from keys to report.
+    """Run four sites as four processes on this machine, from keys to report.
 
-    With the heart-disease data four hospitals, otherwise four agents reading digits; each with its own kind of model.
+    They are four hospitals with the heart-disease data, or four agents that read digits, each with another model.
     """
     from consilience.federation.demo import run_demo
     from consilience.runtime.run_folders import next_folder
@@ -219,12 +207,8 @@ def trial(
     set_data_dir(data_dir)
     out = out or next_folder(RUNS, "federation")
     with console.status("Making keys and data ...") as status:
-        runs = run_demo(
-            out,
-            lambda who, text: console.print(f"{who}: {text}", highlight=False),
-            status.stop,
-        )
+        runs = run_demo(out, lambda who, text: print_plain(f"{who}: {text}"), status.stop)
     from consilience.report.tables import site_grid
 
     console.print(site_grid(runs))
-    console.print(f"Reports: {out}/SITE/run/report.html; audit logs: {out}/SITE/run/audit.jsonl", highlight=False)
+    print_plain(f"Reports: {out}/SITE/run/report.html; audit logs: {out}/SITE/run/audit.jsonl")

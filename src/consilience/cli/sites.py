@@ -1,4 +1,4 @@
-"""The commands of an organisation: keys, agent, doctor, audit-log."""
+"""The commands of a site: keys, agent, doctor, audit-log."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from consilience.base.errors import ConsilienceError
-from consilience.cli.common_options import console
+from consilience.cli.common_options import console, print_written
 
 if TYPE_CHECKING:
     from consilience.federation.peers.doctor import Finding
@@ -28,8 +28,8 @@ def keys(
 ) -> None:
     """Make a site's signing key and, for trials, its TLS certificate.
 
-    Private keys are readable by you alone and never leave. Send member.toml, which is public, to whoever writes the
-    federation file. A site with a PKI brings its own certificate, with the agent's name as common name.
+    Only you can read the private keys; they never leave. Send member.toml, which is public, to the member who writes
+    the federation file. A site with a PKI uses its own certificate, with the agent's name as common name.
 
     Example:
 
@@ -38,7 +38,7 @@ def keys(
     from consilience.federation.membership import make_keys
 
     written = make_keys(out or Path(agent), agent, address, trial_ca)
-    console.print(f"Written: {', '.join(map(str, written))}", soft_wrap=True, highlight=False)
+    print_written(written)
 
 
 def agent(
@@ -49,11 +49,11 @@ def agent(
 ) -> None:
     """Take part in a federation with this site's own data and model.
 
-    After an interruption the same command resumes: the site goes on from its last round, or in the round that
-    its peers are in. A site that has finished answers its peers for one more deadline; one that comes later than that
-    needs others that --serve.
+    After an interruption the same command resumes: the site goes on from its last round, or in the current round of
+    its peers. A site that has finished answers its peers for one more deadline; a peer that comes later needs others
+    that --serve.
     """
-    os.umask(0o077)  # what a run writes is for its owner alone
+    os.umask(0o077)  # the files of a run are for their owner alone
     with console.status("Loading ..."):
         from consilience.federation.site import load_site
         from consilience.federation.site_run import run_site, serve_site
@@ -62,30 +62,30 @@ def agent(
         from consilience.report.tables import site_grid
         from consilience.runtime.run import is_finished, load_run
 
-        prepared = load_site(site)
-    name = prepared.site.agent
-    if is_finished(prepared.out) and (prepared.out / "federation.toml").is_file():
-        finished = load_run(prepared.out)
-        _say(name, f"this run is finished: {prepared.out}")
+        loaded = load_site(site)
+    name = loaded.site.agent
+    if is_finished(loaded.out) and (loaded.out / "federation.toml").is_file():
+        finished = load_run(loaded.out)
+        _say(name, f"this run is finished: {loaded.out}")
         if serve:
             try:
-                serve_site(prepared, lambda text: _say(name, text))
+                serve_site(loaded, lambda text: _say(name, text))
             except KeyboardInterrupt:
                 sys.exit(130)
     else:
         from consilience.cli.progress import Lines
 
-        lines = Lines(lambda text: _say(name, text), prepared.settings.run.rounds)
+        lines = Lines(lambda text: _say(name, text), loaded.settings.run.rounds)
         try:
-            finished = run_site(prepared, lambda text: _say(name, text), [lines], serve)
+            finished = run_site(loaded, lambda text: _say(name, text), [lines], serve)
         except KeyboardInterrupt:
             _say(name, "stopped. Every finished round is saved; the same command goes on.")
             sys.exit(130)
-    page = write_page(finished, prepared.out / "report.html")
+    page = write_page(finished, loaded.out / "report.html")
     for sentence in (*verdicts(finished), *finished.summary.incidents):
         console.print(sentence, highlight=False, markup=False)
     console.print(site_grid({name: finished}))
-    console.print(f"Report: {page}", soft_wrap=True, highlight=False)
+    print_plain(f"Report: {page}")
 
 
 def doctor(
@@ -111,30 +111,30 @@ def doctor(
         from consilience.federation.site import load_site
         from consilience.federation.site_agent import check_agent_of
 
-        prepared = load_site(site)
-        check_agent_of(prepared)
-        member, tls = prepared.federation.member(prepared.site.agent), prepared.tls
-        revoked, port, taken = prepared.changes.revoked, "is free", ""
+        loaded = load_site(site)
+        check_agent_of(loaded)
+        member, tls = loaded.federation.member(loaded.site.agent), loaded.tls
+        revoked, port, taken = loaded.changes.revoked, "is free", ""
         certificate = own_certificate_problem(member.host, tls)
         with tempfile.TemporaryDirectory() as scratch:
-            log = prepared.audit(Path(scratch))
+            log = loaded.audit(Path(scratch))
             try:
-                mesh = prepared.mesh(Path(scratch), log, lambda text: None, role="doctor")
+                exchange = loaded.exchange(Path(scratch), log, lambda text: None, role="doctor")
             except ConsilienceError as error:
-                mesh = prepared.mesh(Path(scratch), log, lambda text: None, listen="", role="doctor")
-                own = is_own_process(prepared.listen, member, tls)
+                exchange = loaded.exchange(Path(scratch), log, lambda text: None, listen="", role="doctor")
+                own = is_own_process(loaded.listen, member, tls)
                 port, taken = "is in use by another process of this site", "" if own else str(error)
             try:
-                findings = examine(prepared.federation, member.agent, tls, mesh, patience, revoked)
+                findings = examine(loaded.federation, member.agent, tls, exchange, patience, revoked)
             finally:
-                mesh.close()
+                exchange.close()
                 log.close()
-    _say(member.agent, f"own port: {taken}" if taken else f"own port: {prepared.listen} {port}")
+    _say(member.agent, f"own port: {taken}" if taken else f"own port: {loaded.listen} {port}")
     _say(member.agent, f"own certificate: {certificate or 'accepted with the CA'}")
     for name in revoked:
         _say(member.agent, f"{name} was revoked by a quorum, and is not asked")
     _print_findings(member.agent, findings)
-    if taken or certificate or not all(one.good for one in findings):
+    if taken or certificate or not all(finding.good for finding in findings):
         sys.exit(1)
 
 
@@ -144,10 +144,10 @@ def seconds_in(text: str) -> float:
     >>> [seconds_in(text) for text in ("45", "90s", "10m", "1.5 h")]
     [45.0, 90.0, 600.0, 5400.0]
     """
-    found = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]+)?) *([smh]?)", text.strip())
-    if not found:
+    match = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]+)?) *([smh]?)", text.strip())
+    if not match:
         raise ConsilienceError(f"{text!r} is no time. Write it as 90s, 10m or 1h.")
-    return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]
+    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
 
 
 audit_log = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="The audit log of a site.")
@@ -161,21 +161,16 @@ def verify(
         typer.Argument(metavar="[PEER...]", help="Peers' run folders, or files of their folder `published`."),
     ] = None,
 ) -> None:
-    """Say whether a site's audit log is whole, cut or rewritten.
+    """Check whether a site's audit log is whole, cut or rewritten.
 
-    Every line is signed and holds the hash of the line before it, so a change shows. That the end was not cut off is
-    proven by what peers received: give their run folders, or the file run/published/receipts of one of them.
+    Every line is signed and holds the hash of the line before it, so a change shows. Peers' files prove that the end
+    was not cut off: give their run folders, or the file run/published/receipts of one of them.
     """
     from consilience.federation.verify import verify_log
 
-    found = verify_log(run, peers or [])
-    console.print(
-        f"{found.state}: {found.reason} ({found.lines} lines, {found.receipts} receipts).",
-        soft_wrap=True,
-        highlight=False,
-        markup=False,
-    )
-    sys.exit(0 if found.state == "whole" else 1)
+    verdict = verify_log(run, peers or [])
+    print_plain(f"{verdict.state}: {verdict.reason} ({verdict.lines} lines, {verdict.receipts} receipts).")
+    sys.exit(0 if verdict.state == "whole" else 1)
 
 
 def _print_findings(me: str, findings: "list[Finding]") -> None:
@@ -186,17 +181,22 @@ def _print_findings(me: str, findings: "list[Finding]") -> None:
     )
     for column in ("peer", "reachable", "certificate", "clock", "federation file and shared data"):
         table.add_column(column)
-    for one in findings:
-        until = f"valid until {one.certificate.ends:%Y-%m-%d %H:%M} UTC" if one.certificate else "-"
+    for finding in findings:
+        until = f"valid until {finding.certificate.ends:%Y-%m-%d %H:%M} UTC" if finding.certificate else "-"
         table.add_row(
-            one.agent,
-            one.reachable or f"yes, {one.address}",
-            one.certificate_problem or until,
-            "-" if one.clock is None else f"{one.clock:+.2f} s",
-            one.federation or ("same" if one.answered else "no answer"),
+            finding.agent,
+            finding.reachable or f"yes, {finding.address}",
+            finding.certificate_problem or until,
+            "-" if finding.clock is None else f"{finding.clock:+.2f} s",
+            finding.federation or ("same" if finding.answered else "no answer"),
         )
     console.print(table)
 
 
+def print_plain(text: str) -> None:
+    """Prints a line as it is: not wrapped, coloured or read as markup."""
+    console.print(text, soft_wrap=True, highlight=False, markup=False)
+
+
 def _say(who: str, text: str) -> None:
-    console.print(f"{who}: {text}", soft_wrap=True, highlight=False, markup=False)
+    print_plain(f"{who}: {text}")

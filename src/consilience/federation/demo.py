@@ -1,9 +1,10 @@
-"""A federation on one machine, for trials: every site a folder and a process of its own, on loopback."""
+"""A federation on one machine, for trials: each site has a folder and a process, on loopback."""
 
 import os
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import cycle
 from pathlib import Path
 from threading import Thread
 
@@ -13,7 +14,7 @@ from consilience.base.data_dir import data_folder
 from consilience.base.errors import ConsilienceError
 from consilience.base.files import write_atomically
 from consilience.data.scenario import Scenario
-from consilience.federation.membership import federation_of, make_keys, write_site
+from consilience.federation.membership import make_keys, new_federation, write_site
 from consilience.federation.peers.ports import free_addresses
 from consilience.federation.site import Site
 from consilience.runtime.run import Run, load_run
@@ -33,13 +34,18 @@ def lay_out(
     quorum: int | None = None,
     start_wait: float = 60.0,
 ) -> dict[str, Path]:
-    """Folders of all sites with keys, data and site.toml, and one federation file; the path of each site.toml."""
+    """Writes folders for all sites, with keys, data and site.toml, and one federation file.
+
+    Returns:
+        The path of each site's site.toml.
+    """
     addresses = free_addresses(len(scenario.shares))
     sites: dict[str, Path] = {}
     folder.mkdir(parents=True, exist_ok=True)
     np.savez(folder / "shared.npz", x=scenario.shared)
     np.savez(folder / "target.npz", x=scenario.target_x, y=scenario.target_y)
-    for number, ((name, share), address) in enumerate(zip(scenario.shares.items(), addresses, strict=True)):
+    models = cycle(settings.agents.models)
+    for (name, share), address, model in zip(scenario.shares.items(), addresses, models, strict=False):
         site = folder / name
         make_keys(site, name, address, folder / "trial-ca")
         np.savez(site / "train.npz", x=share.x, y=share.y)
@@ -52,13 +58,13 @@ def lay_out(
                 federation="../federation.toml",
                 shared="../shared.npz",
                 target="../target.npz",
-                model=settings.agents.models[number % len(settings.agents.models)],
+                model=model,
                 data="train.npz",
                 test="test.npz",
             ),
         )
     members = [path.parent / "member.toml" for path in sites.values()]
-    federation = federation_of(
+    federation = new_federation(
         settings.data.dataset,
         folder / "shared.npz",
         scenario.classes,
@@ -80,9 +86,14 @@ def start_agent(site: Path) -> "subprocess.Popen[str]":
 
 
 def run_demo(out: Path, say: OnLine, ready: Callable[[], None]) -> dict[str, Run]:
-    """Four sites with four kinds of models, from keys to run folders. `ready` is called when their processes start.
+    """Runs four sites with four kinds of models, from keys to run folders.
 
     With the heart-disease data, if they are in the folder of real data, they are four hospitals.
+
+    Args:
+        out: A new folder for all of it.
+        say: Is given a site's name and a line that it printed.
+        ready: Is called when the processes start.
     """
     if out.exists():
         raise ConsilienceError(f"{out} exists and is not overwritten. Choose another folder, or remove it.")

@@ -1,4 +1,4 @@
-"""How a federation comes about: each site makes its keys, one of them writes the file that all agree on."""
+"""Founding a federation: each site makes its keys, and one of them writes the file that all agree on."""
 
 import secrets
 from collections.abc import Sequence
@@ -63,36 +63,29 @@ def new_federation(
     shared: Path,
     classes: Sequence[str],
     members: Sequence[Path],
-    changes: dict[str, Any],
+    settings: Settings | dict[str, Any],
     deadline: float,
     quorum: int | None = None,
     on_suspicion: str = "warn",
     start_wait: float = 3600.0,
     task: str = "classification",
 ) -> Federation:
-    """A federation of the members whose public files are given. `changes` are settings that differ from the default."""
-    settings = changed(Settings(), changes, "settings")
-    differing = differences(to_table(Settings()), to_table(settings))
-    known = flat(agreed(settings)) | flat(agreed(Settings()))
-    others = [one.key for one in differing if one.key not in known]
-    if others:
-        raise ConsilienceError(f"{others[0]!r} is not for a federation to agree on. Settings are: {', '.join(known)}.")
-    return federation_of(name, shared, classes, members, settings, deadline, quorum, on_suspicion, start_wait, task)
+    """A federation of the members whose public files are given.
 
-
-def federation_of(
-    name: str,
-    shared: Path,
-    classes: Sequence[str],
-    members: Sequence[Path],
-    settings: Settings,
-    deadline: float,
-    quorum: int | None = None,
-    on_suspicion: str = "warn",
-    start_wait: float = 3600.0,
-    task: str = "classification",
-) -> Federation:
-    """A federation with these settings, as far as they are for a federation to agree on."""
+    Args:
+        name: The federation's name.
+        shared: The file of the shared data.
+        classes: Names of classes, labels or values, in order.
+        members: The member.toml of every site.
+        settings: Settings, of which those are taken that a federation agrees on; or changes of the default settings.
+        deadline: Seconds after which a round closes without those who are missing.
+        quorum: Agents needed in a round; None for the smallest safe number.
+        on_suspicion: warn or exclude.
+        start_wait: Seconds in which all members are waited for before round 1.
+        task: classification, regression or multilabel.
+    """
+    if isinstance(settings, dict):
+        settings = _changed_settings(settings)
     check_method(settings.method)
     x, columns = read_features(shared)
     check_holds_no_labels(shared, x, columns, classes, members)
@@ -113,10 +106,21 @@ def federation_of(
     )
 
 
+def _changed_settings(changes: dict[str, Any]) -> Settings:
+    """The default settings with changes, which must be of settings that a federation agrees on."""
+    settings = changed(Settings(), changes, "settings")
+    differing = differences(to_table(Settings()), to_table(settings))
+    known = flat(agreed(settings)) | flat(agreed(Settings()))
+    others = [difference.key for difference in differing if difference.key not in known]
+    if others:
+        raise ConsilienceError(f"{others[0]!r} is not for a federation to agree on. Settings are: {', '.join(known)}.")
+    return settings
+
+
 def check_holds_no_labels(
     path: Path, x: Rows, columns: Sequence[str], classes: Sequence[str], members: Sequence[Path]
 ) -> None:
-    """Refuses shared data with a column of labels: every site would learn from it, and none has it of a new sample."""
+    """Refuses shared data with a column of labels: models would learn from it, and new samples do not have it."""
     labels = {Site.label, *(name for member in members for name in _label_beside(member))}
     for column in columns:
         reason, words = "", _words(x, column)
@@ -128,8 +132,8 @@ def check_holds_no_labels(
             reason = f"holds the class names {', '.join(sorted(words))}"
         if reason:
             raise ConsilienceError(
-                f"{path}: the column {column!r} {reason}. Shared data have no labels: remove it; if it is none, "
-                "write it as numbers."
+                f"{path}: the column {column!r} {reason}. Shared data have no labels: remove the column, or, if it "
+                "holds no labels, write it as numbers."
             )
 
 

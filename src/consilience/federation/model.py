@@ -1,4 +1,4 @@
-"""The model of a site: the one that was trained, from the run folder."""
+"""The trained model of a site, from its run folder."""
 
 from pathlib import Path
 
@@ -21,47 +21,53 @@ from consilience.tasks.protocol import Array
 def predict_site(site: Path, samples: Path) -> tuple[Array, tuple[str, ...]]:
     """Predictions of the site's trained model for the samples in a file, and the names of their columns.
 
-    The model is that in the run folder. A run that has stored none, because it is not finished or its model cannot be
-    stored, is taken up from its checkpoint, and refused if that is not the model that was trained.
+    The model is in the run folder. If it is not, because the run is not finished or its model cannot be stored, it is
+    restored from the checkpoint, and refused if it does not predict what the trained model predicted.
     """
     out = site.parent / read_site(site).out
     if (out / MODEL / FILE).is_file():
         model = load_model(out / MODEL)
         x = read_samples(samples, model.manifest.inputs)
         return model.predict(x), read_federation(out / "federation.toml").classes
-    prepared = load_site(site)
-    agent = restored_agent(prepared)
-    table, needed = hasattr(prepared.shared, "iloc"), getattr(prepared.read, "needed", prepared.columns)
-    x, _ = read_features(samples, needed, table=table, side=prepared.site.side)
-    return agent.predict(prepared.features(x)), prepared.federation.classes
+    loaded = load_site(site)
+    agent = restored_agent(loaded)
+    table, needed = hasattr(loaded.shared, "iloc"), getattr(loaded.read, "needed", loaded.columns)
+    x, _ = read_features(samples, needed, table=table, side=loaded.site.side)
+    return agent.predict(loaded.features(x)), loaded.federation.classes
 
 
-def restored_agent(prepared: LoadedSite) -> Agent:
-    """The site's agent as it was after its last round, made anew from its data and its checkpoint."""
-    done, arrays, _ = checkpoint.read(prepared.out / "checkpoint")
+def restored_agent(loaded: LoadedSite) -> Agent:
+    """The site's agent after its last round, restored from its data and its checkpoint."""
+    done, arrays, _ = checkpoint.read(loaded.out / "checkpoint")
     if not done:
-        raise ConsilienceError(f"{prepared.out} holds no trained model yet. Run `consilience agent` first.")
-    agent, _ = build_site_agent(prepared)
-    shared = prepared.features(prepared.shared)
+        raise ConsilienceError(f"{loaded.out} holds no trained model yet. Run `consilience agent` first.")
+    agent, _ = build_site_agent(loaded)
+    shared = loaded.features(loaded.shared)
     agent.restore(checkpoint.with_prefix(arrays, f"agent/{agent.name}/"), shared)
-    check_reference_predictions(agent, shared, arrays, str(prepared.out))
+    check_reference_predictions(agent, shared, arrays, str(loaded.out))
     return agent
 
 
-def export_site(place: Path, agent: str, to: Path) -> Path:
-    """Writes the model of a site into the folder `to`. `place` is its run folder or its site.toml."""
-    out = place.parent / read_site(place).out if place.is_file() else place
+def export_site(source: Path, agent: str, to: Path) -> Path:
+    """Writes the model of a site into a folder.
+
+    Args:
+        source: The site's run folder or its site.toml.
+        agent: The site's name, to be checked; empty for any.
+        to: The folder to write.
+    """
+    out = source.parent / read_site(source).out if source.is_file() else source
     if (out / MODEL / FILE).is_file():
         name = load_model(out / MODEL).manifest.agent
         _check_name(agent, name, out)
         return copy_model(out / MODEL, to)
-    if not place.is_file():
-        raise ConsilienceError(f"{place} holds no stored model. Give the site.toml instead, to make it anew.")
-    prepared = load_site(place)
-    _check_name(agent, prepared.site.agent, out)
-    made, run = restored_agent(prepared), load_run(prepared.out)
-    facts = facts_of(run, made.name, tuple(prepared.columns))
-    return export_agent(made, to, prepared.shared, facts, prepared.prepare_steps())
+    if not source.is_file():
+        raise ConsilienceError(f"{source} holds no stored model. Give the site.toml instead, to restore it.")
+    loaded = load_site(source)
+    _check_name(agent, loaded.site.agent, out)
+    restored = restored_agent(loaded)
+    facts = facts_of(load_run(loaded.out), restored.name, tuple(loaded.columns))
+    return export_agent(restored, to, loaded.shared, facts, loaded.prepare_steps())
 
 
 def _check_name(asked: str, name: str, out: Path) -> None:

@@ -1,4 +1,4 @@
-"""How a site makes numbers of rows, by the shared data alone, which are the same everywhere."""
+"""Preprocessing of a site: rows become numbers by the shared data alone, which are the same everywhere."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,10 +20,10 @@ from consilience.tasks.protocol import Array
 def preprocessing(
     asked: str, folder: Path, shared: Rows, built_in: bool, columns: Sequence[Column] = ()
 ) -> Callable[[Rows], Any] | None:
-    """How a site makes numbers of rows: as its file says, or for built-in models as tables need it.
+    """The preprocessing of a site, by its file or, for tables and built-in models, by default; None for none.
 
     A file has a function transform(rows), or a scikit-learn transformer `preprocessing`, which is fitted to the shared
-    data: so it is the same whatever a site's own data are. `columns` say what a table holds.
+    data: so it does not depend on a site's own data. `columns` say what a table holds.
     """
     if asked in ("", "table"):
         table = hasattr(shared, "iloc")
@@ -38,9 +38,7 @@ def preprocessing(
     steps = getattr(module, "preprocessing", None)
     if not hasattr(steps, "fit"):
         raise ConsilienceError(f"{path} has neither a function transform(rows) nor a transformer `preprocessing`.")
-    fitted = clone(steps).fit(shared)
-
-    return Fitted(fitted)
+    return Fitted(clone(steps).fit(shared))
 
 
 @dataclass(frozen=True)
@@ -51,22 +49,17 @@ class Fitted:
 
     def transform(self, rows: Rows) -> Any:
         """The rows as the model takes them."""
-        found = self.transformer.transform(rows)
-        return np.asarray(found.toarray() if hasattr(found, "toarray") else found, dtype=np.float32)
+        numbers = self.transformer.transform(rows)
+        return np.asarray(numbers.toarray() if hasattr(numbers, "toarray") else numbers, dtype=np.float32)
 
     __call__ = transform
 
     def steps(self) -> list[Prepare]:
-        """The same as steps of an exported model."""
+        """The steps of an exported model that do the same."""
         return [self.transformer, Scale(np.zeros(1), np.ones(1))]
 
 
-def scaled(x: Array, shared: Array) -> Array:
-    """`x` with the mean and deviation of the shared data taken out."""
-    return scale_of(shared)(x)
-
-
 def scale_of(shared: Array) -> Scale:
-    """By mean and deviation of the shared data."""
+    """Scaling by mean and deviation of the shared data."""
     deviation = shared.std(axis=0)
     return Scale(shared.mean(axis=0), np.where(deviation > 0, deviation, np.ones_like(deviation)))

@@ -1,21 +1,21 @@
-"""A collective prediction at a site: its own model, and the peers who answer, mixed by its trust."""
+"""Collective prediction, the client: asks peers for their predictions and mixes them by this site's trust."""
 
 import time
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from typing import Any, final
+from threading import Event, Lock
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from consilience.base.errors import ConsilienceError
 from consilience.base.rows import Rows, count
-from consilience.federation.peers import keys
 from consilience.federation.peers.audit import AuditLog
 from consilience.federation.peers.equivocation import agents_with_evidence
+from consilience.federation.peers.inbox import Say
 from consilience.federation.peers.question import REFUSALS, Questions
 from consilience.federation.peers.samples import LARGEST
 from consilience.federation.peers.untrusted_input import InvalidInput
@@ -27,178 +27,131 @@ from consilience.runtime.run import load_run
 from consilience.tasks import TASKS
 from consilience.tasks.protocol import Array
 
-Say = Callable[[str], None]
+if TYPE_CHECKING:
+    import zenoh
+
 LOG = "asked.jsonl"
 PATIENCE = 10.0
 """Seconds that peers have to appear, and after that to answer each question."""
 
 
-def ask_peers(prepared: LoadedSite, path: Path, say: Say, patience: float = PATIENCE) -> Collective:
-    """What this site and the peers who answer say together of the samples in a file.
+def ask_peers(loaded: LoadedSite, path: Path, say: Say, patience: float = PATIENCE) -> Collective:
+    """Predictions of this site and of the peers who answer, for the samples in a file, mixed by this site's trust.
 
     The samples are sent to these peers. Below a quorum of the federation nothing is predicted.
+
+    Args:
+        loaded: The site.
+        path: The file with the samples.
+        say: Is told which peers do not answer, and why.
+        patience: Seconds that peers have to appear, and after that to answer each question.
     """
-    model, federation, me = site_model(prepared), prepared.federation, prepared.site.agent
-    x = prepared.samples(path)
-    weights = weights_of(load_run(prepared.out), me)
-    prepared.changes.check_own_site(me)
-    if prepared.changes.problem:
-        say(prepared.changes.problem)
-    barred = agents_with_evidence(prepared.out / "evidence") | prepared.changes.revoked.keys()
-    peers = [name for name in federation.names if name != me and name not in barred]
-    log = AuditLog(prepared.out / LOG, keys.read_signing_key(prepared.path(prepared.site.signing_key)))
-    try:
-        round_ = _Asking(prepared, peers, x, log, say)
-        heard = round_.collect(patience)
-    finally:
-        log.close()
+    model, federation, me = site_model(loaded), loaded.federation, loaded.site.agent
+    x = loaded.samples(path)
+    weights = weights_of(load_run(loaded.out), me)
+    loaded.changes.check_own_site(me)
+    if loaded.changes.problem:
+        say(loaded.changes.problem)
+    blocked = agents_with_evidence(loaded.out / "evidence") | loaded.changes.revoked.keys()
+    peers = [name for name in federation.names if name != me and name not in blocked]
+    with closing(AuditLog(loaded.out / LOG, loaded.signing_key)) as log:
+        questioner = _Questioner(loaded, x, log, say, patience)
+        heard = questioner.collect(peers)
     if len(heard) + 1 < federation.quorum:
+        reasons = "; ".join(f"{peer}: {reason}" for peer, reason in sorted(questioner.unheard.items()))
         raise ConsilienceError(
             f"{len(heard) + 1} agents of the {federation.quorum} needed were heard "
-            f"({round_.why_not()}). Peers answer while they run `consilience answer`."
+            f"({reasons or 'no peer is left'}). Peers answer while they run `consilience answer`."
         )
-    return collective(weights, {me: model.predict(prepared.as_read(x))} | heard, TASKS.find(federation.task))
+    return collective(weights, {me: model.predict(loaded.as_read(x))} | heard, TASKS.find(federation.task))
 
 
-@dataclass
-class _Peer:
-    """How far the questions to one peer have come."""
-
-    answers: dict[int, Array] = field(default_factory=dict)
-    """By number of the question."""
-    problem: str = ""
+class _NotHeard(ConsilienceError):
+    """Why a peer has not answered."""
 
 
 @final
-class _Asking:
-    """Asks every peer that shows itself, one question after another, and waits for the answers."""
+class _Questioner:
+    """Asks every peer for predictions of the same samples. Each peer has a thread, and its questions are sequential."""
 
-    def __init__(self, prepared: LoadedSite, peers: list[str], x: Rows, log: AuditLog, say: Say) -> None:
-        self._federation, self._me = prepared.federation, prepared.site.agent
-        self._signing = keys.read_signing_key(prepared.path(prepared.site.signing_key))
-        self._tls, self._log, self._say = prepared.tls, log, say
-        self._changes = prepared.changes
-        self._questions = Questions(prepared.federation, prepared.agreed)
+    def __init__(self, loaded: LoadedSite, x: Rows, log: AuditLog, say: Say, patience: float) -> None:
+        self._loaded, self._log, self._say, self._patience = loaded, log, say, patience
+        self._federation, self._me = loaded.federation, loaded.site.agent
+        self._signing = loaded.signing_key
+        self._questions = Questions(loaded.federation, loaded.agreed)
         form = self._questions.format
-        self._parts = list(form.parts(x))
-        if not self._parts:
+        self._batches = list(form.batches(x))
+        if not self._batches:
             raise ConsilienceError("there are no samples to predict.")
         if not form.in_range(x):
             raise ConsilienceError(
                 f"a number in the samples is above {form.largest_number:g}, far outside of the range of the "
                 "shared data: peers refuse it. Are the samples in the same units?"
             )
-        self._peers = {name: _Peer() for name in peers}
-        self._seen: set[str] = set()
-        """Peers that have shown themselves."""
-        self._queue: SimpleQueue[tuple[str, str, int, bytes, bytes]] = SimpleQueue()
-        """What came: kind, peer, number of the question, the question, bytes."""
+        self.unheard: dict[str, str] = {}
+        """Peers that did not answer all questions, and why."""
+        self._lock = Lock()
 
-    def collect(self, patience: float) -> dict[str, Array]:
+    def collect(self, peers: list[str]) -> dict[str, Array]:
         """Predictions of every peer that answered all questions."""
-        self._zenoh = open_session(self._federation, self._me, self._tls, "", 2 * LARGEST, self._changes.revoked)
+        changes, zenoh = self._loaded.changes, zenoh_module()
+        session = open_session(self._federation, self._me, self._loaded.tls, "", 2 * LARGEST, changes.revoked)
         try:
-            liveliness = self._zenoh.liveliness()
-            declared = [
-                liveliness.declare_subscriber(token_of(peer, ANSWERS), self._watch(peer), history=True)
-                for peer in self._peers
-            ]
-            end = time.monotonic() + patience
-            while declared and not self._done() and time.monotonic() < end:
-                try:
-                    event = self._queue.get(timeout=0.1)
-                except Empty:
-                    continue
-                if self._take(*event, patience):
-                    end = time.monotonic() + patience
+            present = {peer: Event() for peer in peers}
+
+            def watch(peer: str) -> Any:
+                def changed(sample: Any) -> None:
+                    if sample.kind == zenoh.SampleKind.PUT:
+                        present[peer].set()
+
+                return session.liveliness().declare_subscriber(token_of(peer, ANSWERS), changed, history=True)
+
+            declared = [watch(peer) for peer in peers]
+            with ThreadPoolExecutor(max(1, len(declared))) as threads:
+                answers = threads.map(partial(self._predictions, session), peers, present.values())
+                return {peer: f for peer, f in zip(peers, answers, strict=True) if f is not None}
         finally:
-            with suppress(zenoh_module().ZError):
-                self._zenoh.close()  # type: ignore[no-untyped-call]
-        self._log.sync()
-        return {
-            name: np.concatenate([peer.answers[number] for number in range(len(self._parts))])
-            for name, peer in self._peers.items()
-            if len(peer.answers) == len(self._parts) and not peer.problem
-        }
+            with suppress(zenoh.ZError):
+                session.close()  # type: ignore[no-untyped-call]
+            self._log.sync()
 
-    def why_not(self) -> str:
-        """Of those who were not heard, why."""
-        reasons = [
-            f"{name}: {peer.problem or 'not there'}"
-            for name, peer in self._peers.items()
-            if peer.problem or len(peer.answers) < len(self._parts)
-        ]
-        return "; ".join(reasons) or "no peer is left"
+    def _predictions(self, session: "zenoh.Session", peer: str, present: Event) -> Array | None:
+        """A peer's predictions of all samples; None if it does not answer."""
+        try:
+            if not present.wait(self._patience):
+                raise _NotHeard("not there")
+            return np.concatenate([self._ask(session, peer, batch) for batch in self._batches])
+        except (_NotHeard, InvalidInput) as error:
+            reason = str(error) if isinstance(error, _NotHeard) else f"sent something that is not accepted ({error})"
+            self.unheard[peer] = reason
+            self._log.add("unheard", agent=peer, reason=reason)
+            self._say(f"without {peer}: {reason}")
+            return None
 
-    def _done(self) -> bool:
-        return all(peer.problem or len(peer.answers) == len(self._parts) for peer in self._peers.values())
-
-    def _take(self, kind: str, name: str, number: int, question: bytes, data: bytes, patience: float) -> bool:
-        """What an event means; whether it brings the collection forward."""
-        peer = self._peers[name]
-        if kind == "here":
-            self._ask(name, 0, patience)
-            return True
-        if number in peer.answers or peer.problem:
-            return False
-        if kind == "answer":
-            me, place = self._federation.names.index(self._me), self._federation.names.index(name)
-            try:
-                peer.answers[number] = self._questions.read_answer(data, place, me, question)
-            except InvalidInput as reason:
-                self._reject(name, peer, f"sent something that is not accepted ({reason})")
-                return True
-            self._log.add("heard", agent=name, samples=len(peer.answers[number]), hash=sha256(data).hexdigest())
-            if number + 1 < len(self._parts):
-                self._ask(name, number + 1, patience)
-            return True
-        if kind == "refused" and data in REFUSALS:
-            self._reject(name, peer, REFUSALS[data])
-        elif kind == "ended":
-            self._reject(name, peer, "did not answer")
-        return bool(peer.problem)
-
-    def _reject(self, name: str, peer: _Peer, problem: str) -> None:
-        peer.problem = problem
-        self._log.add("unheard", agent=name, reason=problem)
-        self._say(f"without {name}: {problem}")
-
-    def _ask(self, name: str, number: int, patience: float) -> None:
-        """Sends one question; what comes back goes into the queue."""
-        self._changes.look()
-        if name in self._changes.revoked:
-            return self._reject(name, self._peers[name], "was revoked by a quorum")
+    def _ask(self, session: "zenoh.Session", peer: str, batch: Rows) -> Array:
+        """The answer of a peer to one question."""
+        with self._lock:
+            self._loaded.changes.look()
+        if peer in self._loaded.changes.revoked:
+            raise _NotHeard("was revoked by a quorum")
         zenoh = zenoh_module()
-        me, place = self._federation.names.index(self._me), self._federation.names.index(name)
-        question = self._questions.ask(self._signing, me, place, self._parts[number], time.time())
-        self._log.add(
-            "asked",
-            agent=name,
-            samples=count(self._parts[number]),
-            bytes=len(question),
-            hash=sha256(question).hexdigest(),
-        )
-
-        def on_answer(answer: Any) -> None:
-            kind = "answer" if answer.ok is not None else "refused"
-            self._queue.put((kind, name, number, question, answer.result.payload.to_bytes()[: 2 * LARGEST]))
-
-        self._zenoh.get(
-            key_of(name, self._me, TOPIC),
-            zenoh.handlers.Callback(on_answer, lambda: self._queue.put(("ended", name, number, question, b""))),
+        me, index = self._federation.names.index(self._me), self._federation.names.index(peer)
+        question = self._questions.ask(self._signing, me, index, batch, time.time())
+        digest = sha256(question).hexdigest()
+        self._log.add("asked", agent=peer, samples=count(batch), bytes=len(question), hash=digest)
+        replies = session.get(
+            key_of(peer, self._me, TOPIC),
             payload=question,
-            timeout=patience,
+            timeout=self._patience,
             consolidation=zenoh.ConsolidationMode.NONE,
             congestion_control=zenoh.CongestionControl.BLOCK,
         )
-
-    def _watch(self, peer: str) -> Callable[[Any], None]:
-        """Notes that a peer is there, once: one that comes and goes delays nobody."""
-        put = zenoh_module().SampleKind.PUT
-
-        def changed(sample: Any) -> None:
-            if sample.kind == put and peer not in self._seen:
-                self._seen.add(peer)
-                self._queue.put(("here", peer, 0, b"", b""))
-
-        return changed
+        for reply in replies:
+            data = reply.result.payload.to_bytes()[: 2 * LARGEST]
+            if reply.ok is not None:
+                f = self._questions.read_answer(data, index, me, question)
+                self._log.add("heard", agent=peer, samples=len(f), hash=sha256(data).hexdigest())
+                return f
+            if data in REFUSALS:
+                raise _NotHeard(REFUSALS[data])
+        raise _NotHeard("did not answer")

@@ -1,7 +1,6 @@
-"""A site that answers its peers' questions: what does your model say of these samples?"""
+"""Remote prediction, the server: a site answers its peers' questions with the predictions of its model."""
 
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,16 +11,15 @@ from consilience.base.errors import ConsilienceError
 from consilience.base.rows import count
 from consilience.export.folder import ExportedModel, load_model
 from consilience.export.manifest import FILE
-from consilience.federation.peers import keys
 from consilience.federation.peers.audit import AuditLog, read_audit
 from consilience.federation.peers.connection_limiter import ConnectionLimiter
+from consilience.federation.peers.inbox import Say
 from consilience.federation.peers.question import CLOCK, Question, Questions
 from consilience.federation.peers.samples import LARGEST
 from consilience.federation.peers.untrusted_input import InvalidInput, VersionError, printable
 from consilience.federation.peers.zenoh_config import ANSWERS, key_of, open_behind_limiter, token_of, zenoh_module
 from consilience.federation.site import LoadedSite
 
-Say = Callable[[str], None]
 TOPIC = f"{ANSWERS}/question"
 """The end of the Zenoh key under which a site takes questions."""
 LOG = "answered.jsonl"
@@ -32,21 +30,21 @@ DAY = timedelta(days=1)
 
 @final
 class QuestionHandler:
-    """Decides about questions, one after another. Everything that a peer can fill is bounded."""
+    """Answers or refuses questions, one after another. Everything that a peer can fill is bounded."""
 
-    def __init__(self, prepared: LoadedSite, model: ExportedModel, log: Path, say: Say) -> None:
-        federation, site = prepared.federation, prepared.site
-        self._prepared, self._model, self._say = prepared, model, say
+    def __init__(self, loaded: LoadedSite, model: ExportedModel, log: Path, say: Say) -> None:
+        federation, site = loaded.federation, loaded.site
+        self._prepared, self._model, self._say = loaded, model, say
         self._me = federation.names.index(site.agent)
-        self._signing = keys.read_signing_key(prepared.path(site.signing_key))
-        self._questions = Questions(federation, prepared.agreed)
+        self._signing = loaded.signing_key
+        self._questions = Questions(federation, loaded.agreed)
         self._welcome = set(federation.names) if "*" in site.answer_to else set(site.answer_to)
-        self._changes = prepared.changes
+        self._changes = loaded.changes
         self._rows = site.answer_rows
         self._answered = answered_today(log)
-        """By peer: when, and how many samples; of the last day."""
+        """Per peer, the times and the numbers of samples of the last day."""
         self._seen: dict[bytes, float] = {}
-        """Questions that were answered while their clock is still good, so that none is answered twice."""
+        """Answered questions whose clock is still valid, so that none is answered twice."""
         self._logged: set[tuple[str, str]] = set()
         self._audit = AuditLog(log, self._signing)
 
@@ -94,7 +92,8 @@ class QuestionHandler:
             return b"clock"
         if question.digest in self._seen:
             return b"again"
-        recent = [one for one in self._answered.get(question.asker, []) if now - one[0] < DAY.total_seconds()]
+        answered = self._answered.get(question.asker, [])
+        recent = [(when, rows) for when, rows in answered if now - when < DAY.total_seconds()]
         self._answered[question.asker] = recent
         return b"enough" if sum(rows for _, rows in recent) + count(question.samples) > self._rows else b""
 
@@ -108,29 +107,35 @@ class QuestionHandler:
 
 
 def answered_today(log: Path) -> dict[str, list[tuple[float, int]]]:
-    """By peer: when it was answered and how many samples, in the last day, from the log of answers."""
-    found: dict[str, list[tuple[float, int]]] = {}
+    """Per peer, the times and the numbers of samples that the log has for the last day."""
+    answered: dict[str, list[tuple[float, int]]] = {}
     now = datetime.now(UTC)
     for event in read_audit(log) if log.is_file() else []:
         try:
             when = datetime.fromisoformat(event["time"])
             if event["event"] == "answered" and now - when < DAY:
-                found.setdefault(str(event["agent"]), []).append((when.timestamp(), int(event["samples"])))
+                answered.setdefault(str(event["agent"]), []).append((when.timestamp(), int(event["samples"])))
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ConsilienceError(
                 f"{log}, which says how many samples were answered today, is damaged ({error}). Restore it."
             ) from None
-    return found
+    return answered
 
 
-def answer_peers(prepared: LoadedSite, say: Say, until: float = float("inf")) -> None:
-    """Answers questions with the model that this site trained, until `until` (of `time.monotonic`) or Ctrl-C."""
-    model = site_model(prepared)
-    if not prepared.site.answer_to:
+def answer_peers(loaded: LoadedSite, say: Say, until: float = float("inf")) -> None:
+    """Answers questions with the model that this site trained.
+
+    Args:
+        loaded: The site.
+        say: Is told what was answered and refused.
+        until: When to end, as `time.monotonic` counts; without it only Ctrl-C ends it.
+    """
+    model = site_model(loaded)
+    if not loaded.site.answer_to:
         raise ConsilienceError('`answer_to` in site.toml is empty: this site answers nobody. Name peers there, or "*".')
-    site, changes = prepared.site, prepared.changes
+    site, changes = loaded.site, loaded.changes
     waiting: Queue[Any] = Queue(WAITING)
-    desk = QuestionHandler(prepared, model, prepared.out / LOG, say)
+    handler = QuestionHandler(loaded, model, loaded.out / LOG, say)
 
     def take(query: Any) -> None:
         """Called from Zenoh's threads."""
@@ -145,11 +150,11 @@ def answer_peers(prepared: LoadedSite, say: Say, until: float = float("inf")) ->
         say(changes.problem)
     if changes.revoked:
         say(f"{', '.join(changes.revoked)} was revoked by a quorum: it is not answered")
-    door = session = None
+    limiter = session = None
     try:
-        door = ConnectionLimiter(prepared.listen, [member.host for member in prepared.federation.roster])
-        session = open_behind_limiter(door, prepared.federation, site.agent, prepared.tls, 2 * LARGEST, changes.revoked)
-        door.start()
+        limiter = ConnectionLimiter(loaded.listen, [member.host for member in loaded.federation.roster])
+        session = open_behind_limiter(limiter, loaded.federation, site.agent, loaded.tls, 2 * LARGEST, changes.revoked)
+        limiter.start()
         declared = [
             session.declare_queryable(key_of(site.agent, "*", TOPIC), take),
             session.liveliness().declare_token(token_of(site.agent, ANSWERS)),
@@ -160,27 +165,25 @@ def answer_peers(prepared: LoadedSite, say: Say, until: float = float("inf")) ->
                 query = waiting.get(timeout=0.2)
             except Empty:
                 continue
-            good, data = desk.reply(query.payload.to_bytes() if query.payload is not None else b"")
+            good, data = handler.reply(query.payload.to_bytes() if query.payload is not None else b"")
             with suppress(zenoh_module().ZError):  # who asked is gone
                 query.reply(query.key_expr, data) if good else query.reply_err(data)
                 query.drop()
     finally:
-        if door:
-            door.close()
+        if limiter:
+            limiter.close()
         if session:
             session.close()  # type: ignore[no-untyped-call]
-        desk.close()
+        handler.close()
 
 
-def site_model(prepared: LoadedSite) -> ExportedModel:
+def site_model(loaded: LoadedSite) -> ExportedModel:
     """The stored model of a finished run of this federation."""
-    if not (prepared.model / FILE).is_file():
+    if not (loaded.model / FILE).is_file():
         raise ConsilienceError(
-            f"{prepared.model} holds no trained model. It is written when the run of `consilience agent` is finished."
+            f"{loaded.model} holds no trained model. It is written when the run of `consilience agent` is finished."
         )
-    model = load_model(prepared.model)
-    if model.manifest.training.get("federation") != prepared.federation.identity().hex():
-        raise ConsilienceError(
-            f"the model in {prepared.model} is of another federation than {prepared.site.federation}."
-        )
+    model = load_model(loaded.model)
+    if model.manifest.training.get("federation") != loaded.federation.identity().hex():
+        raise ConsilienceError(f"the model in {loaded.model} is of another federation than {loaded.site.federation}.")
     return model

@@ -1,4 +1,4 @@
-"""A run folder is one run's own: of one federation file, in one epoch, that this site has begun nowhere else."""
+"""A run folder belongs to one run, with one federation file in one epoch, which this site runs nowhere else."""
 
 import json
 import secrets
@@ -10,14 +10,14 @@ from consilience.federation.peers.federation import Federation
 from consilience.federation.peers.untrusted_input import read_federation
 
 USED = "used-epochs.json"
-"""Beside the signing key: each federation file, by its identity, with which this key has begun a run."""
+"""A file beside the signing key, with the identity of each federation file with which this key has begun a run."""
 
 
 def lock_run_folder(out: Path, federation: Federation, signing_key: Path) -> None:
     """Makes `out` the folder of this run, or checks that it is.
 
-    What is signed in a run is valid as long as the federation file is the same. So a key begins one run with a file;
-    the next needs the file with another epoch, and nobody can use what was signed before.
+    Signatures of a run are valid as long as the federation file is the same. So a key begins only one run with a file;
+    the next run needs another epoch, in which earlier signatures are not valid.
     """
     begun = out / "federation.toml"
     if begun.is_file():
@@ -50,9 +50,9 @@ def _used(path: Path) -> dict[str, str]:
     if not path.is_file():
         return {}
     try:
-        found = json.loads(path.read_bytes())
+        used = json.loads(path.read_bytes())
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or not all(isinstance(token, str) for token in found.values()):
+        used = None
+    if not isinstance(used, dict) or not all(isinstance(token, str) for token in used.values()):
         raise ConsilienceError(f"{path}, which lists the runs this key has signed in, is damaged. Restore it.")
-    return found
+    return used

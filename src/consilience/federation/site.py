@@ -1,4 +1,4 @@
-"""One organisation's part of a federation: its site.toml, and everything that this names, read and checked."""
+"""One organisation's site: its site.toml and everything that it names, read and checked."""
 
 import os
 import stat
@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from consilience.base import toml
 from consilience.base.errors import ConsilienceError
@@ -24,19 +26,19 @@ from consilience.federation.peers.signed_changes import PROPOSED, SignedChanges
 from consilience.federation.peers.site_exchange import SiteExchange
 from consilience.federation.peers.untrusted_input import read_federation
 from consilience.federation.peers.zenoh_config import Tls
-from consilience.federation.preprocess import Fitted, preprocessing, scale_of, scaled
+from consilience.federation.preprocess import Fitted, preprocessing, scale_of
 from consilience.privacy.options import Privacy
 from consilience.settings.settings import Settings
 
 MODEL = "model"
-"""The folder of the trained model, in the run folder."""
+"""The folder of the trained model in the run folder."""
 
 
 @dataclass(frozen=True)
 class Site(Options):
     """The content of site.toml, which `consilience keys` writes. Paths are relative to that file."""
 
-    agent: str = option(meaning="the name in the roster")
+    agent: str = option(meaning="the agent's name in the roster")
     federation: str = option("federation.toml", "the federation file; paths are relative to the folder of this file")
     shared: str = option("shared.npz", "the shared data: npz (x), npy, csv, parquet, or a folder of images")
     out: str = option("run", "the run folder")
@@ -52,31 +54,31 @@ class Site(Options):
     test: str = option("", "private test data in the same form; without it a fifth of `data`")
     target: str = option("", "labelled data of the target domain, if the site has some, to measure on")
     standardise: bool = option(False, "scale features by mean and deviation of the shared data")
-    baseline: bool = option(True, "train a copy alone beside the agent, so that the gain is known; it stays here")
+    baseline: bool = option(True, "also train a copy alone, to measure the gain of collaborating; it stays here")
     preprocess: str = option(
-        "", "table: words and gaps as numbers, as in the shared data (by itself if these have such) | a Python file"
+        "", "table: words and gaps become numbers, as in the shared data (default where they have such) | a Python file"
     )
-    drop: tuple[str, ...] = option((), "columns that are no features")
-    types: dict[str, str] = option({}, f"what columns hold, where that is not seen right: NAME = {' | '.join(TYPES)}")
-    side: int = option(0, "height and width that images are brought to; 0 for their own", at_least=0)
+    drop: tuple[str, ...] = option((), "columns that are not features")
+    types: dict[str, str] = option({}, f"what columns hold, where it is recognised wrongly: NAME = {' | '.join(TYPES)}")
+    side: int = option(0, "height and width to which images are resized; 0 keeps their own", at_least=0)
     device: str = option("cpu", "where a built-in torch model trains: cpu | cuda", one_of=("cpu", "cuda"))
-    answer_to: tuple[str, ...] = option(("*",), "peers whom `consilience answer` answers; * is all of them, [] nobody")
-    answer_rows: int = option(1000, "samples of which each peer may ask in a day", at_least=0)
+    answer_to: tuple[str, ...] = option(("*",), "peers that `consilience answer` answers; * is all of them, [] nobody")
+    answer_rows: int = option(1000, "samples that each peer may ask about in a day", at_least=0)
     ledger: str = option("", "folder of the privacy ledgers, kept as long as the data; default: ~/.local/state/...")
-    other_ledgers: tuple[str, ...] = option((), "ledgers of this site that are of other rows than `data`, by name")
-    privacy: Privacy = option(Privacy(), "what the site promises its private rows")
+    other_ledgers: tuple[str, ...] = option((), "names of this site's ledgers that are for other rows than `data`")
+    privacy: Privacy = option(Privacy(), "privacy of the site's private rows")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_types(self.types)
         if (self.drop or self.types) and (self.python or self.preprocess not in ("", "table")):
             raise ConsilienceError(
-                "`drop` and `types` are for built-in models; the Python file says how rows are read."
+                "`drop` and `types` are for built-in models; the Python file decides how rows are read."
             )
 
     @property
     def as_table(self) -> bool:
-        """Whether columns are read by what they hold, though all of them may be numbers."""
+        """Whether the data are read as a table, even if all columns are numbers."""
         return bool(self.preprocess or self.drop or self.types)
 
 
@@ -93,20 +95,20 @@ class LoadedSite:
     """Names of the shared data's columns, if they have any."""
     tls: Tls
     changes: SignedChanges
-    """What a quorum of the members has signed: revocations and new keys."""
+    """Revocations and new keys that a quorum of the members signed."""
     read: Callable[[Rows], Any] | None = None
-    """Makes numbers of rows, where that is asked for or needed."""
+    """Turns rows into numbers, where that is asked for or needed."""
     agreed: Rows = None
-    """The shared data as all members read them, whatever this site's preprocessing."""
+    """The shared data as all members read them, without this site's preprocessing."""
 
     def features(self, x: Rows) -> Any:
-        """Samples as the site's model takes them."""
+        """Samples as inputs of the site's model."""
         if self.read is not None:
             return self.read(x)
-        return scaled(x, self.shared) if self.site.standardise else x
+        return scale_of(self.shared)(x) if self.site.standardise else x
 
     def prepare_steps(self) -> list[Prepare]:
-        """What makes of raw rows what the site's model takes, as steps of an exported model."""
+        """Steps of an exported model that turn raw rows into inputs of the site's model."""
         if self.read is not None:
             return self.read.steps() if isinstance(self.read, Fitted) else [self.read]
         return [scale_of(self.shared)] if self.site.standardise else []
@@ -114,7 +116,7 @@ class LoadedSite:
     def samples(self, path: Path) -> Rows:
         """The samples in a file, in the form in which all members read the shared data.
 
-        Columns of a table that are no features, in the shared data, may be missing.
+        Columns of a table that are not features in the shared data may be missing.
         """
         if not hasattr(self.agreed, "iloc"):
             return read_features(path, self.columns, table=False if self.columns else None, side=self.site.side)[0]
@@ -123,7 +125,7 @@ class LoadedSite:
         return read_features(path, sent, table=True, words=words)[0]
 
     def as_read(self, samples: Rows) -> Rows:
-        """Samples in the form of all members as this site reads them: as a table, where it reads the shared data so."""
+        """Samples in the form of all members, as a table if this site reads the shared data as one."""
         if not hasattr(self.shared, "iloc") or hasattr(samples, "iloc"):
             return samples
         import pandas as pd
@@ -131,8 +133,13 @@ class LoadedSite:
         return pd.DataFrame(samples, columns=self.columns)
 
     def path(self, name: str) -> Path:
-        """A path in site.toml."""
+        """The path that site.toml gives as `name`."""
         return self.folder / name
+
+    @property
+    def signing_key(self) -> Ed25519PrivateKey:
+        """The private key that signs what the site publishes."""
+        return keys.read_signing_key(self.path(self.site.signing_key))
 
     @property
     def out(self) -> Path:
@@ -146,35 +153,24 @@ class LoadedSite:
 
     @property
     def listen(self) -> str:
-        """Where the site listens."""
+        """The address at which the site listens."""
         return self.site.listen or self.federation.member(self.site.agent).address
 
     def audit(self, out: Path) -> AuditLog:
         """The site's log in a run folder."""
-        return AuditLog(out / "audit.jsonl", keys.read_signing_key(self.path(self.site.signing_key)))
+        return AuditLog(out / "audit.jsonl", self.signing_key)
 
-    def mesh(
+    def exchange(
         self, out: Path, audit: AuditLog, say: Say, listen: str | None = None, role: str = "agent"
     ) -> SiteExchange:
-        """The site's place among its peers."""
-        place = self.listen if listen is None else listen
-        signing = keys.read_signing_key(self.path(self.site.signing_key))
-        return SiteExchange(
-            self.federation,
-            self.site.agent,
-            signing,
-            self.tls,
-            out,
-            audit,
-            say,
-            place,
-            role,
-            self.changes,
-        )
+        """The site's exchange with its peers. It listens at `listen`; None for the site's own address."""
+        me, listen = self.site.agent, self.listen if listen is None else listen
+        peers = self.federation, me, self.signing_key, self.tls
+        return SiteExchange(*peers, out, audit, say, listen, role, self.changes)
 
 
 def load_site(path: Path) -> LoadedSite:
-    """Reads site.toml and what it names, and checks that this site is the one in the roster."""
+    """Reads site.toml and the files that it names, and checks that this site is the one in the roster."""
     site = read_site(path)
     folder = path.parent
     federation = read_federation(folder / site.federation)
@@ -210,7 +206,7 @@ def load_site(path: Path) -> LoadedSite:
     if labels:
         raise ConsilienceError(
             f"{path}: `label` names the column {labels[0]!r}, which {folder / site.shared} holds, too: shared data "
-            "have no labels. Agree on shared data without that column, or correct `label`."
+            "must have no labels. Agree on shared data without that column, or correct `label`."
         )
     if fingerprint(shared) != federation.shared:
         raise ConsilienceError(
@@ -223,10 +219,10 @@ def load_site(path: Path) -> LoadedSite:
     agreed = shared
     if site.as_table or site.side:
         shared, _ = read_features(folder / site.shared, table=site.as_table or None, side=site.side)
+    agreed = shared if site.side else agreed
     kinds = read_columns(shared, site.types, site.drop) if site.drop or site.types else ()
     asked = site.preprocess or ("table" if kinds else "")
     read = preprocessing(asked, folder, shared, built_in=bool(site.model), columns=kinds)
-    agreed = shared if site.side else agreed
     return LoadedSite(site, folder, federation, settings, shared, columns, tls, changes, read, agreed)
 
 

@@ -1,4 +1,4 @@
-"""A site's agent: a built-in model on the site's data, or what its own Python file makes."""
+"""A site's agent: a built-in model on the site's data, or one that the site's own Python file makes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,49 +17,47 @@ from consilience.settings.wiring import agent_for
 from consilience.tasks.protocol import Array, Task, checked_predictions
 
 
-def check_agent_of(prepared: LoadedSite) -> None:
-    """Builds the site's agent and lets it predict the shared data once; an error says what is wrong."""
-    agent, _ = build_site_agent(prepared)
-    f = agent.predict(prepared.features(prepared.shared))
-    checked_predictions(agent.name, f, count(prepared.shared), len(prepared.federation.classes), agent.task)
+def check_agent_of(loaded: LoadedSite) -> None:
+    """Checks that the site's agent can be built and predicts the shared data."""
+    agent, _ = build_site_agent(loaded)
+    f = agent.predict(loaded.features(loaded.shared))
+    checked_predictions(agent.name, f, count(loaded.shared), len(loaded.federation.classes), agent.task)
 
 
-def build_site_agent(prepared: LoadedSite) -> tuple[Agent, Evaluation]:
-    """The site's agent, and the data it is measured on."""
-    site, classes = prepared.site, prepared.federation.classes
-    target = None
-    if site.target:
-        target = _labelled(prepared, site.target)
+def build_site_agent(loaded: LoadedSite) -> tuple[Agent, Evaluation]:
+    """The site's agent, and the data to evaluate it on."""
+    site, classes = loaded.site, loaded.federation.classes
+    target = _labelled(loaded, site.target) if site.target else None
     if site.python:
-        own = {site.agent: _labelled(prepared, site.test)} if site.test else {}
-        return _own_agent(prepared), Evaluation(target=target, own=own)
+        own = {site.agent: _labelled(loaded, site.test)} if site.test else {}
+        return _own_agent(loaded), Evaluation(target=target, own=own)
     if not site.data:
         raise ConsilienceError(f"the model {site.model!r} needs `data`, the site's private training data.")
-    x, y = _labelled(prepared, site.data)
+    x, y = _labelled(loaded, site.data)
     if site.test:
-        test = _labelled(prepared, site.test)
+        test = _labelled(loaded, site.test)
     else:
-        order = stream(prepared.settings.run.seed, "own test", site.agent).permutation(len(y))
+        order = stream(loaded.settings.run.seed, "own test", site.agent).permutation(len(y))
         held_out, rest = np.split(order, [len(y) // 5])
         test, (x, y) = (x[held_out], y[held_out]), (x[rest], y[rest])
-    shape = prepared.features(prepared.shared).shape[1:]
+    shape = loaded.features(loaded.shared).shape[1:]
     if x.shape[1:] != shape:
         raise ConsilienceError(
             f"a sample of {site.data} has the shape {x.shape[1:]}, one of the shared data {shape}. "
             "Both need the same features in the same order."
         )
-    agent = agent_for(prepared.settings, site.agent, site.model, x, y, len(classes), prepared.federation.task)
+    agent = agent_for(loaded.settings, site.agent, site.model, x, y, len(classes), loaded.federation.task)
     return agent, Evaluation(target=target, own={site.agent: test})
 
 
-def _own_agent(prepared: LoadedSite) -> Agent:
-    path = prepared.path(prepared.site.python).resolve()
+def _own_agent(loaded: LoadedSite) -> Agent:
+    path = loaded.path(loaded.site.python).resolve()
     module = load_plugin(path)
     make: Callable[..., Any] | None = getattr(module, "make_agent", None)
     if make is None:
         raise ConsilienceError(f"{path} has no function make_agent(name, classes, seed).")
-    name, classes = prepared.site.agent, prepared.federation.classes
-    agent: Agent = make(name, classes, prepared.settings.run.seed)
+    name, classes = loaded.site.agent, loaded.federation.classes
+    agent: Agent = make(name, classes, loaded.settings.run.seed)
     lacking = missing(agent, Agent)
     if lacking:
         raise ConsilienceError(
@@ -71,22 +69,22 @@ def _own_agent(prepared: LoadedSite) -> Agent:
         raise ConsilienceError(
             f"the agent of {path} has the task {agent.task!r}. Use consilience.extend.TASKS.find('classification')."
         )
-    if agent.task.name != prepared.federation.task or agent.outputs != len(classes):
+    if agent.task.name != loaded.federation.task or agent.outputs != len(classes):
         raise ConsilienceError(
-            f"the agent of {path} does {agent.task.name}; for {prepared.federation.task} it must predict the "
+            f"the agent of {path} does {agent.task.name}; for {loaded.federation.task} it must predict the "
             f"{len(classes)} {agent.task.outputs_are} {', '.join(classes)}."
         )
     return agent
 
 
-def _labelled(prepared: LoadedSite, name: str) -> tuple[Array, Array]:
+def _labelled(loaded: LoadedSite, name: str) -> tuple[Array, Array]:
     x, y = read_labelled(
-        prepared.path(name),
-        prepared.site.label,
-        prepared.federation.classes,
-        prepared.columns,
-        task=prepared.federation.task,
-        table=hasattr(prepared.shared, "iloc"),
-        side=prepared.site.side,
+        loaded.path(name),
+        loaded.site.label,
+        loaded.federation.classes,
+        loaded.columns,
+        task=loaded.federation.task,
+        table=hasattr(loaded.shared, "iloc"),
+        side=loaded.site.side,
     )
-    return prepared.features(x), y
+    return loaded.features(x), y

@@ -1,4 +1,4 @@
-"""A private agent at a site: its ledger, which outlives runs, and what is said and logged of the budget."""
+"""The privacy ledger of a site's private agent, which outlives runs, and reports of its budget."""
 
 import json
 from pathlib import Path
@@ -23,25 +23,25 @@ BEGUN = "begun-ledgers.json"
 """Beside the signing key: the privacy ledgers that this site has begun, by name."""
 
 
-def keep_ledger(prepared: "LoadedSite", agent: Agent, audit: AuditLog, say: Say) -> LedgerFile | None:
-    """Opens the ledger of the site's private rows, if its agent is private; from now on rounds are entered into it."""
+def keep_ledger(loaded: "LoadedSite", agent: Agent, audit: AuditLog, say: Say) -> LedgerFile | None:
+    """Opens the ledger of the site's private rows, if its agent is private; each round is entered into it."""
     mechanism = mechanism_of(agent)
     if mechanism is None:
-        if prepared.site.privacy.on:
+        if loaded.site.privacy.on:
             raise ConsilienceError(
-                f"site.toml promises epsilon {prepared.site.privacy.epsilon:g}, but the agent that "
-                f"{prepared.site.python} makes is not private. Make a TorchAgent with privacy=Privacy(epsilon=...)."
+                f"site.toml promises epsilon {loaded.site.privacy.epsilon:g}, but the agent that "
+                f"{loaded.site.python} makes is not private. Make a TorchAgent with privacy=Privacy(epsilon=...)."
             )
         return None
-    site = prepared.site
-    folder = prepared.path(site.ledger) if site.ledger else ledger_folder()
-    if folder.resolve().is_relative_to(prepared.out.resolve()):
+    site = loaded.site
+    folder = loaded.path(site.ledger) if site.ledger else ledger_folder()
+    if folder.resolve().is_relative_to(loaded.out.resolve()):
         raise ConsilienceError(f"the ledger {folder} is in the run folder, and would go with it. Keep it elsewhere.")
     mechanism.agent = agent.name
-    begun = _check_begun(prepared, folder)
-    file = LedgerFile(folder, _raw_rows(prepared, agent), _owner(prepared))
+    begun = _check_begun(loaded, folder)
+    file = LedgerFile(folder, _raw_rows(loaded, agent), _owner(loaded))
     if file.name not in begun:
-        write_atomically(_begun_path(prepared), json.dumps([*begun, file.name], indent=1).encode())
+        write_atomically(_begun_path(loaded), json.dumps([*begun, file.name], indent=1).encode())
     mechanism.keep(file)
     spent = mechanism.record()
     audit.add("ledger", path=str(file.path), spent=spent, budget=mechanism.privacy.epsilon, similar=file.similar)
@@ -55,19 +55,19 @@ def keep_ledger(prepared: "LoadedSite", agent: Agent, audit: AuditLog, say: Say)
     return file
 
 
-def _owner(prepared: "LoadedSite") -> LedgerOwner:
-    """This site, which signs what it enters."""
-    signing = keys.read_signing_key(prepared.path(prepared.site.signing_key))
-    return LedgerOwner(keys.public_key(signing), signing.sign, keys.is_signed, prepared.site.other_ledgers)
+def _owner(loaded: "LoadedSite") -> LedgerOwner:
+    """This site, which signs its entries."""
+    signing = loaded.signing_key
+    return LedgerOwner(keys.public_key(signing), signing.sign, keys.is_signed, loaded.site.other_ledgers)
 
 
-def _begun_path(prepared: "LoadedSite") -> Path:
-    return prepared.path(prepared.site.signing_key).parent / BEGUN
+def _begun_path(loaded: "LoadedSite") -> Path:
+    return loaded.path(loaded.site.signing_key).parent / BEGUN
 
 
-def _check_begun(prepared: "LoadedSite", folder: Path) -> list[str]:
-    """Names of the ledgers that this site has begun. Refused if one of them is not in the folder any more."""
-    path = _begun_path(prepared)
+def _check_begun(loaded: "LoadedSite", folder: Path) -> list[str]:
+    """Names of the ledgers that this site has begun; an error if one of them is not in the folder any more."""
+    path = _begun_path(loaded)
     try:
         begun = json.loads(path.read_bytes()) if path.is_file() else []
     except (ValueError, RecursionError):
@@ -75,7 +75,7 @@ def _check_begun(prepared: "LoadedSite", folder: Path) -> list[str]:
     if not isinstance(begun, list) or not all(isinstance(name, str) for name in begun):
         raise ConsilienceError(f"{path}, which lists the privacy ledgers of this site, is damaged. Restore it.")
     for name in begun:
-        if name not in prepared.site.other_ledgers and not (folder / f"{name}.jsonl").is_file():
+        if name not in loaded.site.other_ledgers and not (folder / f"{name}.jsonl").is_file():
             raise ConsilienceError(
                 f"this site has begun the privacy ledger {name}, and it is not in {folder}. Restore that folder, or "
                 "set `ledger` in site.toml (or CONSILIENCE_LEDGER) to where it is now. If it is of other rows than "
@@ -84,12 +84,12 @@ def _check_begun(prepared: "LoadedSite", folder: Path) -> list[str]:
     return begun
 
 
-def _raw_rows(prepared: "LoadedSite", agent: Any) -> Any:
-    """The private rows without labels as they are in the file, before anything is done to them."""
-    site = prepared.site
+def _raw_rows(loaded: "LoadedSite", agent: Any) -> Any:
+    """The private rows without labels as they are in the file, before any preprocessing."""
+    site = loaded.site
     if not site.data:
         return agent.x
-    path = prepared.path(site.data)
+    path = loaded.path(site.data)
     if path.suffix in (".csv", ".parquet"):
         return read_table(path).drop(columns=split_names(site.label), errors="ignore")
     return read_labelled(path, site.label, (), side=site.side)[0]
@@ -97,11 +97,11 @@ def _raw_rows(prepared: "LoadedSite", agent: Any) -> Any:
 
 @final
 class Spending(Callback):
-    """Logs after every round what is spent, and says once that the budget is."""
+    """Logs the spent budget after every round, and says once when all of it is spent."""
 
     def __init__(self, agent: Agent, audit: AuditLog, say: Say) -> None:
         self._agent, self._audit, self._say = agent, audit, say
-        self._said = False
+        self._announced = False
 
     def round(self, run: RunInfo, news: Finished) -> None:
         """A round has ended."""
@@ -110,8 +110,8 @@ class Spending(Callback):
             return
         spent, trained = mechanism.record(), not mechanism.stopped
         self._audit.add("privacy", round=news.number, epsilon=spent, trained=trained)
-        if mechanism.stopped and not self._said:
-            self._said = True
+        if mechanism.stopped and not self._announced:
+            self._announced = True
             self._say(
                 f"the privacy budget is spent (epsilon {spent:.3f} of {mechanism.privacy.epsilon:g}): no "
                 "more training on private rows; peers get the last predictions from now on"

@@ -1,4 +1,4 @@
-"""What a site says about its data before a run: how its files were read, and what may be wrong with them."""
+"""Notes on a site's data before a run: how its files were read, and what may be wrong with them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,14 +20,14 @@ Notes = tuple[list[str], list[str]]
 TABLES = (".csv", ".parquet")
 
 
-def site_notes(prepared: LoadedSite) -> Notes:
-    """How the tables of a site were read: one line a column; and warnings. Nothing where it has no tables."""
-    site, shared_file = prepared.site, Path(prepared.site.shared)
+def site_notes(loaded: LoadedSite) -> Notes:
+    """How the tables of a site were read, one line for each column, and warnings; both are empty without tables."""
+    site, shared_file = loaded.site, Path(loaded.site.shared)
     if shared_file.suffix not in TABLES:
         return [], []
-    shared, notes = read_table_and_notes(prepared.path(site.shared))
-    columns = _columns(prepared, shared)
-    own_file = prepared.path(site.data) if site.data else None
+    shared, notes = read_table_and_notes(loaded.path(site.shared))
+    columns = _columns(loaded, shared)
+    own_file = loaded.path(site.data) if site.data else None
     if own_file is None or own_file.suffix not in TABLES:
         return [*notes, *column_lines(columns)], []
     table, more = read_table_and_notes(own_file)
@@ -35,33 +35,33 @@ def site_notes(prepared: LoadedSite) -> Notes:
         table,
         own_file,
         site.label,
-        prepared.federation.classes,
-        prepared.columns,
-        task=prepared.federation.task,
+        loaded.federation.classes,
+        loaded.columns,
+        task=loaded.federation.task,
         table=True,
     )
-    extra = [str(name) for name in table.columns if name not in (*prepared.columns, *split_names(site.label))]
+    extra = [str(name) for name in table.columns if name not in (*loaded.columns, *split_names(site.label))]
     if extra:
         more.append(f"{own_file.name} has columns that the shared data lack, which are not used: {', '.join(extra)}.")
     gaps = {
         column.name: f" in {shared_file.name}, {int(x[column.name].isna().sum())} in {own_file.name}"
         for column in columns
     }
-    prefix = None if prepared.site.python else ""
+    prefix = None if loaded.site.python else ""
     notes, warnings = apart([*notes, *more])
-    warnings += table_warnings(x, columns, y, prepared.federation.task, prefix)
+    warnings += table_warnings(x, columns, y, loaded.federation.task, prefix)
     warnings += differing_columns(columns, {"this site": x, "the shared data": shared})
-    if task_named(prepared.federation.task).sums_to_one:
-        warnings += one_class_warnings({site.agent: np.asarray(y)}, prepared.federation.classes)
+    if task_named(loaded.federation.task).sums_to_one:
+        warnings += one_class_warnings({site.agent: np.asarray(y)}, loaded.federation.classes)
     return [*notes, *column_lines(columns, gaps)], warnings
 
 
-def _columns(prepared: LoadedSite, shared: "pd.DataFrame") -> tuple[Column, ...]:
-    """The columns as the site's preprocessing has them, or as they look, if it reads them in another way."""
-    if isinstance(prepared.read, TablePreprocessing):
-        return prepared.read.columns
-    if prepared.site.python or prepared.read is not None:
+def _columns(loaded: LoadedSite, shared: "pd.DataFrame") -> tuple[Column, ...]:
+    """The columns as the site's preprocessing reads them, or as they look if a program of its own reads them."""
+    if isinstance(loaded.read, TablePreprocessing):
+        return loaded.read.columns
+    if loaded.site.python or loaded.read is not None:
         how = "as the site's own program reads it"
     else:
-        how = "scaled by the shared data" if prepared.site.standardise else "as it is"
-    return tuple(column.read_otherwise(how) for column in read_columns(shared[prepared.columns]))
+        how = "scaled by the shared data" if loaded.site.standardise else "as it is"
+    return tuple(column.read_otherwise(how) for column in read_columns(shared[loaded.columns]))

@@ -1,11 +1,10 @@
-"""A site's run: it waits for peers, goes through the rounds, and answers until the others have finished, too."""
+"""A site's run: it waits for peers, runs the rounds, and answers until its peers have finished, too."""
 
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from math import inf
-from pathlib import Path
 
 from consilience.agents.protocol import Agent
 from consilience.base.errors import ConsilienceError
@@ -29,45 +28,52 @@ from consilience.runtime.summary import Summary, known_elsewhere, summarised
 from consilience.settings.presets import write_config
 
 
-def run_site(prepared: LoadedSite, say: Say, callbacks: Sequence[Callback] = (), serve: bool = False) -> Run:
+def run_site(loaded: LoadedSite, say: Say, callbacks: Sequence[Callback] = (), serve: bool = False) -> Run:
     """Takes part in the federation: waits for peers, runs the rounds, and writes the run folder.
 
-    To `serve` is to answer, after the last round, until every peer has finished, however long that takes.
+    Args:
+        loaded: The site.
+        say: Is given sentences for the operator.
+        callbacks: Are told of every round.
+        serve: Whether to answer after the last round until every peer has finished, however long that takes.
     """
-    out, federation = prepared.out, prepared.federation
-    lock_run_folder(out, federation, prepared.path(prepared.site.signing_key))
-    audit = prepared.audit(out)
-    agent, evaluation = build_site_agent(prepared)
-    settings, summary = prepared.settings, _summary(prepared, agent)
+    out, federation = loaded.out, loaded.federation
+    lock_run_folder(out, federation, loaded.path(loaded.site.signing_key))
+    audit = loaded.audit(out)
+    agent, evaluation = build_site_agent(loaded)
+    settings, summary = loaded.settings, _summary(loaded, agent)
     for line in summary.opening:
         say(line)
     write_config(settings, out)
     audit.add("start", agent=agent.name, federation=federation.identity().hex(), epoch=federation.epoch)
-    ledger = keep_ledger(prepared, agent, audit, say)
-    mesh = prepared.mesh(out, audit, say)
+    ledger = keep_ledger(loaded, agent, audit, say)
+    exchange = loaded.exchange(out, audit, say)
     told = Callbacks([ProgressFile(), *callbacks, Spending(agent, audit, say)])
     about = RunInfo(agent.name, out, flat(to_table(settings)))
     try:
         done = checkpoint.last_round(out / "checkpoint")
         if not done:
-            plan([agent], settings.run.rounds)  # a budget that is spent already is said before anyone is met
+            plan([agent], settings.run.rounds)  # reports a spent budget before the site connects to anyone
         if done < settings.run.rounds:
-            mesh.meet()
+            exchange.wait_for_peers()
         run = run_rounds(
             [agent],
-            prepared.features(prepared.shared),
-            mesh,
+            loaded.features(loaded.shared),
+            exchange,
             settings.method,
             summary,
             evaluation,
             folder=out,
             threads=settings.run.threads,
             tell=partial(told.tell, about),
-            baseline=prepared.site.baseline,
+            baseline=loaded.site.baseline,
         )
-        keep_model(prepared, agent, run, say)
-        mesh.finish(inf if serve else None)
-        run = _with_log(run, out)
+        keep_model(loaded, agent, run, say)
+        exchange.finish(inf if serve else None)
+        log = out / "audit.jsonl"  # what it has of peers and of bytes sent, before and after interruptions
+        known = replace(run.summary, suspicions=suspicious_peers(log), incidents=incidents(log), sent=bytes_sent(log))
+        run = replace(run, summary=known)
+        run.save(out)
     except ConsilienceError as error:
         audit.add("stopped", reason=str(error))
         raise
@@ -78,7 +84,7 @@ def run_site(prepared: LoadedSite, say: Say, callbacks: Sequence[Callback] = (),
             f"{out} cannot be written to: {error.strerror}. Fix this; the same command goes on from the last round."
         ) from error
     finally:
-        mesh.close()
+        exchange.close()
         audit.close()
         if ledger is not None:
             ledger.close()
@@ -86,43 +92,26 @@ def run_site(prepared: LoadedSite, say: Say, callbacks: Sequence[Callback] = (),
     return run
 
 
-def _with_log(run: Run, out: Path) -> Run:
-    """The run with what the audit log has of peers and of bytes sent, before and after interruptions."""
-    log = out / "audit.jsonl"
-    known = replace(run.summary, suspicions=suspicious_peers(log), incidents=incidents(log), sent=bytes_sent(log))
-    run = replace(run, summary=known)
-    run.save(out)
-    return run
-
-
-def keep_model(prepared: LoadedSite, agent: Agent, run: Run, say: Say) -> None:
-    """Writes the trained model into the run folder, where `predict` finds it: the data may change afterwards."""
-    facts = facts_of(run, agent.name, tuple(prepared.columns))
+def keep_model(loaded: LoadedSite, agent: Agent, run: Run, say: Say) -> None:
+    """Writes the trained model into the run folder for `predict`: the data may change later."""
+    facts = facts_of(run, agent.name, tuple(loaded.columns))
     try:
-        export_agent(
-            agent, prepared.model, prepared.shared, facts, prepared.prepare_steps(), onnx=False, overwrite=True
-        )
-    except Exception as error:  # whatever a model of the site's own does; the run is finished and good
-        say(f"the model is not stored by itself, and `predict` will have to fit it again: {error}")
+        export_agent(agent, loaded.model, loaded.shared, facts, loaded.prepare_steps(), onnx=False, overwrite=True)
+    except Exception as error:  # a model of the site's own may fail in any way; the run is finished and good
+        say(f"the model cannot be stored, and `predict` will fit it again: {error}")
 
 
-def serve_site(prepared: LoadedSite, say: Say) -> None:
-    """Answers for a finished run until every peer has finished, too: one that comes late finds what it needs."""
-    audit = prepared.audit(prepared.out)
-    try:
-        audit.add("start", agent=prepared.site.agent, serves=True)
-        mesh = prepared.mesh(prepared.out, audit, say)
-        try:
-            mesh.finish(inf)
-        finally:
-            mesh.close()
-    finally:
-        audit.close()
+def serve_site(loaded: LoadedSite, say: Say) -> None:
+    """Answers for a finished run until every peer, however late, has finished, too."""
+    with closing(loaded.audit(loaded.out)) as audit:
+        audit.add("start", agent=loaded.site.agent, serves=True)
+        with closing(loaded.exchange(loaded.out, audit, say)) as exchange:
+            exchange.finish(inf)
 
 
-def _summary(prepared: LoadedSite, agent: Agent) -> Summary:
-    federation, settings = prepared.federation, prepared.settings
-    notes, warnings = site_notes(prepared)
+def _summary(loaded: LoadedSite, agent: Agent) -> Summary:
+    federation, settings = loaded.federation, loaded.settings
+    notes, warnings = site_notes(loaded)
     return Summary(
         method=settings.method.label,
         title=settings.method.title,

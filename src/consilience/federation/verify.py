@@ -1,7 +1,8 @@
 """Is an audit log whole? Its own chain and signatures show a change, receipts show that its end is missing."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 
 from consilience.base.errors import ConsilienceError
@@ -32,9 +33,10 @@ class Verdict:
 def verify_log(run: Path, peers: Sequence[Path] = ()) -> Verdict:
     """The verdict on the log of a run folder.
 
-    `peers` are other sites' run folders, or files from their folder `published`: what they received from this site,
-    with its signature. They prove that the log goes at least so far; without them its end is proven by the site's own
-    files alone.
+    Args:
+        run: The site's run folder.
+        peers: Other sites' run folders, or files from their folder `published`: what they received from this site,
+            with its signature. They prove how far the log must go; without them only the site's own files do.
     """
     log = run / "audit.jsonl"
     if not log.is_file():
@@ -48,35 +50,35 @@ def verify_log(run: Path, peers: Sequence[Path] = ()) -> Verdict:
     whole = Verdict("whole", "every line follows from the one before it and is signed", len(events), len(receipts))
     broken = broken_at(log, federation.member(me).key)
     if broken is not None:
-        return _with(whole, "rewritten", f"line {broken} does not follow from the line before it, or is not signed")
+        return replace(
+            whole, state="rewritten", reason=f"line {broken} does not follow from the line before it, or is not signed"
+        )
     sent = {event["round"]: event["hash"] for event in events if event["event"] == "sent"}
-    for receipt in sorted(receipts, key=lambda one: one.round):
+    for receipt in sorted(receipts, key=attrgetter("round")):
         if receipt.round not in sent:
-            return _with(whole, "cut", f"{me} signed round {receipt.round}, and no line says so")
+            return replace(whole, state="cut", reason=f"{me} signed round {receipt.round}, and no line says so")
         if sent[receipt.round] != receipt.payload_hash.hex():
-            return _with(whole, "rewritten", f"{me} signed other predictions for round {receipt.round} than it says")
+            return replace(
+                whole, state="rewritten", reason=f"{me} signed other predictions for round {receipt.round} than it says"
+            )
     if (run / "summary.json").is_file() and not any(event["event"] == "finished" for event in events):
-        return _with(whole, "cut", "the run is finished, and no line says so")
+        return replace(whole, state="cut", reason="the run is finished, and no line says so")
     if not log.read_bytes().endswith(b"\n"):
-        return _with(whole, "cut", "it ends within a line")
+        return replace(whole, state="cut", reason="it ends within a line")
     return whole
 
 
-def _with(verdict: Verdict, state: str, reason: str) -> Verdict:
-    return Verdict(state, reason, verdict.lines, verdict.receipts)
-
-
-def _receipts_of(federation: Federation, me: str, places: Iterable[Path]) -> Iterable[Receipt]:
+def _receipts_of(federation: Federation, me: str, paths: Iterable[Path]) -> Iterable[Receipt]:
     """Genuine receipts of agent `me` in frames and files of receipts."""
-    format, place = Format(federation), federation.names.index(me)
-    for where in places:
-        folder = where / "published"
-        files = sorted(folder.iterdir()) if folder.is_dir() else [where] if where.is_file() else []
-        if not files and where.name != "published" and not (where / "audit.jsonl").is_file():
-            raise ConsilienceError(f"{where} is neither a run folder nor a file from its folder `published`.")
-        for path in files:
-            for receipt in _in_file(format, path):
-                if receipt.agent == place and format.is_genuine(receipt):
+    format, index = Format(federation), federation.names.index(me)
+    for path in paths:
+        folder = path / "published"
+        files = sorted(folder.iterdir()) if folder.is_dir() else [path] if path.is_file() else []
+        if not files and path.name != "published" and not (path / "audit.jsonl").is_file():
+            raise ConsilienceError(f"{path} is neither a run folder nor a file from its folder `published`.")
+        for file in files:
+            for receipt in _in_file(format, file):
+                if receipt.agent == index and format.is_genuine(receipt):
                     yield receipt
 
 

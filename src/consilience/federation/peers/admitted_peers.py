@@ -1,4 +1,4 @@
-"""Who may be heard: every member but those who were caught, were revoked, or have another federation file."""
+"""Admitted peers: all members except those that equivocated, were revoked, or have another federation file."""
 
 import time
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ from consilience.federation.peers.session import Session
 from consilience.federation.peers.signed_changes import SignedChanges
 
 GRACE = 5.0
-"""Seconds that a site which leaves still shows its federation file, at most."""
+"""Seconds for which a site that ends still shows its federation file, at most."""
 
 
 @final
@@ -45,41 +45,39 @@ class AdmittedPeers:
         self._format = Format(federation)
         self.peers = [name for name in federation.names if name != me]
         self.excluded = agents_with_evidence(folder / "evidence") - {me}
-        """Peers of whom equivocation was proven, and those that a quorum has revoked."""
+        """Peers that equivocated, with proof, and those that a quorum has revoked."""
         self._problem = ""
-        """What was wrong with a change of the roster, as far as it was said."""
-        self.heed_change()
+        """The reported problem with a change of the roster."""
+        self.apply_roster_change()
 
     @property
     def members(self) -> set[str]:
         """Peers that may be heard."""
         return set(self.peers) - self.excluded - self._inbox.refused.keys()
 
-    def exclude(self, found: Equivocation) -> None:
-        """Keeps both signed statements as evidence; from now on the agent is not heard."""
-        path = write_evidence(self._folder / "evidence", self._format.run, found)
-        self._audit.add("excluded", round=found.round, agent=found.agent, evidence=str(path))
-        if found.agent == self._me:
+    def exclude(self, proof: Equivocation) -> None:
+        """Excludes an agent that equivocated, and keeps both signed statements as evidence."""
+        agent, path = proof.agent, write_evidence(self._folder / "evidence", self._format.run, proof)
+        self._audit.add("excluded", round=proof.round, agent=agent, evidence=str(path))
+        if agent == self._me:
             raise ConsilienceError(
                 f"someone else signs with this site's key (evidence: {path}). Tell the others, and make a new key."
             )
-        self.excluded.add(found.agent)
-        self._say(
-            f"{found.agent} signed two different predictions for round {found.round}: excluded; evidence in {path}"
-        )
+        self.excluded.add(agent)
+        self._say(f"{agent} signed two different predictions for round {proof.round}: excluded; evidence in {path}")
 
     def exclude_equivocators(self, known: Iterable[Receipt], brought: dict[str, tuple[Receipt, ...]]) -> bool:
-        """Whether receipts show that somebody signed two different predictions for one round; who did is excluded.
+        """Excludes every agent that signed two different predictions for one round; returns whether there is one.
 
-        `known` are those of what this site heard, `brought` those that each peer has.
+        `known` are receipts of what this site heard, `brought` those that each peer has.
         """
-        found = equivocations(self._format, known, brought, self.excluded)
-        for one in found:
-            self.exclude(one)
-        return bool(found)
+        proofs = equivocations(self._format, known, brought, self.excluded)
+        for proof in proofs:
+            self.exclude(proof)
+        return bool(proofs)
 
-    def heed_change(self) -> None:
-        """Members that a quorum has revoked are not heard any more, and their certificates not accepted."""
+    def apply_roster_change(self) -> None:
+        """Excludes members that a quorum has revoked; their certificates are not accepted any more."""
         self._changes.look()
         if self._changes.problem != self._problem:
             self._problem = self._changes.problem
@@ -94,7 +92,7 @@ class AdmittedPeers:
             for peer in sorted(revoked):
                 self._audit.add("revoked", agent=peer, by=signers[peer])
                 self._say(f"{peer} was revoked by a quorum: it is not heard any more")
-            self._session.bar(revoked)
+            self._session.block(revoked)
 
     def check_quorum_is_possible(self) -> None:
         """An error if too many are excluded, or have another federation file, for a round ever to be closed."""
@@ -114,7 +112,7 @@ class AdmittedPeers:
             )
 
     def _show_federation_file(self) -> None:
-        """Answers for a moment longer, so that peers can read this site's file and log what differs."""
+        """Answers for a few seconds more, so that peers can read this site's file and log what differs."""
         end = time.monotonic() + min(GRACE, self._federation.deadline)
         while time.monotonic() < end and not self._outbox.shown.issuperset(self.peers):
             self._inbox.next_event(0.2)

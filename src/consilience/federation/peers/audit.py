@@ -1,4 +1,4 @@
-"""The audit log: what left the site, what was heard, rejected and why, who was absent. Lines are only ever appended."""
+"""The audit log: what a site sent, heard and rejected, why, and who was absent. Lines are only ever appended."""
 
 import errno
 import fcntl
@@ -82,7 +82,7 @@ def read_audit(path: Path) -> list[dict[str, Any]]:
 
 
 def suspicious_peers(path: Path) -> list[str]:
-    """A sentence for each peer and sign of not saying what its own model predicts, with the rounds."""
+    """A sentence for each peer and each sign that it did not send its own model's predictions, with the rounds."""
     rounds: dict[Suspicion, list[str]] = {}
     proven = []
     for event in read_audit(path):
@@ -100,11 +100,11 @@ def bytes_sent(path: Path) -> int:
 
 
 def late_peers(path: Path) -> list[str]:
-    """Whose predictions came too late, and in which rounds."""
+    """Peers whose predictions came too late, and in which rounds."""
     late: dict[str, list[int]] = {}
     for event in read_audit(path):
         if event["event"] == "late":
-            late.setdefault(str(event.get("agent")), []).append(int(event["round"]))
+            late.setdefault(str(event.get("agent")), []).append(_whole(event.get("round")))
     return [f"{name} ({_rounds(numbers)})" for name, numbers in late.items()]
 
 
@@ -124,7 +124,7 @@ def incidents(path: Path) -> list[str]:
     absent: dict[str, list[int]] = {}
     late: dict[str, list[int]] = {}
     rejected: dict[tuple[str, str], list[int]] = {}
-    sentences = []
+    jumps = []
     for event in read_audit(path):
         kind, agent, number = event["event"], str(event.get("agent")), _whole(event.get("round"))
         if kind == "round" and isinstance(event.get("absent"), list):
@@ -136,11 +136,13 @@ def incidents(path: Path) -> list[str]:
             rejected.setdefault((agent, str(event.get("reason"))), []).append(number)
         elif kind == "jump":
             to = _whole(event.get("to"))
-            sentences.append(f"This site went from round {number} to round {to}, where its peers were.")
-    found = [f"{name} was absent in {_rounds(numbers)}." for name, numbers in absent.items()]
-    found += [f"What {name} said came too late in {_rounds(numbers)}." for name, numbers in late.items()]
-    found += [f"What {name} sent was rejected in {_rounds(n)}: {why}." for (name, why), n in rejected.items()]
-    return found + sentences
+            jumps.append(f"This site went from round {number} to round {to}, where its peers were.")
+    return [
+        *(f"{name} was absent in {_rounds(numbers)}." for name, numbers in absent.items()),
+        *(f"What {name} said came too late in {_rounds(numbers)}." for name, numbers in late.items()),
+        *(f"What {name} sent was rejected in {_rounds(n)}: {why}." for (name, why), n in rejected.items()),
+        *jumps,
+    ]
 
 
 def _whole(value: Any) -> int:
@@ -154,13 +156,13 @@ def _rounds(numbers: list[int]) -> str:
     >>> _rounds([4, 5, 6, 9]), _rounds([2])
     ('rounds 4-6, 9', 'round 2')
     """
-    parts: list[list[int]] = []
+    ranges: list[list[int]] = []
     for number in sorted(set(numbers)):
-        if parts and number == parts[-1][-1] + 1:
-            parts[-1].append(number)
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
         else:
-            parts.append([number])
-    words = ", ".join(f"{part[0]}-{part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)
+            ranges.append([number, number])
+    words = ", ".join(f"{first}-{last}" if first < last else str(first) for first, last in ranges)
     return f"round{'s' if len(set(numbers)) > 1 else ''} {words}"
 
 
@@ -175,12 +177,12 @@ def broken_at(path: Path, public: str = "") -> int | None:
     verify = partial(is_signed, public)
     for number, line in enumerate(lines, 1):
         try:
-            found = json.loads(line)["before"]
+            stated = json.loads(line)["before"]
         except (ValueError, KeyError, TypeError, RecursionError):
-            found = None
-        if found is not None and (found != before or (public and not is_line_signed(line, _PURPOSE, verify))):
+            stated = None
+        if stated is not None and (stated != before or (public and not is_line_signed(line, _PURPOSE, verify))):
             return number
-        if found is None and number == len(lines) and path.read_bytes().endswith(b"\n"):
+        if stated is None and number == len(lines) and path.read_bytes().endswith(b"\n"):
             return number
         before = line_hash(line)
     return None

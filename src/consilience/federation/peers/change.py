@@ -16,7 +16,7 @@ from consilience.federation.peers.keys import is_signed, public_key
 
 @dataclass(frozen=True)
 class Change(Options):
-    """What is to change, and who has signed it."""
+    """A change of the roster, and its signatures."""
 
     federation: str = option(meaning="identity of the federation file that is changed")
     remove: tuple[str, ...] = option(meaning="members that are revoked")
@@ -24,24 +24,24 @@ class Change(Options):
     signatures: dict[str, Any] = option(meaning="of members, by name")
 
     def message(self) -> bytes:
-        """What is signed: no frame, status or line of a log begins like this."""
+        """The signed bytes: no frame, status or line of a log begins like them."""
         content = [self.federation, list(self.remove), [asdict(member) for member in self.members]]
         return b"CNSR" + json.dumps(content, sort_keys=True).encode()
 
-    def signed(self, federation: Federation, agent: str, key: Ed25519PrivateKey) -> "Change":
+    def with_signature(self, federation: Federation, agent: str, key: Ed25519PrivateKey) -> "Change":
         """The change with one more signature."""
         if federation.member(agent).key != public_key(key) or federation.identity().hex() != self.federation:
             raise ConsilienceError("the key is not that of this agent, or the change is for another federation file.")
         return replace(self, signatures=self.signatures | {agent: key.sign(self.message()).hex()})
 
     def signers(self, federation: Federation) -> list[str]:
-        """Members whose signature is genuine."""
+        """Members with a genuine signature."""
         message = self.message()
         given = {name: str(self.signatures[name])[:128] for name in federation.names if name in self.signatures}
         return [name for name, text in given.items() if is_signed(federation.member(name).key, _hex(text), message)]
 
     def check(self, federation: Federation) -> None:
-        """Refuses a change that is for another file, or that no quorum signed."""
+        """Refuses a change for another file, or without the signatures of a quorum."""
         if self.federation != federation.identity().hex():
             raise ConsilienceError("the change is for another federation file, or another epoch of it.")
         signers = self.signers(federation)
@@ -51,20 +51,20 @@ class Change(Options):
                 f"{federation.quorum} are needed. They sign with `consilience federation sign`."
             )
 
-    def words(self) -> str:
-        """What changes."""
-        told = [f"revokes {name}" for name in self.remove]
-        return ", ".join(told + [f"gives {member.agent} new keys or another address" for member in self.members])
+    def describe(self) -> str:
+        """The change in words."""
+        removed = [f"revokes {name}" for name in self.remove]
+        return ", ".join(removed + [f"gives {member.agent} new keys or another address" for member in self.members])
 
     def to_toml(self) -> str:
         """The file's text."""
         return toml.dump(to_table(self))
 
 
-def applied(changes: Iterable[Change], federation: Federation) -> Federation:
-    """The federation after all changes that quorums signed for it, in its next epoch; in whatever order they come.
+def apply_changes(changes: Iterable[Change], federation: Federation) -> Federation:
+    """The federation in its next epoch, after all changes that quorums signed for it. Their order does not matter.
 
-    Who is revoked in one change gets no new key by another.
+    A member that one change revokes gets no new key by another.
     """
     ordered = sorted(changes, key=Change.message)
     for change in ordered:
@@ -76,8 +76,8 @@ def applied(changes: Iterable[Change], federation: Federation) -> Federation:
         if not any(member.agent in other.remove for other in ordered if other is not change)
     }
     revoked = {name for change in ordered for name in change.remove}
-    kept = [new.pop(one.agent, one) for one in federation.roster if one.agent not in revoked]
-    roster = (*kept, *new.values())
+    remaining = [new.pop(member.agent, member) for member in federation.roster if member.agent not in revoked]
+    roster = (*remaining, *new.values())
     return replace(federation, roster=roster, quorum=default_quorum(len(roster)), epoch=federation.epoch + 1)
 
 

@@ -1,7 +1,8 @@
-"""The door of a site: connections of strangers are few, short and slow, so that they cannot keep members out.
+"""Rate-limits unauthenticated connections, so that strangers cannot keep members out.
 
-TLS goes through it untouched, from peer to peer. Who has not sent the whole first message of a TLS handshake within
-seconds is sent away, before anything of it reaches Zenoh, whose listener rests after every handshake that fails.
+TLS passes through untouched, from peer to peer. A connection that has not sent the whole first message of a TLS
+handshake within seconds is closed before anything of it reaches Zenoh, whose listener pauses after every handshake that
+fails.
 """
 
 import contextlib
@@ -14,14 +15,15 @@ from threading import Lock, Thread
 from typing import final
 
 from consilience.base.errors import ConsilienceError
-from consilience.federation.peers.ports import DOORS, free_ports
+from consilience.federation.peers.ports import INNER_PORTS, free_ports
 
 HELLO = 3.0
-"""Seconds in which the first message must be there."""
+"""Seconds within which the first message must arrive."""
 OPEN, BURST, RATE = 32, 20, 5.0
-"""Of all strangers together: open connections, and new ones at once and a second. A member has as much for itself."""
+"""Limits for all strangers together: open connections, new ones at once, and new ones a second. Each member has as
+much for itself."""
 STALLED = 15_000
-"""Milliseconds after which a connection whose other end takes nothing any more is given up."""
+"""Milliseconds after which a connection is closed whose other end accepts no data."""
 CHUNK = 1 << 18
 
 
@@ -31,18 +33,18 @@ class ConnectionLimiter:
 
     def __init__(self, address: str, members: Iterable[str]) -> None:
         self._known = Counter(ip for host in members for ip in _addresses(host))
-        """Where members are, and how many of them."""
+        """IP addresses of members, and the number of members at each."""
         self._lock, self._closed = Lock(), False
         self._open: Counter[str] = Counter()
         self._credit: dict[str, tuple[float, float]] = {}
-        """By place, what is left of its burst, and when that was."""
+        """Per IP address, the rest of its burst, and when that was."""
         self.turned_away = 0
         host, _, port = address.rpartition(":")
         try:
-            family, kind, _, _, place = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
+            family, kind, _, _, local = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
             self._listening = socket.socket(family, kind)
             self._listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            self._listening.bind(place)
+            self._listening.bind(local)
             self._listening.listen(1024)
         except OSError as error:
             raise ConsilienceError(
@@ -53,14 +55,14 @@ class ConnectionLimiter:
 
     def choose_inner(self) -> None:
         """A port for Zenoh to listen at, on this machine alone."""
-        (self.inner,) = free_ports(1, DOORS)
+        (self.inner,) = free_ports(1, INNER_PORTS)
 
     def start(self) -> None:
-        """From now on connections are passed on."""
-        Thread(target=self._accept, name="door", daemon=True).start()
+        """Starts to pass on connections."""
+        Thread(target=self._accept, name="connection limiter", daemon=True).start()
 
     def close(self) -> None:
-        """Nobody comes in any more."""
+        """Ends listening."""
         self._closed = True
         with contextlib.suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)
@@ -69,11 +71,11 @@ class ConnectionLimiter:
     def _accept(self) -> None:
         while not self._closed:
             try:
-                outer, place = self._listening.accept()
+                outer, remote = self._listening.accept()
             except OSError:
                 time.sleep(0.05)  # out of open files, or closed
                 continue
-            who = place[0] if place[0] in self._known else ""
+            who = remote[0] if remote[0] in self._known else ""
             if self._may_enter(who):
                 Thread(target=self._pass, args=(outer, who), daemon=True).start()
             else:
@@ -97,9 +99,9 @@ class ConnectionLimiter:
             if first:
                 inner = socket.create_connection(("127.0.0.1", self.inner), timeout=HELLO)
                 inner.sendall(first)
-                for one in (outer, inner):
-                    one.settimeout(None)
-                    one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                for end in (outer, inner):
+                    end.settimeout(None)
+                    end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 if hasattr(socket, "TCP_USER_TIMEOUT"):
                     outer.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STALLED)
                 back = Thread(target=_pump, args=(inner, outer), daemon=True)
@@ -139,25 +141,25 @@ def _client_hello(outer: socket.socket) -> bytes:
 
 
 def _pump(source: socket.socket, target: socket.socket) -> None:
-    """Passes on all that comes, and that it has ended."""
+    """Passes on all data and the end of them."""
     with contextlib.suppress(OSError):
         buffer = memoryview(bytearray(CHUNK))
         while length := source.recv_into(buffer):
             target.sendall(buffer[:length])
-    for one in (source, target):
+    for end, how in ((source, socket.SHUT_RD), (target, socket.SHUT_WR)):
         with contextlib.suppress(OSError):
-            one.shutdown(socket.SHUT_WR if one is target else socket.SHUT_RD)
+            end.shutdown(how)
 
 
-def _reset(one: socket.socket) -> None:
+def _reset(connection: socket.socket) -> None:
     """Closes a connection without lingering."""
     with contextlib.suppress(OSError):
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    one.close()
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
 
 
 def _addresses(host: str) -> set[str]:
     try:
-        return {str(found[4][0]) for found in socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)}
+        return {str(info[4][0]) for info in socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)}
     except OSError:
         return set()

@@ -23,12 +23,12 @@ LINGER = 30.0
 
 @dataclass(frozen=True)
 class Finding:
-    """What is known of one peer."""
+    """What the doctor knows of one peer."""
 
     agent: str
     address: str
     reachable: str
-    """Why it is not; empty if it is."""
+    """Why it is not reachable; empty if it is."""
     certificate: Certificate | None
     certificate_problem: str
     clock: float | None
@@ -44,12 +44,17 @@ class Finding:
 
 
 def examine(
-    federation: Federation, me: str, tls: Tls, mesh: SiteExchange, seconds: float = 8.0, revoked: Collection[str] = ()
+    federation: Federation,
+    me: str,
+    tls: Tls,
+    exchange: SiteExchange,
+    seconds: float = 8.0,
+    revoked: Collection[str] = (),
 ) -> list[Finding]:
-    """One finding per peer that is not revoked. Peers answer while their agent or their doctor runs.
+    """One finding for each peer that is not revoked. Peers answer while their agent or their doctor runs.
 
-    Those that cannot be reached yet are tried again for so many seconds. When all were reached, this doctor answers the
-    others' until they have reached all, too.
+    Peers that cannot be reached yet are tried again for `seconds`. When all were reached, this doctor answers other
+    doctors until they have reached all, too.
     """
     peers = [member for member in federation.roster if member.agent != me and member.agent not in revoked]
     end, statuses = time.monotonic() + seconds, dict[str, Status | str]()
@@ -59,10 +64,10 @@ def examine(
             if handshakes.get(member.agent, ("not tried", None))[0]:
                 handshakes[member.agent] = _handshake(member.address, member.host, tls)
         waited_for = {member.agent for member in peers} - statuses.keys()
-        statuses |= mesh.statuses(max(0.0, min(PAUSE, end - time.monotonic())), waited_for)
+        statuses |= exchange.statuses(max(0.0, min(PAUSE, end - time.monotonic())), waited_for)
         findings = [_finding(member, *handshakes[member.agent], statuses.get(member.agent)) for member in peers]
-        if all(one.answered and not one.reachable for one in findings):
-            mesh.answer_doctors(LINGER)
+        if all(finding.answered and not finding.reachable for finding in findings):
+            exchange.answer_doctors(LINGER)
             return findings
         if time.monotonic() > end:
             return findings
@@ -84,7 +89,7 @@ def _finding(member: Member, problem: str, certificate: Certificate | None, stat
 
 
 def is_own_process(listen: str, member: Member, tls: Tls) -> bool:
-    """Whether who listens at this site's port shows the site's own certificate: its agent, say."""
+    """Whether the process that listens at this site's port, such as its agent, shows the site's certificate."""
     _, certificate = _handshake(listen, member.host, tls)
     return certificate is not None and certificate.name == member.certificate
 
@@ -92,7 +97,7 @@ def is_own_process(listen: str, member: Member, tls: Tls) -> bool:
 def own_certificate_problem(host: str, tls: Tls) -> str:
     """Why peers would not accept this site's certificate; empty if they would.
 
-    The site talks TLS with itself, once as each side: key, certificate, CA, host and uses must go together.
+    A TLS handshake of the site with itself: key, certificate, CA, host and uses must fit.
     """
     try:
         server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -124,7 +129,7 @@ def _client_context(tls: Tls) -> ssl.SSLContext:
 
 
 def _handshake(address: str, name: str, tls: Tls) -> tuple[str, Certificate | None]:
-    """Why nobody with this name is reached over mutual TLS (empty if somebody is), and the certificate."""
+    """Why mutual TLS with the host `name` fails (empty if it does not), and the host's certificate."""
     host, _, port = address.rpartition(":")
     try:
         with (

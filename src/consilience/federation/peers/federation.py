@@ -1,4 +1,4 @@
-"""The federation file: what every site holds in the same form. Its hash is the run's identity."""
+"""The federation file, of which every site has an equal copy. Its hash is the run's identity."""
 
 import hashlib
 import json
@@ -31,7 +31,7 @@ MOST_FIELDS = 5000
 
 @dataclass(frozen=True)
 class Member(Options):
-    """One organisation's public part: what its peers need to know of it."""
+    """What peers need to know of one organisation."""
 
     agent: str = option(meaning="the name of its agent")
     address: str = option(meaning="host:port where its peers reach it")
@@ -72,7 +72,7 @@ class Federation(Options):
     deadline: float = option(
         meaning="seconds after which a round closes without those who are still missing", above=0, below=LONGEST
     )
-    quorum: int = option(meaning="agents, this one included, without whom no round closes")
+    quorum: int = option(meaning="agents, this one included, that a round needs to close")
     settings: dict[str, Any] = option(meaning="the tables of settings on which all agree")
     roster: tuple[Member, ...] = option(meaning="members, in the order of rows and columns of every trust matrix")
     on_suspicion: str = option(
@@ -142,10 +142,10 @@ class Federation(Options):
 
     @property
     def enough_claims(self) -> int:
-        """Peers that must say that they are in a later round before a site goes there; one of them is honest.
+        """Peers that must claim to be in a later round before a site goes there; one of them is honest.
 
-        Never a single one: among two and three members, whose assumption is that all are honest, a liar leads nobody
-        away either.
+        It is at least two: even among two or three members, all of which are assumed to be honest, one liar misleads
+        nobody.
         """
         return max(2, self.hostile + 1)
 
@@ -156,9 +156,8 @@ class Federation(Options):
 
     def member(self, agent: str) -> Member:
         """The entry of `agent`."""
-        for member in self.roster:
-            if member.agent == agent:
-                return member
+        if agent in self.names:
+            return self.roster[self.names.index(agent)]
         raise ConsilienceError(f"agent {agent!r} is not in federation {self.name!r}. It has: {', '.join(self.names)}.")
 
     def identity(self) -> bytes:
@@ -168,7 +167,7 @@ class Federation(Options):
 
     @cached_property
     def agreed(self) -> Settings:
-        """The settings on which all agreed, with the defaults for what is each machine's own.
+        """The agreed settings, with defaults for what each machine decides itself.
 
         They name a method and a trust rule that this site has; they cannot load a plugin. The settings of a peer's file
         are never read, only compared.
@@ -189,7 +188,7 @@ class Federation(Options):
 
     @cached_property
     def packed_fields(self) -> bytes:
-        """The fields as a peer with another file gets them: it compares hashes and parses nothing."""
+        """The fields in the form for peers with another file, which compare hashes and parse nothing."""
         records = [field_record(name, value) for name, value in self.fields.items()]
         return FIELDS + b"".join(records[:MOST_FIELDS])
 
@@ -204,14 +203,14 @@ class Federation(Options):
 
 
 def field_record(name: str, value: Any) -> bytes:
-    """One field of a federation file as it travels."""
+    """One field of a federation file in its wire form."""
     text = repr(value)
-    hashes = (hashlib.sha256(part.encode()).digest()[:8] for part in (name, text))
+    hashes = (hashlib.sha256(content.encode()).digest()[:8] for content in (name, text))
     return FIELD.pack(*hashes, text.encode()[:48])
 
 
 def check_method(method: Method) -> None:
-    """Refuses a method for which organisations have nothing to exchange."""
+    """Refuses a method that does not exchange predictions with everyone."""
     if not method.uses_shared:
         raise ConsilienceError(f"{method.title} exchanges no predictions. Use consensus, paper, static or naive.")
     if isinstance(getattr(method, "listening", None), Sparse):
@@ -231,7 +230,7 @@ def default_quorum(members: int) -> int:
 
 
 def check_name(name: str) -> None:
-    """Refuses a name that is none for an agent or a federation: it becomes a part of keys and of file names."""
+    """Refuses an invalid name of an agent or a federation: it becomes a part of keys and of file names."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
         raise ConsilienceError(
             f"the name {name!r} must be 1 to 64 letters, digits, dots, dashes or underscores, and begin with a letter "
@@ -241,8 +240,8 @@ def check_name(name: str) -> None:
 
 def check_address(address: str, what: str) -> None:
     """Refuses an address that is not a host and a port, and nothing else."""
-    found = re.fullmatch(r"([A-Za-z0-9._-]{1,253}|\[[A-Fa-f0-9:.]{2,45}\]):([0-9]{1,5})", address, re.ASCII)
-    if not found or not 0 < int(found[2]) < 65536:
+    match = re.fullmatch(r"([A-Za-z0-9._-]{1,253}|\[[A-Fa-f0-9:.]{2,45}\]):([0-9]{1,5})", address, re.ASCII)
+    if not match or not 0 < int(match[2]) < 65536:
         raise ConsilienceError(f"{what}, {address!r}, is not host:port with a port from 1 to 65535.")
 
 

@@ -1,6 +1,6 @@
-"""What travels: frames of exactly known length. Nothing in them is self-describing, compressed or pickled.
+"""The wire format between sites: frames of known length. Nothing in them is self-describing, compressed or pickled.
 
-Here they are made; `outside` reads them.
+They are made here and read in `untrusted_input.py`.
 
     header | receipts, one per agent of the roster | predictions | signature
 
@@ -22,18 +22,18 @@ from consilience.tasks.protocol import Array
 
 VERSION = 2
 HEADER = struct.Struct("<4sHHIIIQ32sH")
-"""magic, version, form of the numbers, samples, classes, round, sequence, run identity, agent's place in the roster."""
+"""magic, version, form of the numbers, samples, classes, round, sequence, run identity, agent's index in the roster."""
 RECEIPT = struct.Struct("<IQ32s32s64s")
 """round, sequence, hash of the receipts, hash of the predictions, signature."""
 STATUS = struct.Struct("<4sH32s32sIdH16s")
-"""magic, version, run identity, fingerprint of the shared data, round, clock, agent's place in the roster, nonce."""
+"""magic, version, run identity, fingerprint of the shared data, round, clock, agent's index in the roster, nonce."""
 SIGNATURE = 64
 NO_RECEIPT = bytes(RECEIPT.size)
 NONCE = 16
 
 
 class Receipt(NamedTuple):
-    """What an agent signed in a round, without the predictions."""
+    """What an agent signed in a round, except for the predictions themselves."""
 
     agent: int
     round: int
@@ -43,11 +43,11 @@ class Receipt(NamedTuple):
     signature: bytes
 
     def pack(self) -> bytes:
-        """The receipt as it travels; whose it is follows from its place."""
+        """The receipt as bytes; its agent follows from its position."""
         return RECEIPT.pack(self.round, self.sequence, self.receipts_hash, self.payload_hash, self.signature)
 
     def contradicts(self, other: "Receipt") -> bool:
-        """Whether the two are of one agent and round, and not the same."""
+        """Whether the two are for the same agent and round, and differ."""
         return (self.agent, self.round) == (other.agent, other.round) and self != other
 
 
@@ -80,42 +80,41 @@ class Format:
         self.length = HEADER.size + self.receipts + self.payload + SIGNATURE
         """Of every frame, in bytes."""
 
-    def pack(
+    def make(
         self, key: Ed25519PrivateKey, agent: int, number: int, sequence: int, receipts: dict[int, Receipt], f: Array
-    ) -> bytes:
-        """A signed frame with the predictions `f`, and `receipts` of what was heard before, by place in the roster."""
-        packed = self.pack_receipts(receipts)
-        payload = self.wire.encode(f)
-        message = self._message(agent, number, sequence, hash_of(packed), hash_of(payload))
-        return b"".join((self._header(agent, number, sequence), packed, payload, key.sign(message)))
+    ) -> tuple[Frame, bytes]:
+        """A signed frame with the predictions `f` and the `receipts` of the last exchange, by index; and its bytes.
+
+        The frame holds the predictions as its readers will have them.
+        """
+        packed, payload = self.pack_receipts(receipts), self.wire.encode(f)
+        header, hashes = self._header(agent, number, sequence), (hash_of(packed), hash_of(payload))
+        receipt = Receipt(agent, number, sequence, *hashes, key.sign(header + b"".join(hashes)))
+        data = b"".join((header, packed, payload, receipt.signature))
+        return Frame(receipt, tuple(receipts[i] for i in sorted(receipts)), self.wire.rounded(f)), data
 
     def is_genuine(self, receipt: Receipt) -> bool:
         """Whether the agent named in the receipt signed it."""
-        message = self._message(
-            receipt.agent, receipt.round, receipt.sequence, receipt.receipts_hash, receipt.payload_hash
-        )
+        header = self._header(receipt.agent, receipt.round, receipt.sequence)
+        message = header + receipt.receipts_hash + receipt.payload_hash
         return is_signed(self.keys[receipt.agent], receipt.signature, message)
 
     def pack_status(self, key: Ed25519PrivateKey, agent: int, number: int, clock: float, nonce: bytes) -> bytes:
-        """A signed status: who is there, in which run and round. The nonce is that of the request."""
+        """A signed status: agent, run and round. The nonce is that of the request."""
         body = STATUS.pack(b"CNSS", VERSION, self.run, self.shared, number, clock, agent, nonce)
         return body + key.sign(body)
 
     def pack_receipts(self, receipts: dict[int, Receipt]) -> bytes:
-        """Receipts by place in the roster; zeros where there is none."""
+        """Receipts by index in the roster; zeros where there is none."""
         return b"".join(receipts[i].pack() if i in receipts else NO_RECEIPT for i in range(len(self.names)))
 
     def _header(self, agent: int, number: int, sequence: int) -> bytes:
         return HEADER.pack(b"CNSL", VERSION, self.form, self.samples, self.classes, number, sequence, self.run, agent)
 
-    def _message(self, agent: int, number: int, sequence: int, receipts_hash: bytes, payload_hash: bytes) -> bytes:
-        """What is signed."""
-        return self._header(agent, number, sequence) + receipts_hash + payload_hash
-
 
 @dataclass(frozen=True)
 class Status:
-    """What a peer says of itself."""
+    """What a peer says about itself."""
 
     run: bytes
     """The identity of its federation file."""
@@ -126,6 +125,6 @@ class Status:
     clock: float
 
 
-def hash_of(part: bytes | memoryview) -> bytes:
+def hash_of(data: bytes | memoryview) -> bytes:
     """SHA-256."""
-    return hashlib.sha256(part).digest()
+    return hashlib.sha256(data).digest()

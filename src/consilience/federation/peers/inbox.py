@@ -1,4 +1,4 @@
-"""What comes from peers: their answers, interpreted and checked. Anything wrong with them is logged and left out."""
+"""Peers' answers, interpreted and checked. Anything wrong with them is logged and left out."""
 
 import time
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from consilience.federation.peers.untrusted_input import (
 MOST_FILES, MOST_REASONS = 8, 12
 """Other federation files of a peer that are compared, and reasons to refuse it that are logged."""
 Say = Callable[[str], None]
-"""Is given, in a sentence, what an operator wants to know."""
+"""Is given sentences for the operator."""
 
 
 @final
@@ -36,35 +36,35 @@ class Inbox:
         self.refused: dict[str, str] = {}
         """Peers with which this site cannot work, and why: another federation file, another version."""
         self._reasons: dict[str, set[str]] = {}
-        """Why each peer was refused, as far as that was logged."""
+        """The reasons that were logged for each peer."""
         self._other_files: dict[str, dict[bytes, tuple[float, str]]] = {}
-        """For each peer the identities of its other federation files: when it was seen first, and what differs."""
+        """Per peer and identity of another federation file: when it was seen first, and what differs."""
         self._compared: dict[str, bytes] = {}
-        """The identity of the file whose fields each peer was asked for last."""
+        """Per peer, the identity of the file whose fields it was asked for last."""
         self._rejected: dict[str, tuple[int, str]] = {}
-        """The round in which something of a peer was rejected last, and why."""
+        """Per peer, the round of its last rejected answer, and the reason."""
         self._sequences: dict[str, tuple[int, int]] = {}
-        """The last round of which a peer's frame was accepted, and its sequence."""
+        """Per peer, the round of its last accepted frame, and its sequence."""
 
     def next_event(self, seconds: float) -> Event | None:
-        """The next event within so many seconds, with a peer's answer interpreted; None if there is none to act on."""
+        """The next event within `seconds`, with a peer's answer interpreted; None if there is nothing to do."""
         event = self._session.next_event(seconds)
         if event is None or event.kind in ("reply", "error"):
-            return event and self._interpreted(event)
+            return event and self._interpret(event)
         self._audit.add(event.kind, agent=event.peer)
         self.checked.discard(event.peer)
         self.refused.pop(event.peer, None)
         return event
 
-    def _interpreted(self, event: Event) -> Event | None:
-        """A peer's answer as an event of one of these kinds, with its content.
+    def _interpret(self, event: Event) -> Event | None:
+        """Turns a peer's answer into an event of one of these kinds, with its content.
 
         - frame: bytes that are not checked yet
         - status: its status
         - ahead: its status, instead of a frame, because it has left the round
         - acknowledged: its status; it knows that this site has finished
         - receipts: of what it heard in a round; their signatures are not checked yet
-        - rejected: nothing, because what it sent is not accepted
+        - rejected: nothing, because its answer is invalid
         - refused: why this site cannot work with it: another federation file, another version
         """
         topic, nonce, data = event.content
@@ -91,7 +91,7 @@ class Inbox:
         return event._replace(kind=kind, content=status)
 
     def _compare(self, event: Event, run: bytes) -> Event | None:
-        """Asks a peer for the fields of its federation file, once for each identity of it, and for a few at most."""
+        """Asks a peer for the fields of its federation file, once for each version of it, for a few at most."""
         known = self._other_files.setdefault(event.peer, {})
         if run not in known:
             if len(known) == MOST_FILES:
@@ -107,7 +107,7 @@ class Inbox:
         return None
 
     def _refuse(self, event: Event, reason: str) -> Event:
-        """Leaves a peer out until it comes back; a reason is logged once, and of each peer a few at most."""
+        """Leaves a peer out until it comes back. Each reason is logged once, and only a few for each peer."""
         logged = self._reasons.setdefault(event.peer, set())
         if reason not in logged and len(logged) < MOST_REASONS:
             logged.add(reason)
@@ -116,7 +116,7 @@ class Inbox:
         self.refused[event.peer] = reason
         return event._replace(kind="refused", content=reason)
 
-    def accepted(self, peer: str, number: int, data: bytes) -> Frame | None:
+    def accept(self, peer: str, number: int, data: bytes) -> Frame | None:
         """The frame, if it is one that the peer may send; otherwise the reason is logged."""
         try:
             frame = frame_from(self._format, data, self._federation.names.index(peer), number)
@@ -130,7 +130,7 @@ class Inbox:
         return frame
 
     def _reject(self, peer: str, number: int, data: bytes, reason: InvalidInput) -> None:
-        """Logs why something is not accepted. The same reason is logged once a round, however often it comes."""
+        """Logs why an answer is invalid; the same reason only once a round."""
         if self._rejected.get(peer) == (number, str(reason)):
             return
         self._rejected[peer] = number, str(reason)
@@ -138,7 +138,7 @@ class Inbox:
         self._say(f"round {number}: rejected what {peer} sent ({reason})")
 
     def _difference(self, data: bytes) -> str:
-        """In what a peer's federation file differs from ours."""
+        """What differs between a peer's federation file and this site's."""
         try:
             return differences_from(self._federation, data)
         except InvalidInput as error:

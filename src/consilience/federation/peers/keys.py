@@ -99,9 +99,9 @@ def _times(factor: int, point: tuple[int, int]) -> tuple[int, int]:
     return result[0] * inverse % _P, result[1] * inverse % _P
 
 
-def _sum(one: tuple[int, int, int], other: tuple[int, int, int]) -> tuple[int, int, int]:
+def _sum(first: tuple[int, int, int], second: tuple[int, int, int]) -> tuple[int, int, int]:
     """x = (x1 y2 + y1 x2) / (1 + d x1 x2 y1 y2), y = (y1 y2 + x1 x2) / (1 - d x1 x2 y1 y2)."""
-    (x1, y1, z1), (x2, y2, z2) = one, other
+    (x1, y1, z1), (x2, y2, z2) = first, second
     z, x, y = z1 * z2 % _P, x1 * x2 % _P, y1 * y2 % _P
     square, twist = z * z % _P, _D * x * y % _P
     cross = (x1 + y1) * (x2 + y2) - x - y
@@ -110,7 +110,7 @@ def _sum(one: tuple[int, int, int], other: tuple[int, int, int]) -> tuple[int, i
 
 
 def new_authority(folder: Path, name: str = "consilience trial CA", days: int = 365) -> None:
-    """A certificate authority for trials: ca.crt, which everyone holds, and ca.key, which issues certificates."""
+    """Writes a certificate authority for trials: ca.crt for everyone, and ca.key, which issues certificates."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = _name(name)
     certificate = (
@@ -119,9 +119,7 @@ def new_authority(folder: Path, name: str = "consilience trial CA", days: int = 
         .add_extension(_usage(signs_certificates=True), critical=True)
         .sign(key, hashes.SHA256())
     )
-    folder.mkdir(parents=True, exist_ok=True)
-    _write_private(folder / "ca.key", key)
-    (folder / "ca.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    _write_pair(folder, "ca", key, certificate)
 
 
 def issue_certificate(authority: Path, folder: Path, name: str, host: str, days: float = 90) -> None:
@@ -135,14 +133,12 @@ def issue_certificate(authority: Path, folder: Path, name: str, host: str, days:
     certificate = (
         _certificate(_name(name), issuer.subject, key.public_key(), days)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(x509.SubjectAlternativeName([_place(host)]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([_host_name(host)]), critical=False)
         .add_extension(_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
         .sign(signer, hashes.SHA256())
     )
-    folder.mkdir(parents=True, exist_ok=True)
-    _write_private(folder / "tls.key", key)
-    (folder / "tls.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    _write_pair(folder, "tls", key, certificate)
     (folder / "ca.crt").write_bytes((authority / "ca.crt").read_bytes())
 
 
@@ -156,7 +152,7 @@ class Certificate:
     ends: datetime
 
     def problem(self, now: datetime) -> str:
-        """Why it is not valid now; empty if it is."""
+        """Why it is not valid now; empty if it is valid."""
         if now < self.begins:
             return f"is valid only from {self.begins:%Y-%m-%d %H:%M} UTC"
         if now > self.ends:
@@ -215,15 +211,21 @@ def _name(common: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
 
 
-def _place(host: str) -> x509.GeneralName:
+def _host_name(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ip_address(host.strip("[]")))
     except ValueError:
         return x509.DNSName(host)
 
 
+def _write_pair(folder: Path, stem: str, key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    _write_private(folder / f"{stem}.key", key)
+    (folder / f"{stem}.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+
+
 def _write_private(path: Path, key: Ed25519PrivateKey | ec.EllipticCurvePrivateKey) -> None:
-    """Writes a private key that only its owner can read, and never over another."""
+    """Writes a private key that only its owner can read, and never overwrites one."""
     pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -1,4 +1,4 @@
-"""What peers' answers and comings and goings wait in, between Zenoh's threads and the loop. A peer cannot fill it."""
+"""Bounded queue between Zenoh's threads and the main loop, of peers' answers and of changes of their presence."""
 
 import time
 from collections import deque
@@ -7,13 +7,13 @@ from threading import Condition
 from typing import Any, NamedTuple, final
 
 ANSWERS = 64
-"""Answers of a peer that wait; more are dropped. A site asks each peer a handful of things at a time."""
+"""Answers of a peer that wait; more are dropped. A site asks each peer a few things at a time."""
 CHANGES, PAUSE = 20, 10.0
-"""A peer may come and go so often; after that it is noted once in so many seconds."""
+"""Changes of a peer's presence that are noted at once, and seconds between two of them after that."""
 
 
 class Event(NamedTuple):
-    """A peer is here or gone, its reply or error has come (topic, nonce, bytes), or a request has ended (topic)."""
+    """A peer is here or gone, a reply or an error has come (topic, nonce, bytes), or a request has ended (topic)."""
 
     kind: str
     peer: str
@@ -23,19 +23,19 @@ class Event(NamedTuple):
 
 @final
 class Mailbox:
-    """Of whether a peer is there only the last word is kept, of its answers a bounded number."""
+    """Keeps the last presence of each peer, and a bounded number of its answers."""
 
     def __init__(self, peers: Iterable[str]) -> None:
         self._filled = Condition()
         self._answers: dict[str, deque[Event]] = {peer: deque() for peer in peers}
         self._ended: deque[Event] = deque()
-        """One for each request of our own."""
+        """One for each request of this site."""
         self._here: dict[str, set[str]] = {peer: set() for peer in self._answers}
-        """The roles in which a peer is there."""
+        """The roles in which each peer is present."""
         self._changed: dict[str, None] = {}
         self._credit = {peer: (float(CHANGES), time.monotonic()) for peer in self._answers}
         self.dropped = dict.fromkeys(self._answers, 0)
-        """Answers and changes of each peer that nobody was told of."""
+        """Answers and changes of each peer that were dropped."""
 
     def presence(self, peer: str, role: str, here: bool) -> None:
         """A peer's process in a role came or went."""
@@ -55,13 +55,13 @@ class Mailbox:
             self._filled.notify()
 
     def ended(self, event: Event) -> None:
-        """A request of our own has ended."""
+        """A request of this site has ended."""
         with self._filled:
             self._ended.append(event)
             self._filled.notify()
 
     def next(self, seconds: float) -> Event | None:
-        """The next event within so many seconds; peers take turns."""
+        """The next event, peers in turn; None if there is none within `seconds`."""
         end = time.monotonic() + seconds
         with self._filled:
             while True:

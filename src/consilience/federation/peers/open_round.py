@@ -1,4 +1,4 @@
-"""A round that is not closed yet: what is known of it so far, and when it may be closed or must be left."""
+"""A round that is not closed yet: what is known of it, and when it may be closed or must be left."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -14,35 +14,34 @@ class OpenRound:
 
     number: int
     needed: int
-    """Peers without whom it is not closed: a quorum without this site."""
+    """Peers that it needs to close: a quorum without this site."""
     claims: int
-    """Peers that must say that they are in a later round before this site goes there: one of them is honest."""
+    """Peers that must claim to be in a later round before this site goes there: one of them is honest."""
     deadline: float
     behind: bool = False
-    """Whether this site has left a round already to find its peers."""
+    """Whether this site has already left a round to find its peers."""
     frames: dict[str, Frame] = field(default_factory=dict)
-    """What was accepted, by peer."""
+    """Accepted frames, by peer."""
     given_up: set[str] = field(default_factory=set)
     """Peers that will not answer for this round, unless they come back."""
     rounds_ahead: dict[str, int] = field(default_factory=dict)
-    """Peers that say that they are in a later round, and in which."""
+    """Peers that claim to be in a later round, and in which."""
 
     def waiting(self, present: Collection[str]) -> set[str]:
         """Those `present` who may still answer."""
         return set(present) - self.frames.keys() - self.given_up
 
     def can_close(self, waiting: Collection[str], now: float) -> bool:
-        """With a quorum, when everyone present has answered or the deadline is over."""
+        """Whether a quorum has answered, and everyone present has answered or the deadline is over."""
         return len(self.frames) >= self.needed and (now > self.deadline or not waiting)
 
     def later_round(self, waiting: Collection[str], now: float) -> int:
         """The round to go on in, when this one cannot be closed any more; 0 while it still can.
 
-        It is the latest round that enough peers claim to be in, or in a later one, for one of them to be honest. This
-        round is left at once when a quorum is further. With fewer it is left when the deadline is over, or, by a site
-        that is `behind`, when everyone present has answered: so sites that a fault left in different rounds meet again.
-        At the deadline it does not count who has not answered: a member that is there and says nothing would hold
-        others back.
+        It is the latest round that enough peers claim to have reached for one of them to be honest. This round is left
+        at once when a quorum is further. With fewer claims it is left when the deadline is over or, by a site that is
+        `behind`, when everyone present has answered: so sites that a fault left in different rounds meet again. At the
+        deadline, peers that have not answered do not count: a silent member would hold others back.
         """
         ahead = sorted(self.rounds_ahead.values(), reverse=True)
         if len(ahead) < self.claims:
@@ -54,12 +53,12 @@ class OpenRound:
         return 0
 
     def peer_says(self, peer: str, number: int) -> None:
-        """A peer says that it is in round `number`."""
+        """Notes that a peer claims to be in round `number`."""
         if number > self.number:
             self.rounds_ahead[peer] = number
 
     def peer_is_ahead(self, peer: str, number: int) -> None:
-        """A peer does not answer for this round, because it is in round `number`."""
+        """Notes that a peer does not answer for this round, because it is in round `number`."""
         self.given_up.add(peer)
         self.peer_says(peer, number)
 

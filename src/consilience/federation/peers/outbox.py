@@ -1,4 +1,4 @@
-"""What an agent answers its peers with: its frames of the last two rounds, its status, its federation file's fields."""
+"""An agent's answers to its peers: its frames of the last two rounds, its status, its federation file's fields."""
 
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     import zenoh
 
 SERVED = 2
-"""Rounds for which an agent answers: the one it is in, and the one before."""
+"""Rounds for which an agent answers: the current one and the one before."""
 HELD = 8
-"""Questions of each peer that wait for a round to come; more are dropped."""
+"""Questions of each peer that wait for a later round; more are dropped."""
 
 
 @final
@@ -41,7 +41,7 @@ class Outbox:
     ) -> None:
         self._federation, self._me, self._signing, self._folder = federation, me, signing, folder
         self.role = role
-        self._place = federation.names.index(me)
+        self._index = federation.names.index(me)
         self._format = Format(federation)
         self._lock = Lock()
         self._waiting: list[tuple[float, QuestionRecord, zenoh.Query]] = []
@@ -64,16 +64,17 @@ class Outbox:
         """Questions of each peer that were not answered: unknown, too long, or too many at a time."""
 
     def publish(self, number: int, f: Array, receipts: dict[int, Receipt]) -> tuple[Frame, int]:
-        """Signs the predictions `f` of a round and answers those who wait for them. The frame, and its length.
+        """Signs the predictions `f` of a round and answers those who wait for them; the frame and its length.
 
-        A round is signed once: a site that resumes publishes what it had signed before.
+        A round is signed once: a site that resumes publishes the frame that it had signed before.
         """
-        self.settle()
+        self.flush()
         if number in self._frames:
             data = self._frames[number].to_bytes()
+            frame = self._read(data)
         else:
             self._sequence += 1
-            data = self._format.pack(self._signing, self._place, number, self._sequence, receipts, f)
+            frame, data = self._format.make(self._signing, self._index, number, self._sequence, receipts, f)
             self._folder.mkdir(parents=True, exist_ok=True)
             write_atomically(self._folder / f"{number}.frame", data)
             self._frames[number] = _shared(data)
@@ -83,17 +84,17 @@ class Outbox:
                 del self._frames[old]
                 (self._folder / f"{old}.frame").unlink(missing_ok=True)
             ready = [query for _, question, query in self._waiting if question.round <= number]
-            self._waiting = [one for one in self._waiting if one[1].round > number]
+            self._waiting = [held for held in self._waiting if held[1].round > number]
         for query in ready:
             self.answer(query)
-        return self._read(data), len(data)
+        return frame, len(data)
 
-    def heard(self, number: int, receipts: dict[int, Receipt]) -> None:
-        """Keeps the receipts of what was heard in a round, for those who ask, and for the time after a restart.
+    def keep_receipts(self, number: int, receipts: dict[int, Receipt]) -> None:
+        """Keeps the receipts of what was heard in a round, for peers that ask and for a restart.
 
-        They are on the disk after `settle`: meanwhile the agent can train.
+        They are on the disk after `flush`; meanwhile the agent can train.
         """
-        self.settle()
+        self.flush()
         data = self._format.pack_receipts(receipts)
         self._folder.mkdir(parents=True, exist_ok=True)
         content = stored_receipts(number, data)
@@ -101,14 +102,14 @@ class Outbox:
         with self._lock:
             self._heard = number, data
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Returns when the receipts are on the disk; an error if they cannot be written."""
         writing, self._writing = self._writing, None
         if writing is not None:
             writing.result()
 
-    def heard_before(self) -> dict[int, Receipt]:
-        """The receipts that were kept last, by place in the roster; an OutsideError if the file is damaged."""
+    def kept_receipts(self) -> dict[int, Receipt]:
+        """The receipts that were kept last, by index in the roster; an InvalidInput if the file is damaged."""
         path = self._folder / "receipts"
         if not path.is_file():
             return {}
@@ -118,9 +119,9 @@ class Outbox:
         return receipts
 
     def answer(self, query: "zenoh.Query") -> None:
-        """Answers a peer's question: at once, or if it is for a later round, when that is published.
+        """Answers a peer's question: at once or, if it is for a later round, when that is published.
 
-        What is no question that a peer may ask is counted and dropped.
+        Anything that a peer may not ask is counted and dropped.
         """
         try:
             question = question_from(
@@ -161,18 +162,18 @@ class Outbox:
 
     def _hold(self, question: QuestionRecord, query: "zenoh.Query") -> None:
         now = time.monotonic()
-        self._waiting = [one for one in self._waiting if now - one[0] < 2 * self._federation.deadline]
-        if sum(one[1].asker == question.asker for one in self._waiting) < HELD:
+        self._waiting = [held for held in self._waiting if now - held[0] < 2 * self._federation.deadline]
+        if sum(held[1].asker == question.asker for held in self._waiting) < HELD:
             self._waiting.append((now, question, query))
         else:
             self.odd[question.asker] += 1
 
     def _status(self, question: QuestionRecord) -> bytes:
-        return self._format.pack_status(self._signing, self._place, self.round, time.time(), question.nonce)
+        return self._format.pack_status(self._signing, self._index, self.round, time.time(), question.nonce)
 
     def _read(self, data: bytes) -> Frame:
         try:
-            return frame_from(self._format, data, self._place)
+            return frame_from(self._format, data, self._index)
         except InvalidInput as error:
             raise ConsilienceError(
                 f"what this site published before, in {self._folder}, is damaged or of another federation ({error}). "
@@ -181,5 +182,5 @@ class Outbox:
 
 
 def _shared(data: bytes) -> "zenoh.ZBytes":
-    """Bytes as Zenoh has them: one copy for all who ask."""
+    """Bytes in Zenoh's form: one copy for all who ask."""
     return zenoh_module().ZBytes(data)  # type: ignore[no-any-return]

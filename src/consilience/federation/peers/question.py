@@ -6,7 +6,6 @@ A question names who asks whom, in which run, when; an answer holds the hash of 
 another peer, another run or another question. The form of a sample follows from the shared data (`samples.py`).
 """
 
-import hashlib
 import secrets
 import struct
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from consilience.base.errors import ConsilienceError
 from consilience.base.rows import Rows, count
 from consilience.federation.peers.federation import Federation
+from consilience.federation.peers.frame import hash_of
 from consilience.federation.peers.keys import is_signed
 from consilience.federation.peers.samples import LARGEST, QuestionError, sample_format
 from consilience.federation.peers.untrusted_input import VersionError, strict
@@ -26,7 +26,7 @@ from consilience.tasks.protocol import Array, checked_predictions
 
 VERSION = 1
 _QUESTION = struct.Struct("<4sHHH32s16sdI")
-"""magic, version, who asks, who is asked (places in the roster), run identity, nonce, clock, samples."""
+"""magic, version, who asks, who is asked (indices in the roster), run identity, nonce, clock, samples."""
 _ANSWER = struct.Struct("<4sHHH32s32sIII")
 """magic, version, who answers, who asked, run identity, hash of the question, round of the model, samples, classes."""
 SIGNATURE = 64
@@ -39,9 +39,9 @@ REFUSALS = {
     b"again": "it has seen this question before",
     b"version": "it has another version of consilience: install the same at both sites",
     b"busy": "it has too many questions to answer",
-    b"wrong": "it cannot read the question, or not predict its samples",
+    b"wrong": "it cannot read the question, or cannot predict its samples",
 }
-"""What a site says when it does not answer, and what that means."""
+"""Refusals, and what they mean."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Questions:
         """A signed question of agent `me` to agent `peer`."""
         head = _QUESTION.pack(b"CNSQ", VERSION, me, peer, self.run, secrets.token_bytes(16), clock, count(samples))
         body = self.format.encode(samples)
-        return head + body + key.sign(head + _hash(body))
+        return head + body + key.sign(head + hash_of(body))
 
     @strict
     def read(self, data: bytes, me: int) -> Question:
@@ -86,18 +86,18 @@ class Questions:
         if asked != me or not 0 <= asker < len(self.names) or asker == me:
             raise QuestionError("not from a member to this site")
         body, signature = data[_QUESTION.size : -SIGNATURE], data[-SIGNATURE:]
-        if not is_signed(self.keys[asker], signature, data[: _QUESTION.size] + _hash(body)):
+        if not is_signed(self.keys[asker], signature, data[: _QUESTION.size] + hash_of(body)):
             raise QuestionError("not signed by who it names")
         if not np.isfinite(clock):
             raise QuestionError("values that are not finite")
-        return Question(self.names[asker], self.format.decode(body, samples), clock, _hash(data))
+        return Question(self.names[asker], self.format.decode(body, samples), clock, hash_of(data))
 
     def answer(self, key: Ed25519PrivateKey, me: int, question: Question, f: Array, number: int) -> bytes:
         """A signed answer of agent `me`, whose model is that of round `number`."""
         asker = self.names.index(question.asker)
         head = _ANSWER.pack(b"CNSA", VERSION, me, asker, self.run, question.digest, number, len(f), f.shape[1])
         body = np.ascontiguousarray(f, dtype="<f4").tobytes()
-        return head + body + key.sign(head + _hash(body))
+        return head + body + key.sign(head + hash_of(body))
 
     @strict
     def read_answer(self, data: bytes, peer: int, me: int, question: bytes) -> Array:
@@ -110,10 +110,10 @@ class Questions:
             raise QuestionError("not an answer")
         if version != VERSION:
             raise VersionError("questions", version, VERSION)
-        if (sender, asker, run, digest) != (peer, me, self.run, _hash(question)):
+        if (sender, asker, run, digest) != (peer, me, self.run, hash_of(question)):
             raise QuestionError("an answer to something else")
         body, signature = data[_ANSWER.size : -SIGNATURE], data[-SIGNATURE:]
-        if not is_signed(self.keys[peer], signature, data[: _ANSWER.size] + _hash(body)):
+        if not is_signed(self.keys[peer], signature, data[: _ANSWER.size] + hash_of(body)):
             raise QuestionError("not signed by the peer")
         if (rows, classes) != (samples, self.classes):
             raise QuestionError("wrong shape")
@@ -122,7 +122,3 @@ class Questions:
             return checked_predictions(self.names[peer], f, samples, self.classes, TASKS.find(self.task))
         except ConsilienceError:
             raise QuestionError("not probabilities") from None
-
-
-def _hash(part: bytes) -> bytes:
-    return hashlib.sha256(part).digest()

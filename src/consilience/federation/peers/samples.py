@@ -6,14 +6,14 @@ Their form follows from the shared data, which all members have: nothing that a 
 import json
 from collections.abc import Iterator
 from math import prod
-from typing import TYPE_CHECKING, Any, Protocol, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from consilience.base.errors import ConsilienceError
 from consilience.base.rows import Rows
 from consilience.data.columns import read_columns
-from consilience.federation.peers.untrusted_input import InvalidInput
+from consilience.federation.peers.untrusted_input import InvalidInput, strict
 from consilience.tasks.protocol import Array
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LARGEST = 1_000_000
 """Bytes of the samples in a question, at most."""
 SLACK = 1e6
-"""Numbers in a sample may be so many times larger than the largest of the shared data."""
+"""Numbers in a sample may be larger than the largest of the shared data by this factor."""
 MOST_ROWS = 1000
 """Rows of a table in one question, at most."""
 
@@ -31,27 +31,8 @@ class QuestionError(InvalidInput):
     """Why a question or an answer is not accepted. Its text is one of a few and holds nothing that a peer wrote."""
 
 
-class SampleFormat(Protocol):
-    """How the samples of one federation travel."""
-
-    largest_number: float
-    """Numbers in samples are not larger than this."""
-
-    def parts(self, samples: Rows) -> Iterator[Rows]:
-        """The samples, in parts of which each fits into a question."""
-
-    def encode(self, samples: Rows) -> bytes:
-        """Samples as bytes."""
-
-    def decode(self, data: bytes, rows: int) -> Rows:
-        """So many samples from bytes; a QuestionError if these are anything else."""
-
-    def in_range(self, samples: Rows) -> bool:
-        """Whether a model can be expected to take the samples: 3e38 is a number, and overflows in most of them."""
-
-
-def sample_format(shared: Rows) -> SampleFormat:
-    """How samples such as the shared ones travel."""
+def sample_format(shared: Rows) -> "ArrayFormat | TableFormat":
+    """The wire format of samples such as the shared ones."""
     if hasattr(shared, "iloc"):
         return TableFormat(shared)
     if not isinstance(shared, np.ndarray) or shared.dtype.kind not in "fiub":
@@ -63,20 +44,22 @@ def sample_format(shared: Rows) -> SampleFormat:
 
 @final
 class ArrayFormat:
-    """Arrays of the shape and the type of the shared data: exactly so many bytes."""
+    """Arrays of the shape and the type of the shared data, in a known number of bytes."""
 
     def __init__(self, shared: Array) -> None:
         self.shape, self.dtype = shared.shape[1:], shared.dtype.newbyteorder("<")
         self.sample_bytes = prod(self.shape) * self.dtype.itemsize
         self.at_once = LARGEST // max(1, self.sample_bytes)
         """Samples in one question, at most."""
+        self.largest_number = np.inf
+        """Numbers in samples are not larger than this."""
         floats = shared.dtype.kind == "f"
         self.largest_number = SLACK * float(np.nanmax(np.abs(shared), initial=1.0)) if floats else np.inf
         if not self.at_once:
             raise ConsilienceError(f"a sample has {self.sample_bytes} bytes; a question holds at most {LARGEST}.")
 
-    def parts(self, samples: Array) -> Iterator[Array]:
-        """The samples, in parts of which each fits into a question."""
+    def batches(self, samples: Array) -> Iterator[Array]:
+        """The samples in batches, each of which fits into a question."""
         if samples.shape[1:] != self.shape:
             raise ConsilienceError(f"a sample has the shape {samples.shape[1:]}, one of the shared data {self.shape}.")
         return (samples[start : start + self.at_once] for start in range(0, len(samples), self.at_once))
@@ -85,8 +68,9 @@ class ArrayFormat:
         """Samples as bytes."""
         return np.ascontiguousarray(samples, dtype=self.dtype).tobytes()
 
+    @strict
     def decode(self, data: bytes, rows: int) -> Array:
-        """So many samples from bytes; a QuestionError if these are anything else."""
+        """The samples in some bytes, which must be `rows`; a QuestionError if they are anything else."""
         if not 0 < rows <= self.at_once or len(data) != rows * self.sample_bytes:
             raise QuestionError("wrong length")
         x = np.frombuffer(data, dtype=self.dtype).reshape(rows, *self.shape)
@@ -115,26 +99,27 @@ class TableFormat:
         largest = [float(shared[name].abs().max()) for name in self.numbers if shared[name].dtype.kind != "b"]
         self.largest_number = SLACK * max([1.0, *(number for number in largest if np.isfinite(number))])
 
-    def parts(self, samples: "pd.DataFrame") -> "Iterator[pd.DataFrame]":
-        """The samples, in parts of which each fits into a question."""
-        waiting = [samples[self.sent]]
-        while waiting:
-            part = waiting.pop()
-            if len(part) <= MOST_ROWS and len(self.encode(part)) <= LARGEST:
-                yield part
-            elif len(part) == 1:
+    def batches(self, samples: "pd.DataFrame") -> "Iterator[pd.DataFrame]":
+        """The samples in batches, each of which fits into a question."""
+        rest = [samples[self.sent]]
+        while rest:
+            batch = rest.pop()
+            if len(batch) <= MOST_ROWS and len(self.encode(batch)) <= LARGEST:
+                yield batch
+            elif len(batch) == 1:
                 raise ConsilienceError(f"a row of the samples has more than the {LARGEST} bytes of a question.")
             else:
-                half = len(part) // 2
-                waiting += [part.iloc[half:], part.iloc[:half]]
+                half = len(batch) // 2
+                rest += [batch.iloc[half:], batch.iloc[:half]]
 
     def encode(self, samples: "pd.DataFrame") -> bytes:
         """Samples as bytes."""
         columns = {name: [self._value(name, value) for value in samples[name]] for name in self.sent}
         return json.dumps(columns, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
+    @strict
     def decode(self, data: bytes, rows: int) -> "pd.DataFrame":
-        """So many samples from bytes; a QuestionError if these are anything else."""
+        """The samples in some bytes, which must be `rows`; a QuestionError if they are anything else."""
         import pandas as pd
 
         if not 0 < rows <= MOST_ROWS:
@@ -150,13 +135,8 @@ class TableFormat:
                 raise QuestionError("columns of the wrong length")
             if not all(value is None or type(value) in self._types(name) for value in values):
                 raise QuestionError("values of the wrong kind")
-        made: dict[str, Any] = {}
-        for name in self.names:
-            if name in self.numbers:
-                made[name] = _floats(columns[name])
-            else:
-                made[name] = np.array(columns.get(name, [None] * rows), dtype=object)
-        return pd.DataFrame(made)
+        words = {name: np.array(columns.get(name, [None] * rows), dtype=object) for name in self.names}
+        return pd.DataFrame(words | {name: _floats(columns[name]) for name in self.names if name in self.numbers})
 
     def in_range(self, samples: "pd.DataFrame") -> bool:
         """Whether a model can be expected to take the samples."""

@@ -1,4 +1,4 @@
-"""Requests to peers, and who of them is there. Zenoh's threads fill a mailbox; the loop's thread takes from it."""
+"""Requests to peers, and which of them are present. Zenoh's threads fill a mailbox; the loop's thread empties it."""
 
 import secrets
 import time
@@ -27,48 +27,48 @@ from consilience.federation.peers.zenoh_config import (
 )
 
 PAUSE = 1.0
-"""Seconds before a request whose answer did not help, or did not come, is sent again."""
+"""Seconds before a request is repeated that brought no useful answer."""
 ANSWER = 5.0
-"""Seconds within which a request that waits for no round is answered."""
+"""Seconds within which a request is answered that does not wait for a round."""
 ALONE, LONGEST_ALONE = 30.0, 240.0
-"""Seconds with too few peers after which a site joins anew, and then each time twice as long, up to the second.
+"""Seconds with too few peers after which a site reconnects; they double each time, up to the second number.
 
-The first is three times Zenoh's lease, within which a link that is dead should be given up at both ends.
+The first is three times Zenoh's lease, within which both ends should give up a dead link.
 """
 SHORT = 4096
-"""Bytes that are kept of an answer that should be a status."""
+"""Bytes of an answer that should be a status; the rest is cut off."""
 
 
 @final
 class Session:
-    """One agent's session. It answers from the outbox, asks peers, and watches who is there.
+    """One agent's session. It answers from the outbox, asks peers, and watches which of them are present.
 
-    For an agent those are there whose agent runs; for a doctor also those whose doctor runs.
+    For an agent, a peer is present while its agent runs; for a doctor, also while its doctor runs.
     """
 
     def __init__(
-        self, federation: Federation, me: str, tls: Tls, listen: str, outbox: Outbox, barred: Collection[str] = ()
+        self, federation: Federation, me: str, tls: Tls, listen: str, outbox: Outbox, blocked: Collection[str] = ()
     ) -> None:
         self._federation, self._me, self._tls, self._listen, self._outbox = federation, me, tls, listen, outbox
         self._peers = [name for name in federation.names if name != me]
         self._role = outbox.role
         self._sizes = {"status": SHORT, "finished": SHORT, "federation": LARGEST_FIELDS + 1}
-        self._barred = set(barred)
+        self._blocked = set(blocked)
         self._alone: tuple[float, float] | None = None
-        """Since when too few peers are there, and after how many seconds of that this site joins anew."""
-        self._join()
+        """Since when too few peers are present, and after how many seconds this site reconnects."""
+        self._connect()
 
-    def bar(self, peers: set[str]) -> None:
-        """From now on these peers' certificates are not accepted: a new session without them."""
-        if not peers <= self._barred:
-            self._barred |= peers
-            self._join_anew()
+    def block(self, peers: set[str]) -> None:
+        """Stops accepting these peers' certificates, in a new session."""
+        if not peers <= self._blocked:
+            self._blocked |= peers
+            self._reconnect()
 
-    def joined_anew(self, enough: int) -> bool:
-        """Whether, because fewer than `enough` peers have been there for long, there is a new session.
+    def reconnect_if_isolated(self, enough: int) -> bool:
+        """Opens a new session if fewer than `enough` peers have been present for long; returns whether it did.
 
-        A peer that takes the dead link of a session for a living one refuses another link of that session, for ever; of
-        a new session, which has another identity, it does not.
+        A peer that believes a session's dead link to be alive refuses another link of that session for ever, but
+        accepts one of a new session, which has another identity.
         """
         now = time.monotonic()
         if len(self.roles) >= enough:
@@ -78,31 +78,31 @@ class Session:
         late = now > since + patience
         self._alone = (now, min(2 * patience, LONGEST_ALONE)) if late else (since, patience)
         if late:
-            self._join_anew()
+            self._reconnect()
         return late
 
-    def _join_anew(self) -> None:
+    def _reconnect(self) -> None:
         self.close()
-        self._join()
+        self._connect()
 
-    def _join(self) -> None:
+    def _connect(self) -> None:
         self._expires = read_certificate(self._tls.certificate).ends
         self._frame = Format(self._federation).length
         largest = 2 * self._frame + LARGEST_FIELDS
-        self._door = door = (
+        self._limiter = limiter = (
             ConnectionLimiter(self._listen, [m.host for m in self._federation.roster]) if self._listen else None
         )
-        if door:
-            self._zenoh = open_behind_limiter(door, self._federation, self._me, self._tls, largest, self._barred)
+        if limiter:
+            self._zenoh = open_behind_limiter(limiter, self._federation, self._me, self._tls, largest, self._blocked)
         else:
-            self._zenoh = open_session(self._federation, self._me, self._tls, "", largest, self._barred)
+            self._zenoh = open_session(self._federation, self._me, self._tls, "", largest, self._blocked)
         self._mailbox = mailbox = Mailbox(self._peers)
         self.roles: dict[str, frozenset[str]] = {}
-        """In which roles each peer that is there is there."""
+        """The roles in which each present peer is present."""
         self._ask_again_at: dict[tuple[str, str], float] = {}
         """When a request (peer, topic) may be sent again."""
-        if door:
-            door.start()
+        if limiter:
+            limiter.start()
         liveliness = self._zenoh.liveliness()
         put = zenoh_module().SampleKind.PUT
         self._declared = [
@@ -119,19 +119,19 @@ class Session:
 
     @property
     def alive(self) -> set[str]:
-        """Peers who are there."""
+        """Peers that are present."""
         return set(self.roles)
 
     @property
     def dropped(self) -> dict[str, int]:
-        """How much of what each peer did was too much to be told of."""
+        """Events of each peer that were dropped because they were too many."""
         return self._mailbox.dropped
 
     def ask(self, peer: str, topic: str, number: int) -> None:
-        """Sends a request to a peer in round `number`, unless it is under way or has just ended.
+        """Sends a request to a peer in round `number`, unless the same one is under way or has just ended.
 
-        Topics are status, federation (the fields of its file), finished (this site has; what of the peer?), round/N
-        (its frame) and receipts/N (of what it heard in that round). Only the first answer counts.
+        Topics are status, federation (the fields of its file), finished (this site has; has the peer?), round/N (its
+        frame) and receipts/N (of what it heard in that round). Only the first answer counts.
         """
         if time.monotonic() < self._ask_again_at.get((peer, topic), 0):
             return
@@ -162,7 +162,7 @@ class Session:
         )
 
     def next_event(self, seconds: float) -> Event | None:
-        """The next event within so many seconds."""
+        """The next event; None if there is none within `seconds`."""
         self._check_certificate()
         event = self._mailbox.next(seconds)
         if event is None:
@@ -180,15 +180,15 @@ class Session:
         return event
 
     def close(self) -> None:
-        """Leaves. A link that is dead is given up."""
+        """Closes the session. Dead links are given up."""
         self._outbox.clear()
-        if self._door:
-            self._door.close()
+        if self._limiter:
+            self._limiter.close()
         with suppress(zenoh_module().ZError):
             self._zenoh.close()  # type: ignore[no-untyped-call]
 
     def _check_certificate(self) -> None:
-        """If this site's certificate has expired: a new session with the one now in the file, or an error."""
+        """When this site's certificate has expired, opens a new session with the one now in the file, or fails."""
         now = datetime.now(UTC)
         if now > self._expires:
             problem = read_certificate(self._tls.certificate).problem(now)
@@ -197,4 +197,4 @@ class Session:
                     f"the certificate {self._tls.certificate} {problem}. "
                     "Get a new one from your CA; then the same command goes on from the last round."
                 )
-            self._join_anew()
+            self._reconnect()

@@ -1,6 +1,6 @@
 """Changes of the roster that a quorum signed, kept on disk: a member that was revoked stays revoked.
 
-Each site keeps them beside its signing key, with the federation file that they are for. So every command can check the
+Each site keeps them beside its signing key, with the federation file that they change. So every command can check the
 signatures, in this run and in later ones.
 """
 
@@ -31,11 +31,11 @@ class SignedChange:
     change: Change
 
     def revoked_keys(self) -> set[str]:
-        """Keys of the members that it revokes."""
+        """The keys of revoked members."""
         return {member.key for member in self.federation.roster if member.agent in self.change.remove}
 
     def withdrawn_keys(self) -> set[str]:
-        """These, and the old keys of members that get new ones: keys that no later federation file may hold."""
+        """Keys of revoked members and replaced keys: no later federation file may hold them."""
         new = {member.agent: member.key for member in self.change.members}
         replaced = {member.key for member in self.federation.roster if new.get(member.agent, member.key) != member.key}
         return self.revoked_keys() | replaced
@@ -48,22 +48,22 @@ class SignedChanges:
     Args:
         federation: The file that the site works with now.
         keys: The folder of the signing key; None keeps nothing.
-        proposed: Files in which a change may be found. One that no quorum has signed yet is left alone.
+        proposed: Files that may hold a change. It is applied when a quorum has signed it.
     """
 
     def __init__(self, federation: Federation, keys: Path | None, proposed: Sequence[Path] = ()) -> None:
         self._federation, self._proposed = federation, list(dict.fromkeys(proposed))
         self._folder = keys / KEPT if keys is not None else None
         self._seen: dict[Path, int] = {}
-        """When each proposed file was changed last, as far as it was read."""
+        """The modification time of each proposed file when it was read."""
         self._next_look = 0.0
         self.problem = ""
-        """Why the change that was proposed last is not heeded, or not kept; empty if it is."""
+        """Why the last proposed change is not applied, or not kept; empty if it is."""
         self.revoked: dict[str, list[str]] = {}
-        """Members of the federation that a quorum revoked, and who signed that."""
+        """Members that a quorum revoked, and the signers."""
         self._known: list[SignedChange] = []
         for signed in [] if self._folder is None else _read_kept(self._folder, federation.id):
-            self._heed(signed)
+            self._add(signed)
         self.look()
 
     @property
@@ -73,7 +73,7 @@ class SignedChanges:
         return [signed.change for signed in self._known if signed.change.federation == identity]
 
     def look(self) -> None:
-        """Reads what was proposed meanwhile, at most once a second."""
+        """Reads proposed changes that are new, at most once a second."""
         now = time.monotonic()
         if now < self._next_look:
             return
@@ -89,15 +89,15 @@ class SignedChanges:
             try:
                 self.keep(read_change(path))
             except ConsilienceError as error:
-                self.problem = f"{path} is not heeded: {error}"
+                self.problem = f"{path} is not applied: {error}"
 
     def keep(self, change: Change) -> None:
-        """Heeds a change from now on; an error if no quorum signed it for this federation file."""
+        """Applies a change from now on; an error if no quorum signed it for this federation file."""
         if any(signed.change.message() == change.message() for signed in self._known):
             return
         self.check_new_keys(change)
         change.check(self._federation)
-        self._heed(SignedChange(self._federation, change))
+        self._add(SignedChange(self._federation, change))
         if self._folder is None:
             return
         folder = self._folder / f"epoch-{self._federation.epoch}-{sha256(change.message()).hexdigest()[:16]}"
@@ -106,28 +106,30 @@ class SignedChanges:
             write_atomically(folder / "federation.toml", self._federation.to_toml().encode())
             write_atomically(folder / "change.toml", change.to_toml().encode())
         except OSError as error:
-            self.problem = f"the signed change is heeded, but forgotten at the end: {folder}: {error.strerror}"
+            self.problem = (
+                f"the signed change is applied, but cannot be kept for later runs: {folder}: {error.strerror}"
+            )
 
-    def _heed(self, signed: SignedChange) -> None:
+    def _add(self, signed: SignedChange) -> None:
         self._known.append(signed)
         keys, signers = signed.revoked_keys(), signed.change.signers(signed.federation)
         self.revoked |= {member.agent: signers for member in self._federation.roster if member.key in keys}
 
     def check_new_keys(self, change: Change) -> None:
-        """Refuses a change that brings back a key which was withdrawn, by itself or by an earlier change."""
-        signed = [*self._known, SignedChange(self._federation, change)]
-        withdrawn = {key for one in signed for key in one.withdrawn_keys()}
+        """Refuses a change that brings back a key which it or an earlier change withdrew."""
+        changes = [*self._known, SignedChange(self._federation, change)]
+        withdrawn = {key for signed in changes for key in signed.withdrawn_keys()}
         names = [member.agent for member in change.members if member.key in withdrawn]
         if names:
-            raise ConsilienceError(f"the key of {', '.join(names)} was withdrawn. Who comes back needs a new key.")
+            raise ConsilienceError(f"the key of {', '.join(names)} was withdrawn. To come back, make a new key.")
 
     def check_own_site(self, agent: str) -> None:
-        """Refuses to speak to peers as a member that was revoked."""
+        """Refuses to act as a member that was revoked."""
         if agent in self.revoked:
             raise ConsilienceError("this site was revoked by a quorum of the members. Ask them why.")
 
     def check_roster(self) -> None:
-        """Refuses a federation file in which a change is missing that a quorum signed in an earlier epoch."""
+        """Refuses a federation file that lacks a change which a quorum signed in an earlier epoch."""
         for signed in self._known:
             before, keys = signed.federation, signed.withdrawn_keys()
             names = [member.agent for member in self._federation.roster if member.key in keys]

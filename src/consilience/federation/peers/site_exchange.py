@@ -1,4 +1,4 @@
-"""The exchange between organisations: each agent asks everyone present for the predictions of the round it is in."""
+"""The exchange between organisations: each agent asks all present peers for the predictions of its current round."""
 
 import time
 from collections.abc import Collection
@@ -29,18 +29,30 @@ from consilience.methods.protocol import Received
 from consilience.tasks.protocol import Array
 
 NOTICE = 10.0
-"""Seconds after which, again and again, a site says for whom it waits."""
+"""Seconds between two messages that say for whom a site waits."""
 GRACE = 5.0
-"""Seconds that a site which comes back waits for its peers, at most."""
+"""Seconds for which a site that comes back waits for its peers, at most."""
 MISSES = 3
-"""After so many rounds in a row without it, a peer that is there but silent is waited for only briefly."""
+"""Missed rounds in a row after which a present but silent peer is waited for only briefly."""
 
 
 @final
 class SiteExchange:
-    """One agent's place among its peers.
+    """One site's exchange of predictions with its peers.
 
-    Zenoh's threads answer peers from the outbox and fill a queue; everything is decided in the loop's thread.
+    Zenoh's threads answer peers from the outbox and fill a queue; the loop's thread decides everything.
+
+    Args:
+        federation: The federation.
+        me: The site's name.
+        signing: The key that signs what it publishes.
+        tls: Its TLS keys and certificates.
+        folder: The run folder.
+        audit: Its audit log.
+        say: Is given sentences for the operator.
+        listen: host:port to listen at; empty to listen nowhere.
+        role: agent or doctor.
+        changes: Changes of the roster that a quorum signed.
     """
 
     def __init__(
@@ -65,47 +77,47 @@ class SiteExchange:
         self._peers = [name for name in self.roster if name != me]
         self._outbox = Outbox(federation, me, signing, folder / "published", role)
         self._receipts: dict[int, Receipt] = self._stored_receipts()
-        """Of the last exchange, by place in the roster."""
+        """Of the last exchange, by index in the roster."""
         self._misses: dict[str, int] = {}
-        """Rounds in a row that each peer was there and silent."""
-        self._told = dict.fromkeys(self._peers, 0)
-        """What was odd or too much of each peer, as far as the log says so."""
+        """Rounds in a row in which each peer was present and silent."""
+        self._logged_drops = dict.fromkeys(self._peers, 0)
+        """Dropped questions and answers of each peer, as last logged."""
         self._before: dict[str, Array] = {}
         """Predictions of the last exchange, by agent."""
         self._session = Session(federation, me, tls, listen, self._outbox, changes.revoked)
         self._inbox = Inbox(federation, self._session, audit, say)
-        self._circle = AdmittedPeers(
+        self._admitted = AdmittedPeers(
             federation, me, folder, changes, self._session, self._inbox, self._outbox, audit, say
         )
 
     def _stored_receipts(self) -> dict[int, Receipt]:
-        """What was heard before this process started. Without the file a site goes on, and says so."""
+        """The receipts of before this process started. If the file is damaged, the site says so and goes on."""
         try:
-            return self._outbox.heard_before()
+            return self._outbox.kept_receipts()
         except InvalidInput as error:
             self._audit.add("damaged", file="published/receipts", reason=str(error))
             self._say(f"the receipts in {self._folder / 'published'} are left out: {error}")
             return {}
 
     _waits: tuple[str, float] = ("", 0.0)
-    """What is waited for, and since when, or when this was said last."""
+    """What is waited for, and since when or when this was said last."""
 
-    def meet(self) -> None:
-        """Waits until all peers are there and ready to publish; after as long as the federation file says, a quorum.
+    def wait_for_peers(self) -> None:
+        """Waits until all peers are ready to publish; after `start_wait` seconds a quorum is enough.
 
         A site that comes back waits only briefly.
         """
         patience = min(GRACE, self._federation.deadline) if self._outbox.round else self._federation.start_wait
         end = time.monotonic() + patience
         while True:
-            self._circle.heed_change()
+            self._admitted.apply_roster_change()
             here = self._inbox.checked & self._session.alive
-            members = self._circle.members
+            members = self._admitted.members
             late = time.monotonic() > end
             if members <= here or (late and len(here) >= self._federation.quorum - 1):
                 break
-            self._circle.check_quorum_is_possible()
-            self._join_anew_if_alone("before the first round", 0)
+            self._admitted.check_quorum_is_possible()
+            self._reconnect_if_isolated("before the first round", 0)
             if late:
                 self._say_waiting("before the first round", 0, here)
                 end = time.monotonic() + self._federation.deadline
@@ -116,16 +128,16 @@ class SiteExchange:
         self._say(f"present: {', '.join(name for name in self.roster if name in here or name == self._me)}")
 
     def gather(self, number: int, own_predictions: dict[str, Array]) -> Received:
-        """Publishes, and collects the predictions of everyone present, or at the deadline of a quorum.
+        """Publishes, and collects the predictions of all present peers or, at the deadline, of a quorum.
 
-        A site that was away goes on in the round that its peers are in; the answer says which. It never goes back to a
-        round before the last one it published: a round is signed only once.
+        A site that was away goes on in the current round of its peers; the result says which. It never goes back before
+        the last round it published: a round is signed only once.
         """
         if self._outbox.round > number:
             self._audit.add("jump", round=number, to=self._outbox.round)
         number, ahead = max(number, self._outbox.round), 0
         while True:
-            for peer in sorted(self._circle.members & self._session.alive & self._inbox.checked):
+            for peer in sorted(self._admitted.members & self._session.alive & self._inbox.checked):
                 self._session.ask(peer, f"round/{number}", number)  # they answer while our frame goes to the disk
             own, length = self._outbox.publish(number, own_predictions[self._me], self._receipts)
             self._audit.add("sent", round=number, bytes=length, hash=own.receipt.payload_hash.hex())
@@ -141,31 +153,31 @@ class SiteExchange:
         return Received(predictions, {self._me: self._format.payload * (len(frames) - 1)}, number)
 
     def _without_suspicious(self, number: int, predictions: dict[str, Array]) -> dict[str, Array]:
-        """Names peers that repeat themselves, each other or this site, and leaves them out if all agreed on that."""
-        found = suspicions(self._me, predictions, self._before)
+        """Reports peers that repeat themselves, each other or this site; leaves them out if the federation says so."""
+        suspects = set[str]()
+        for suspicion in suspicions(self._me, predictions, self._before):
+            suspects.add(suspicion.agent)
+            self._audit.add("suspicious", round=number, agent=suspicion.agent, sign=suspicion.sign, of=suspicion.of)
+            self._say(f"round {number}: suspicious: {suspicion}")
         self._before = predictions
-        for one in found:
-            self._audit.add("suspicious", round=number, agent=one.agent, sign=one.sign, of=one.of)
-            self._say(f"round {number}: suspicious: {one}")
         if self._federation.on_suspicion == "warn":
             return predictions
-        left_out = {one.agent for one in found}
-        return {name: f for name, f in predictions.items() if name not in left_out}
+        return {name: f for name, f in predictions.items() if name not in suspects}
 
     def finish(self, seconds: float | None = None) -> None:
-        """Exchanges the receipts of the last round, and answers until every peer has finished and has ours.
+        """Exchanges the receipts of the last round, and answers until every peer has finished and has this site's.
 
-        It does so for one deadline, or for so many seconds. It is not enough that a peer has fetched the last round: if
-        it is killed before it has saved it, it asks again.
+        It does so for `seconds`, or for one deadline. It is not enough that a peer has fetched the last round: if it is
+        killed before it has saved it, it asks again.
         """
         number = self._outbox.round
-        self._outbox.settle()
+        self._outbox.flush()
         self._audit.add("finished", round=number)
         end = time.monotonic() + (self._federation.deadline if seconds is None else seconds)
         acknowledged, announced, closing = set[str](), set[str](), dict[str, tuple[Receipt, ...]]()
         while time.monotonic() < end:
-            self._circle.heed_change()
-            members = self._circle.members
+            self._admitted.apply_roster_change()
+            members = self._admitted.members
             missing = members - self._outbox.finished
             self._presence.tell(self._session.alive, missing, end - time.monotonic())
             if not missing and members <= acknowledged:
@@ -180,17 +192,17 @@ class SiteExchange:
                 continue
             if event.kind == "receipts":
                 closing[event.peer] = event.content
-                self._circle.exclude_equivocators(self._receipts.values(), {event.peer: event.content})
+                self._admitted.exclude_equivocators(self._receipts.values(), {event.peer: event.content})
             elif event.kind in ("ahead", "rejected") and event.peer in self._outbox.finished:
-                closing[event.peer] = ()  # it has none, and says that it has all it needs
+                closing[event.peer] = ()  # it has no receipts, and has finished
             elif event.kind == "acknowledged":
                 acknowledged.add(event.peer)
             elif event.kind == "here":
                 acknowledged.discard(event.peer)
 
     def state(self) -> dict[str, Array]:
-        """For a checkpoint: of which run and agent it is. What was heard before it is on the disk first."""
-        self._outbox.settle()
+        """The run and the agent, for a checkpoint. Receipts are on the disk first."""
+        self._outbox.flush()
         return {"run": np.frombuffer(self._format.run + self._me.encode(), np.uint8)}
 
     def restore(self, state: dict[str, Array]) -> None:
@@ -201,36 +213,38 @@ class SiteExchange:
             )
 
     def close(self) -> None:
-        """Leaves."""
+        """Ends the session."""
         self._audit.sync()
         self._session.close()
 
     def statuses(self, seconds: float, peers: Collection[str]) -> dict[str, Status | str]:
-        """The status of each of these peers that answers within so many seconds, its clock minus ours; or why it is
-        refused."""
-        end, found = time.monotonic() + seconds, dict[str, Status | str]()
-        while time.monotonic() < end and not found.keys() >= set(peers):
-            for peer in sorted((self._session.alive & set(peers)) - found.keys()):
+        """The status of each of these peers that answers within `seconds`, or why it is refused.
+
+        A status has the difference between the peer's clock and this site's.
+        """
+        end, statuses = time.monotonic() + seconds, dict[str, Status | str]()
+        while time.monotonic() < end and not statuses.keys() >= set(peers):
+            for peer in sorted((self._session.alive & set(peers)) - statuses.keys()):
                 self._session.ask(peer, "status", 0)
             event = self._inbox.next_event(0.2)
             if event is not None and event.kind == "status":
-                found[event.peer] = replace(event.content, clock=event.content.clock - time.time())
+                statuses[event.peer] = replace(event.content, clock=event.content.clock - time.time())
             elif event is not None and event.kind == "refused":
-                found[event.peer] = event.content
-        return found
+                statuses[event.peer] = event.content
+        return statuses
 
     def answer_doctors(self, seconds: float) -> None:
-        """Tells peers' doctors that this one is done, and answers until they are; for so many seconds at most."""
-        end, told = time.monotonic() + seconds, set[str]()
+        """Tells peers' doctors that this one is done, and answers until they are done, for at most `seconds`."""
+        end, informed = time.monotonic() + seconds, set[str]()
         while time.monotonic() < end:
             doctors = {peer for peer, roles in self._session.roles.items() if "doctor" in roles}
-            if doctors <= told & self._outbox.finished:
+            if doctors <= informed & self._outbox.finished:
                 return
-            for peer in sorted(doctors - told):
+            for peer in sorted(doctors - informed):
                 self._session.ask(peer, "finished", 0)
             event = self._inbox.next_event(0.2)
             if event is not None and event.kind in ("acknowledged", "refused"):
-                told.add(event.peer)
+                informed.add(event.peer)
 
     def _collect(self, number: int, own: Frame, behind: bool) -> tuple[dict[str, Frame], int]:
         """Frames of the round by agent, and 0; or none, and the later round in which to go on."""
@@ -240,33 +254,33 @@ class SiteExchange:
             number, self._federation.quorum - 1, self._federation.enough_claims, opened + patience, behind
         )
         while True:
-            self._circle.heed_change()
-            open_round.drop(self._circle.excluded)
+            self._admitted.apply_roster_change()
+            open_round.drop(self._admitted.excluded)
             now = time.monotonic()
-            present = self._circle.members & self._session.alive
+            present = self._admitted.members & self._session.alive
             waiting = open_round.waiting(present)
-            heeded = waiting if now < opened + max(1.0, patience / 20) else waiting - self._silent()
-            if open_round.can_close(heeded, now):
+            awaited = waiting if now < opened + max(1.0, patience / 20) else waiting - self._silent()
+            if open_round.can_close(awaited, now):
                 frames = open_round.frames | {self._me: own}
                 known = [*self._receipts.values(), *(frame.receipt for frame in frames.values())]
                 brought = {name: frame.others for name, frame in frames.items()}
-                if not self._circle.exclude_equivocators(known, brought):
+                if not self._admitted.exclude_equivocators(known, brought):
                     self._count_misses(waiting, frames)
                     return frames, 0
-                open_round.drop(self._circle.excluded)
+                open_round.drop(self._admitted.excluded)
                 continue
-            later = open_round.later_round(heeded, now)
+            later = open_round.later_round(awaited, now)
             if later:
                 return {}, later
-            self._circle.check_quorum_is_possible()
-            self._join_anew_if_alone(f"round {number}", number)
+            self._admitted.check_quorum_is_possible()
+            self._reconnect_if_isolated(f"round {number}", number)
             if now > next_notice:
                 next_notice = now + patience
                 self._say_waiting(f"round {number}", number, set(open_round.frames))
             self._say_left(f"round {number}", waiting, next_notice)
             for peer in sorted(waiting):
                 self._session.ask(peer, f"round/{number}" if peer in self._inbox.checked else "status", number)
-            if not heeded or now > open_round.deadline:  # in which rounds are those who have answered?
+            if not awaited or now > open_round.deadline:  # in which rounds are those who have answered?
                 for peer in sorted(present - waiting - open_round.rounds_ahead.keys()):
                     self._session.ask(peer, "status", number)
             event = self._inbox.next_event(0.2)
@@ -274,7 +288,7 @@ class SiteExchange:
                 self._take(event, open_round)
 
     def _silent(self) -> set[str]:
-        """Peers that are waited for only briefly, until they speak in time again."""
+        """Peers that are waited for only briefly, until they answer in time again."""
         return {peer for peer, misses in self._misses.items() if misses >= MISSES}
 
     def _count_misses(self, waiting: set[str], frames: dict[str, Frame]) -> None:
@@ -282,10 +296,10 @@ class SiteExchange:
             before = self._misses.get(peer, 0)
             self._misses[peer] = 0 if peer in frames else before + (peer in waiting)
             if self._misses[peer] == MISSES != before:
-                self._say(f"{peer} is there but silent: from now on it is waited for only briefly, until it speaks")
+                self._say(f"{peer} is present but silent: it is waited for only briefly, until it answers again")
 
     def _take(self, event: Event, open_round: OpenRound) -> None:
-        """What an event means for the round."""
+        """Updates the round with an event."""
         if event.kind == "here":
             open_round.given_up.discard(event.peer)
         elif event.round != open_round.number:
@@ -297,44 +311,44 @@ class SiteExchange:
             open_round.peer_is_ahead(event.peer, event.content.round)
         elif event.kind == "status":
             open_round.peer_says(event.peer, event.content.round)
-        elif event.kind == "frame" and event.peer not in self._circle.excluded:
+        elif event.kind == "frame" and event.peer not in self._admitted.excluded:
             self._take_frame(event.peer, event.content, open_round)
 
     def _take_frame(self, peer: str, data: bytes, open_round: OpenRound) -> None:
-        """Adds a peer's frame to the round, if it may send it and has sent no other."""
-        frame = self._inbox.accepted(peer, open_round.number, data)
+        """Adds a peer's frame to the round, if it is valid and the peer has sent no other one."""
+        frame = self._inbox.accept(peer, open_round.number, data)
         before = open_round.frames.get(peer)
         if frame is None:
             open_round.given_up.add(peer)
         elif before is not None and before.receipt.contradicts(frame.receipt):
             del open_round.frames[peer]
-            self._circle.exclude(Equivocation(peer, before.receipt, frame.receipt, reporter=peer))
+            self._admitted.exclude(Equivocation(peer, before.receipt, frame.receipt, reporter=peer))
         else:
             open_round.frames[peer] = frame
 
     def _close_round(self, number: int, frames: dict[str, Frame]) -> None:
-        """Keeps the receipts of what was heard, which go into the next frame, and logs the round."""
+        """Keeps the receipts of the round, which go into the next frame, and logs the round."""
         self._receipts = {self.roster.index(name): frame.receipt for name, frame in frames.items()}
-        self._outbox.heard(number, self._receipts)
+        self._outbox.keep_receipts(number, self._receipts)
         absent = [name for name in self.roster if name not in frames]
         heard = {name: frame.receipt.payload_hash.hex() for name, frame in frames.items() if name != self._me}
         self._audit.add("round", round=number, heard=heard, absent=absent)
         self._presence.tell(self._session.alive, set(), 0)
-        self._log_oddities(number)
+        self._log_drops(number)
         self._audit.sync()
         if absent:
             self._say(f"round {number}: without {', '.join(absent)}")
 
-    def _log_oddities(self, number: int) -> None:
-        """How many questions and answers of each peer were dropped, where there are new ones."""
+    def _log_drops(self, number: int) -> None:
+        """Logs how many questions and answers of each peer were dropped, when there are new ones."""
         for peer in self._peers:
             count = self._outbox.odd[peer] + self._session.dropped[peer]
-            if count > self._told[peer]:
-                self._told[peer] = count
+            if count > self._logged_drops[peer]:
+                self._logged_drops[peer] = count
                 self._audit.add("dropped", round=number, agent=peer, count=count)
 
     def _say_left(self, when: str, missing: set[str], end: float) -> None:
-        """Every few seconds of waiting, for whom and for how long at most."""
+        """Says every few seconds for whom the site waits, and for how long at most."""
         now = time.monotonic()
         self._presence.tell(self._session.alive, missing, end - now)
         if when != self._waits[0]:
@@ -344,13 +358,13 @@ class SiteExchange:
             minutes, seconds = divmod(int(end - now), 60)
             self._say(f"{when}: waiting for {', '.join(sorted(missing))}, deadline in {minutes}:{seconds:02}")
 
-    def _join_anew_if_alone(self, when: str, number: int) -> None:
-        """A site that has seen too few peers for long may be the one whose links are dead."""
-        if self._session.joined_anew(self._federation.quorum - 1):
-            self._audit.add("joined anew", round=number)
-            self._say(f"{when}: too few peers are seen: joined anew, in case that its links are dead")
+    def _reconnect_if_isolated(self, when: str, number: int) -> None:
+        """Reconnects a site that has seen too few peers for long: its links may be dead."""
+        if self._session.reconnect_if_isolated(self._federation.quorum - 1):
+            self._audit.add("reconnected", round=number)
+            self._say(f"{when}: too few peers are seen: reconnected, in case the links of this site are dead")
 
-    def _say_waiting(self, when: str, number: int, found: set[str]) -> None:
-        self._audit.add("waiting", round=number, found=sorted(found), quorum=self._federation.quorum)
-        missing = ", ".join(name for name in self._peers if name not in found)
-        self._say(f"{when}: {len(found) + 1} agents of {self._federation.quorum} needed; waiting for {missing}")
+    def _say_waiting(self, when: str, number: int, heard: set[str]) -> None:
+        self._audit.add("waiting", round=number, found=sorted(heard), quorum=self._federation.quorum)
+        missing = ", ".join(name for name in self._peers if name not in heard)
+        self._say(f"{when}: {len(heard) + 1} agents of {self._federation.quorum} needed; waiting for {missing}")

@@ -1,7 +1,7 @@
 """Reads what comes from outside: frames, receipts, statuses, requests, federation files; question.py reads samples.
 
-Sizes are checked before anything is read, every field against a strict schema, and whatever is wrong comes out as one
-kind of error. Nothing from outside may end the process: it is refused, logged and counted.
+Sizes are checked before anything is read, every field against a strict schema, and any fault is an InvalidInput.
+Nothing from outside may end the process: it is refused, logged and counted.
 """
 
 import re
@@ -59,18 +59,18 @@ class VersionError(InvalidInput):
 
 
 def printable(text: object, most: int = 300) -> str:
-    """Words from outside as they may be shown and logged: one line, no control characters, of bounded length.
+    """Text from outside, safe to show and log: one line, no control characters, of bounded length.
 
-    >>> shown("two\\nlines and \\x1b[31mred")
+    >>> printable("two\\nlines and \\x1b[31mred")
     'two\\\\nlines and \\\\x1b[31mred'
     """
     given = str(text)
-    plain = "".join(one if one.isprintable() else repr(one)[1:-1] for one in given[:most])
+    plain = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in given[:most])
     return plain if len(given) <= most else f"{plain} ... ({len(given)} characters)"
 
 
 def strict(parse: Callable[P, T]) -> Callable[P, T]:
-    """The parser, out of which nothing but an InvalidInput comes."""
+    """The parser, whose only error is InvalidInput."""
 
     @wraps(parse)
     def guarded(*arguments: P.args, **more: P.kwargs) -> T:
@@ -79,12 +79,8 @@ def strict(parse: Callable[P, T]) -> Callable[P, T]:
         except InvalidInput:
             raise
         except Exception as error:
-            words = (
-                printable(error)
-                if isinstance(error, ConsilienceError)
-                else f"{type(error).__name__}: {printable(error)}"
-            )
-            raise InvalidInput(words) from None
+            kind = "" if isinstance(error, ConsilienceError) else f"{type(error).__name__}: "
+            raise InvalidInput(kind + printable(error)) from None
 
     return guarded
 
@@ -94,7 +90,7 @@ def frame_from(format: Format, data: bytes, agent: int, number: int | None = Non
     """The frame of `agent` in round `number` (None: whatever it says)."""
     if len(data) != format.length:
         raise InvalidInput(f"{len(data)} bytes instead of {format.length}")
-    magic, version, form, samples, classes, found, sequence, run, sender = HEADER.unpack_from(data)
+    magic, version, form, samples, classes, round_, sequence, run, sender = HEADER.unpack_from(data)
     wanted = {
         "magic": (magic, b"CNSL"),
         "version": (version, VERSION),
@@ -102,7 +98,7 @@ def frame_from(format: Format, data: bytes, agent: int, number: int | None = Non
         "shape": ((samples, classes), (format.samples, format.classes)),
         "run": (run, format.run),
         "agent": (sender, agent),
-        "round": (found, found if number is None else number),
+        "round": (round_, round_ if number is None else number),
     }
     for what, (is_, should) in wanted.items():
         if is_ != should:
@@ -111,7 +107,7 @@ def frame_from(format: Format, data: bytes, agent: int, number: int | None = Non
     view = memoryview(data)
     receipts, rest = view[HEADER.size :][: format.receipts], view[HEADER.size + format.receipts :]
     payload, signature = rest[: format.payload], bytes(rest[format.payload :])
-    receipt = Receipt(agent, found, sequence, hash_of(receipts), hash_of(payload), signature)
+    receipt = Receipt(agent, round_, sequence, hash_of(receipts), hash_of(payload), signature)
     if not format.is_genuine(receipt):
         raise InvalidInput(f"not signed by {format.names[agent]}")
     f = format.wire.decode(payload, format.samples, format.classes)
@@ -124,8 +120,8 @@ def receipts_from(format: Format, data: bytes) -> tuple[Receipt, ...]:
     """Receipts, one for each agent of the roster or none. Their signatures are not checked yet."""
     if len(data) != format.receipts:
         raise InvalidInput(f"receipts of {len(data)} bytes instead of {format.receipts}")
-    parts = [data[at : at + RECEIPT.size] for at in range(0, len(data), RECEIPT.size)]
-    return tuple(Receipt(place, *RECEIPT.unpack(part)) for place, part in enumerate(parts) if part != NO_RECEIPT)
+    packed = [data[start : start + RECEIPT.size] for start in range(0, len(data), RECEIPT.size)]
+    return tuple(Receipt(agent, *RECEIPT.unpack(item)) for agent, item in enumerate(packed) if item != NO_RECEIPT)
 
 
 def stored_receipts(number: int, packed: bytes) -> bytes:
@@ -158,7 +154,7 @@ def status_from(format: Format, data: bytes, agent: int, nonce: bytes) -> Status
     if answered != nonce or not is_signed(format.keys[agent], signature, body):
         raise InvalidInput(f"a status that is not signed by {format.names[agent]}")
     if not abs(clock) < 1e12:
-        raise InvalidInput("a clock that is none")
+        raise InvalidInput("invalid clock value")
     if run == format.run and number > format.rounds:
         raise InvalidInput(f"a status of round {number}; the last is {format.rounds}")
     return Status(run, run == format.run, shared == format.shared, number, clock)
@@ -188,16 +184,22 @@ def question_from(key: str, parameters: str, me: str, role: str, names: Sequence
     known = topic in ("status", "federation", "finished", "round", "receipts")
     if (start, answerer, asked_role) != ("consilience", me, role) or asker not in names or not known or not whole:
         raise InvalidInput(f"an unknown question: {printable(key, 100)}")
-    found = re.fullmatch(rf"nonce=([0-9a-f]{{{2 * NONCE}}})", parameters)
-    if not found:
+    nonce = re.fullmatch(rf"nonce=([0-9a-f]{{{2 * NONCE}}})", parameters)
+    if not nonce:
         raise InvalidInput("a question without a nonce")
-    return QuestionRecord(asker, topic, number, bytes.fromhex(found[1]))
+    return QuestionRecord(asker, topic, number, bytes.fromhex(nonce[1]))
 
 
 @strict
-def federation_from(data: bytes, where: str) -> Federation:
-    """The federation in the text of a file; an unknown, missing or mistyped field is an error."""
-    return from_table(Federation, _tables(data, where), where)
+def table_from(kind: type[T], data: bytes, where: str, largest: int = LARGEST_FILE) -> T:
+    """The federation, member or change in the text of a file; an unknown, missing or mistyped field is an error."""
+    if len(data) > largest:
+        raise InvalidInput(f"{where} is too large (at most {largest} bytes are read)")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{where} is not valid TOML: it is no text ({error})") from None
+    return from_table(kind, toml.parse(text, where), where)
 
 
 @strict
@@ -212,39 +214,27 @@ def differences_from(federation: Federation, data: bytes) -> str:
         name_hash, value_hash, _ = FIELD.unpack(field_record(name, ours))
         value, text = theirs.pop(name_hash, (b"", b"missing"))
         if value != value_hash:
-            said = text.rstrip(b"\0").decode(errors="replace")
-            differing.append(f"{name} (ours {printable(repr(ours))}, theirs {printable(said)})")
+            shown = text.rstrip(b"\0").decode(errors="replace")
+            differing.append(f"{name} (ours {printable(repr(ours))}, theirs {printable(shown)})")
     if theirs:
         differing.append(f"{len(theirs)} fields that ours does not have")
     return printable("; ".join(differing), 1000) or "nothing that it shows"
 
 
-@strict
-def member_from(data: bytes, where: str) -> Member:
-    """A member's public part, from the text that `consilience keys` writes."""
-    return from_table(Member, _tables(data, where, LARGEST_MEMBER), where)
-
-
-@strict
-def change_from(data: bytes, where: str) -> Change:
-    """A change of the roster, from the text of a file. Its signatures are not checked yet."""
-    return from_table(Change, _tables(data, where), where)
-
-
 def read_change(path: Path) -> Change:
-    """A change of the roster in a file."""
-    return change_from(_bytes(path, "`consilience federation change` writes one."), str(path))
+    """A change of the roster in a file. Its signatures are not checked yet."""
+    return table_from(Change, _bytes(path, "`consilience federation change` writes one."), str(path))
 
 
 def read_federation(path: Path) -> Federation:
     """The federation in a file."""
     advice = "Get the federation file from the others, or write it with `consilience federation new`."
-    return federation_from(_bytes(path, advice), str(path))
+    return table_from(Federation, _bytes(path, advice), str(path))
 
 
 def read_member(path: Path) -> Member:
     """A member's public part, from the file that `consilience keys` writes."""
-    return member_from(_bytes(path, "`consilience keys` writes one."), str(path))
+    return table_from(Member, _bytes(path, "`consilience keys` writes one."), str(path), LARGEST_MEMBER)
 
 
 def _bytes(path: Path, advice: str) -> bytes:
@@ -253,13 +243,3 @@ def _bytes(path: Path, advice: str) -> bytes:
             return file.read(LARGEST_FILE + 1)
     except OSError as error:
         raise ConsilienceError(f"{path} cannot be read ({error.strerror}). {advice}") from error
-
-
-def _tables(data: bytes, where: str, largest: int = LARGEST_FILE) -> dict[str, object]:
-    if len(data) > largest:
-        raise InvalidInput(f"{where} is too large (at most {largest} bytes are read)")
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"{where} is not valid TOML: it is no text ({error})") from None
-    return toml.parse(text, where)

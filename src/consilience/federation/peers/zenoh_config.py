@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ HANDSHAKE = 3000
 """Milliseconds after which a connection that has not shown a certificate is closed."""
 OPEN_FILES = 65536
 ROLES = ("agent", "doctor")
-"""Kinds of processes that a site shows to its peers, each with a liveliness token of its own."""
+"""Kinds of processes of a site, each with its own liveliness token."""
 ANSWERS = "answers"
 """The role of a process that answers questions about samples."""
 _SPEAKS = ["reply", "declare_queryable", "liveliness_token"]
@@ -44,23 +45,29 @@ def key_of(agent: str, asker: str, topic: str) -> str:
 
 
 def token_of(agent: str, role: str) -> str:
-    """The liveliness token of an agent's process in a role: agent, or doctor."""
+    """The liveliness token of an agent's process in a role."""
     return f"consilience/{agent}/{role}"
 
 
 def open_session(
-    federation: Federation, me: str, tls: Tls, listen: str, largest: int, barred: Collection[str] = ()
+    federation: Federation, me: str, tls: Tls, listen: str, largest: int, blocked: Collection[str] = ()
 ) -> "zenoh.Session":
-    """A session of agent `me`, without the members that are `barred`.
+    """A Zenoh session of one member.
 
-    `listen` is host:port, or empty to listen nowhere; `largest` the bytes of a message.
+    Args:
+        federation: The federation.
+        me: The member.
+        tls: Its keys and certificates.
+        listen: host:port, or empty to listen nowhere.
+        largest: Bytes of a message, at most.
+        blocked: Members whose certificates are not accepted.
     """
-    # Closing a link that is dead blocks the thread that reads from it for ten seconds: each link needs one of its own.
+    # Closing a dead link blocks the thread that reads from it for ten seconds: each link needs a thread of its own.
     os.environ.setdefault("ZENOH_RUNTIME", f"(rx: (worker_threads: {2 + len(federation.roster)}))")
     _raise_file_limit()
     module = zenoh_module()
     config = module.Config()
-    for path, value in _settings(federation, me, tls, listen, largest, barred).items():
+    for path, value in _settings(federation, me, tls, listen, largest, blocked).items():
         config.insert_json5(path, json.dumps(value))
     try:
         session: zenoh.Session = module.open(config)
@@ -73,22 +80,14 @@ def open_session(
 
 
 def open_behind_limiter(
-    door: ConnectionLimiter,
-    federation: Federation,
-    me: str,
-    tls: Tls,
-    largest: int,
-    barred: Collection[str] = (),
-    tries: int = 3,
+    limiter: ConnectionLimiter, federation: Federation, me: str, tls: Tls, largest: int, blocked: Collection[str] = ()
 ) -> "zenoh.Session":
-    """A session of agent `me` that is reached through a door. If its port was taken meanwhile, it gets another."""
-    try:
-        return open_session(federation, me, tls, f"127.0.0.1:{door.inner}", largest, barred)
-    except ConsilienceError:
-        if tries == 1:
-            raise
-    door.choose_inner()
-    return open_behind_limiter(door, federation, me, tls, largest, barred, tries - 1)
+    """A session of agent `me` that is reached through a limiter. If its port was taken meanwhile, it gets another."""
+    for _ in range(2):
+        with suppress(ConsilienceError):
+            return open_session(federation, me, tls, f"127.0.0.1:{limiter.inner}", largest, blocked)
+        limiter.choose_inner()
+    return open_session(federation, me, tls, f"127.0.0.1:{limiter.inner}", largest, blocked)
 
 
 def zenoh_module() -> Any:
@@ -101,9 +100,9 @@ def zenoh_module() -> Any:
 
 
 def _settings(
-    federation: Federation, me: str, tls: Tls, listen: str, largest: int, barred: Collection[str]
+    federation: Federation, me: str, tls: Tls, listen: str, largest: int, blocked: Collection[str]
 ) -> dict[str, Any]:
-    peers = [member for member in federation.roster if member.agent != me and member.agent not in barred]
+    peers = [member for member in federation.roster if member.agent != me and member.agent not in blocked]
     return {
         "mode": "peer",
         "scouting/multicast/enabled": False,
@@ -128,12 +127,12 @@ def _settings(
             "verify_name_on_connect": True,
             "close_link_on_expiration": True,
         },
-        "access_control": _access(federation, me, barred),
+        "access_control": _access(federation, me, blocked),
     }
 
 
-def _access(federation: Federation, me: str, barred: Collection[str] = ()) -> dict[str, Any]:
-    """Everything is denied, except that each member speaks under its own keys, and asks others in its own name.
+def _access(federation: Federation, me: str, blocked: Collection[str] = ()) -> dict[str, Any]:
+    """Access rules: each member may answer under its own keys and ask in its own name; all else is denied.
 
     A member is whoever holds a certificate with the common name in the roster.
     """
@@ -147,7 +146,7 @@ def _access(federation: Federation, me: str, barred: Collection[str] = ()) -> di
     subjects, policies = [], []
     for member in federation.roster:
         peer = member.agent
-        if peer != me and peer not in barred:
+        if peer != me and peer not in blocked:
             speaks, asked, asks = f"{peer} speaks", f"{peer} is asked", f"{peer} asks"
             rules += [rule(speaks, _SPEAKS, "ingress", peer), rule(asked, _ASKS, "egress", peer, me)]
             rules.append(rule(asks, _ASKS, "ingress", me, peer))
@@ -163,7 +162,7 @@ def _access(federation: Federation, me: str, barred: Collection[str] = ()) -> di
 
 
 def _raise_file_limit() -> None:
-    """As many open files as the system permits: every connection of a stranger takes one, until it is closed."""
+    """Raises the limit of open files: every connection of a stranger takes one, until it is closed."""
     if os.name != "posix":
         return
     import resource

@@ -45,7 +45,7 @@ FORMAT = Format(federation())
 
 def frame(name: str, number: int, f: np.ndarray = UNSURE, receipts: dict[int, Receipt] | None = None) -> bytes:
     place = NAMES.index(name)
-    return FORMAT.pack(SIGNING[place], place, number, number, receipts or {}, f)
+    return FORMAT.make(SIGNING[place], place, number, number, receipts or {}, f)[1]
 
 
 def receipt(name: str, number: int, f: np.ndarray = UNSURE) -> Receipt:
@@ -88,7 +88,7 @@ def test_a_round_closes_with_all_who_are_present_and_at_the_deadline_with_a_quor
         ({"b": 5, "c": 9}, set(), 9.0, False, 5),  # as far as two are
     ],
 )
-def test_a_round_is_left_for_one_that_a_quorum_has_reached_or_when_no_quorum_can_come_any_more(
+def test_a_round_is_left_when_a_quorum_is_further_or_none_can_come(
     answered: dict[str, int], waiting: set[str], now: float, behind: bool, later: int
 ) -> None:
     assert open_round(behind=behind, **answered).later_round(waiting, now) == later
@@ -137,7 +137,7 @@ class Scripted:
     def ask(self, peer: str, topic: str, number: int) -> None:
         self.asked.append((peer, topic))
 
-    def joined_anew(self, enough: int) -> bool:
+    def reconnect_if_isolated(self, enough: int) -> bool:
         return False
 
     def next_event(self, seconds: float) -> Event | None:
@@ -179,32 +179,32 @@ def test_predictions_of_an_earlier_round_are_logged_as_late_and_not_mixed_in(gat
     received, log = gathered(*present("b", "c"), answer("b", 4, SURE), answer("b", 5), answer("c", 5))
     assert list(received.predictions) == ["a", "b", "c"] and received.number == 5
     np.testing.assert_array_equal(received.predictions["b"], UNSURE)
-    assert [(one["agent"], one["round"]) for one in log if one["event"] == "late"] == [("b", 4)]
+    assert [(event["agent"], event["round"]) for event in log if event["event"] == "late"] == [("b", 4)]
 
 
-def test_an_agent_that_is_caught_signing_twice_is_not_heard_whatever_it_sends_afterwards(gathered) -> None:
+def test_an_agent_that_signed_twice_is_not_heard_whatever_it_sends_later(gathered) -> None:
     caught = [answer("d", 5), answer("d", 5, SURE), answer("d", 5)]
     received, log = gathered(*present("b", "c", "d"), *caught, answer("b", 5), answer("c", 5))
     assert list(received.predictions) == ["a", "b", "c"]
-    assert [one["agent"] for one in log if one["event"] == "excluded"] == ["d"]
+    assert [event["agent"] for event in log if event["event"] == "excluded"] == ["d"]
 
 
 def test_a_site_joins_anew_after_half_a_minute_alone_and_then_ever_more_rarely(monkeypatch) -> None:
     now, joined = [0.0], list[float]()
     monkeypatch.setattr(session.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(session.Session, "_join_anew", lambda self: joined.append(now[0]))
+    monkeypatch.setattr(session.Session, "_reconnect", lambda self: joined.append(now[0]))
     alone = session.Session.__new__(session.Session)
     alone.roles, alone._alone = {"b": frozenset({"agent"})}, None
     for second in range(1, 1001):
         now[0] = float(second)
-        assert alone.joined_anew(2) == (joined[-1:] == [second])
+        assert alone.reconnect_if_isolated(2) == (joined[-1:] == [second])
     assert joined == [32, 93, 214, 455, 696, 937], "30, 60, 120 and then every 240 seconds after the last time"
     alone.roles["c"] = frozenset({"agent"})
-    assert not alone.joined_anew(2)
+    assert not alone.reconnect_if_isolated(2)
     del alone.roles["c"]
     for second in range(1001, 1040):
         now[0] = float(second)
-        alone.joined_anew(2)
+        alone.reconnect_if_isolated(2)
     assert joined[6:] == [1032], "who had company begins anew"
 
 
@@ -247,12 +247,12 @@ def test_a_federation_file_is_compared_once_for_each_identity_by_hashes(tmp_path
     for _ in range(7):
         inbox.next_event(0.2)
     assert session.asked == [("b", "federation")] * 2
-    reasons = [one["reason"] for one in read_audit(tmp_path / "audit.jsonl") if one["event"] == "refused"]
+    reasons = [event["reason"] for event in read_audit(tmp_path / "audit.jsonl") if event["event"] == "refused"]
     start = "its federation file differs in deadline (ours 4.0, theirs"
     assert reasons == [f"{start} 5.0)", f"{start} 6.0)"]
 
 
-def test_a_peer_that_shows_ever_new_federation_files_costs_a_few_comparisons_and_lines(tmp_path: Path) -> None:
+def test_ever_new_federation_files_of_a_peer_cost_few_comparisons_and_lines(tmp_path: Path) -> None:
     events = []
     for number in range(60):  # each of them twice, the second time after another one
         for deadline in (5.0 + number, 4.5 + number):
@@ -266,7 +266,7 @@ def test_a_peer_that_shows_ever_new_federation_files_costs_a_few_comparisons_and
     for _ in events:
         inbox.next_event(0.2)
     assert len(session.asked) == 8
-    assert sum(one["event"] == "refused" for one in read_audit(tmp_path / "audit.jsonl")) <= 12
+    assert sum(event["event"] == "refused" for event in read_audit(tmp_path / "audit.jsonl")) <= 12
 
 
 def test_another_version_of_the_protocol_is_named_and_no_fault_of_the_file(tmp_path: Path) -> None:
