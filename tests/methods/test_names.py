@@ -155,7 +155,7 @@ def test_beside_naive_static_trust_is_that_of_the_paper():
         ("fedprox(mu=)", "the method 'fedprox(mu=)' is not valid TOML: "),
         ("fedprox(nu=0.1)", "fedprox(nu=0.1): unknown setting 'nu'. Did you mean 'mu'? Known: keep_optimizer, "),
         ("fedprox(mu=-1)", "fedprox(mu=-1): mu is -1.0; it must be at least 0 "),
-        ("every-x", "schedule is 'every-x'; it must be one of these (trust is made dynamic"),
+        ("every-x", "schedule is 'every-x'; it must be one of these (trust is computed dynamic"),
     ],
 )
 def test_names_that_are_none_are_refused_with_a_hint(name, message):
