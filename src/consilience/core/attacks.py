@@ -60,8 +60,8 @@ ATTACKS = Registry("attack", "consilience.core.attacks", "consilience.attacks")
 def attack_named(name: str) -> Attack:
     """An attack by its name, with options in brackets, such as targeted(source=1, target=7); without one, none."""
     head, options = toml.call(name or "none", "the attack")
-    found = ATTACKS.find(head)
-    attack: Attack = found() if isinstance(found, type) else found
+    registered = ATTACKS.find(head)
+    attack: Attack = registered() if isinstance(registered, type) else registered
     return changed(attack, options, name) if options else attack
 
 
@@ -180,8 +180,8 @@ class Echo(Options):
     def __call__(self, honest: Array, own: Array, moment: AttackContext) -> Array:
         """(samples, classes)."""
         mean = honest.mean(axis=0)
-        said = np.where(unsure(mean, self.share)[:, None], surely(second(mean), own), mean)
-        return blurred(said, self.noise, honest, moment)
+        lie = np.where(unsure(mean, self.share)[:, None], surely(second(mean), own), mean)
+        return blurred(lie, self.noise, honest, moment)
 
 
 @ATTACKS.add("echo-each")
@@ -204,8 +204,8 @@ class EchoEach(Options):
         """(samples, classes)."""
         mean = honest.mean(axis=0)
         echoed = mean if moment.victim is None else honest[moment.victim]
-        said = np.where(unsure(echoed, self.share)[:, None], surely(second(mean), own), echoed)
-        return blurred(said, self.noise, honest, moment)
+        lie = np.where(unsure(echoed, self.share)[:, None], surely(second(mean), own), echoed)
+        return blurred(lie, self.noise, honest, moment)
 
 
 @ATTACKS.add("targeted")
@@ -279,11 +279,11 @@ class AttackStratum(Options):
         return surely(np.where(lies, second(mean), mean.argmax(axis=1)), own)
 
 
-def blurred(said: Array, noise: float, honest: Array, moment: AttackContext) -> Array:
+def blurred(f: Array, noise: float, honest: Array, moment: AttackContext) -> Array:
     """(1 - noise) f(x) + noise d(x), with d(x) ~ Dirichlet(1, ..., 1) drawn by each liar for itself."""
     if not noise:
-        return said
-    return np.asarray((1 - noise) * said + noise * random(honest, said, moment), dtype=said.dtype)
+        return f
+    return np.asarray((1 - noise) * f + noise * random(honest, f, moment), dtype=f.dtype)
 
 
 def surely(classes: Indices, like: Array) -> Array:

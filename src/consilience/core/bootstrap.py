@@ -164,8 +164,8 @@ def _auc_samples(sums: Array) -> float:
 def _calibration_terms(f: Array, y: Array, bins: int = 15) -> Array:
     """By bin of the probability of the most probable class: right minus that probability; then one."""
     sure = f.max(axis=1).astype(np.float64)
-    place = np.clip(np.ceil(sure * bins).astype(int) - 1, 0, bins - 1)
-    return np.concatenate([np.eye(bins)[place] * (right(f, y) - sure)[:, None], np.ones((len(y), 1))], axis=1)
+    bin_of = np.clip(np.ceil(sure * bins).astype(int) - 1, 0, bins - 1)
+    return np.concatenate([np.eye(bins)[bin_of] * (right(f, y) - sure)[:, None], np.ones((len(y), 1))], axis=1)
 
 
 def _calibration(sums: Array) -> Array:
@@ -182,7 +182,7 @@ def _surprise(f: Array, y: Array) -> Array:
     return np.asarray(-np.log(np.clip(f[np.arange(len(y)), y], tiny, 1 - tiny)), dtype=np.float64)
 
 
-def by_label(one: Sums, pairs: Callable[[Array], Array]) -> Sums:
+def by_label(binary: Sums, pairs: Callable[[Array], Array]) -> Sums:
     """The mean over labels, where it is known, of a score for two classes, whose probabilities `pairs` gives.
 
     `one.samples` is that of a mean over classes, and takes the labels for classes.
@@ -190,13 +190,13 @@ def by_label(one: Sums, pairs: Callable[[Array], Array]) -> Sums:
 
     def terms(f: Array, y: Array) -> Array:
         labels = range(f.shape[1])
-        return np.concatenate([one.terms(pairs(f[:, k]), y[:, k].astype(np.int64)) for k in labels], axis=1)
+        return np.concatenate([binary.terms(pairs(f[:, k]), y[:, k].astype(np.int64)) for k in labels], axis=1)
 
     def score(sums: Array) -> Array:
-        each = len(one.terms(np.full((1, 2), 0.5), np.zeros(1, np.int64))[0])
-        return _mean_known(one.score(sums.reshape(*sums.shape[:-1], -1, each)))
+        each = len(binary.terms(np.full((1, 2), 0.5), np.zeros(1, np.int64))[0])
+        return _mean_known(binary.score(sums.reshape(*sums.shape[:-1], -1, each)))
 
-    return Sums(terms, score, one.samples)
+    return Sums(terms, score, binary.samples)
 
 
 ACCURACY = mean_of(right, share=True)

@@ -31,7 +31,7 @@ def average(y: Sequence[Tensor], p: Sequence[float]) -> Tensor:
     >>> average([1.0, 5.0], [0.75, 0.25])
     2.0
     """
-    return sum(part * value for part, value in zip(p, y, strict=True))
+    return sum(share * value for share, value in zip(p, y, strict=True))
 
 
 def fedprox_gradient(g: Tensor, y: Tensor, x: Tensor, mu: float) -> Tensor:

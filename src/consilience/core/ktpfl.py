@@ -21,13 +21,13 @@ def knowledge_gradient(c: Array, f: Array, rho: float) -> Array:
     whole row, which `nearest_weights` takes away. (agents, agents).
     """
     agents, samples, _ = f.shape
-    found = np.zeros((agents, agents))
-    for part in chunks(f):
-        said = np.maximum(part, FLOOR).astype(np.float64)
+    gradient = np.zeros((agents, agents))
+    for chunk in chunks(f):
+        probabilities = np.maximum(chunk, FLOOR).astype(np.float64)
         for i in range(agents):
-            psi = np.tensordot(c[i], said, axes=1)
-            found[i] += np.tensordot(said, np.log(psi / said[i]), axes=2)
-    return np.asarray(found / samples + 2 * rho * (c - 1 / agents))
+            psi = np.tensordot(c[i], probabilities, axes=1)
+            gradient[i] += np.tensordot(probabilities, np.log(psi / probabilities[i]), axes=2)
+    return np.asarray(gradient / samples + 2 * rho * (c - 1 / agents))
 
 
 def nearest_weights(rows: Array) -> Array:

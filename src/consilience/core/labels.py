@@ -20,10 +20,10 @@ def pseudo_labels(w: Array, f: Array, out: Array | None = None) -> Array:
     [[[0.8, 0.2]]]
     """
     out = np.empty((len(w), *f.shape[1:]), dtype=f.dtype) if out is None else out
-    w, said, mixed = np.asarray(w, dtype=f.dtype), f.reshape(len(f), -1), out.reshape(len(w), -1)
+    w, flat, mixed = np.asarray(w, dtype=f.dtype), f.reshape(len(f), -1), out.reshape(len(w), -1)
     step = max(1, CHUNK_BYTES // (len(f) * f.itemsize))
-    for start in range(0, said.shape[1], step):
-        mixed[:, start : start + step] = w @ said[:, start : start + step]
+    for start in range(0, flat.shape[1], step):
+        mixed[:, start : start + step] = w @ flat[:, start : start + step]
     return out
 
 

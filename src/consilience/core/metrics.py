@@ -54,7 +54,7 @@ def auc(f: Array, y: Labels) -> float:
     """
     columns = [1] if f.shape[1] == 2 else range(f.shape[1])
     areas = [area(f[:, c], y == c) for c in columns]
-    known = [one for one in areas if not np.isnan(one)]
+    known = [value for value in areas if not np.isnan(value)]
     return float(np.mean(known)) if known else float("nan")
 
 
@@ -71,8 +71,8 @@ def calibration_error(f: Array, y: Labels, bins: int = 15) -> float:
     The bins B_b divide the probability of the most probable class, from 0 to 1, evenly.
     """
     sure, right = f.max(axis=1).astype(np.float64), f.argmax(axis=1) == y
-    place = np.clip(np.ceil(sure * bins).astype(int) - 1, 0, bins - 1)
-    gap = np.bincount(place, right - sure, minlength=bins)
+    bin_of = np.clip(np.ceil(sure * bins).astype(int) - 1, 0, bins - 1)
+    gap = np.bincount(bin_of, right - sure, minlength=bins)
     return float(np.abs(gap).sum() / len(y))
 
 

@@ -22,8 +22,8 @@ def coordinate_median(f: Array, normalise: bool = True) -> Array:
     >>> coordinate_median(np.array([[[0.8, 0.2]], [[0.6, 0.4]], [[0.0, 1.0]]])).round(2).tolist()
     [[0.6, 0.4]]
     """
-    found = np.concatenate([np.median(part, axis=0) for part in chunks(f)])
-    return _normalised(found, f) if normalise else found
+    median = np.concatenate([np.median(chunk, axis=0) for chunk in chunks(f)])
+    return _normalised(median, f) if normalise else median
 
 
 def trimmed_mean(f: Array, share: float, normalise: bool = True) -> Array:
@@ -34,8 +34,8 @@ def trimmed_mean(f: Array, share: float, normalise: bool = True) -> Array:
     """
     cut = _share_of(share, f)
     kept = slice(cut, len(f) - cut)
-    found = np.concatenate([np.sort(part, axis=0)[kept].mean(axis=0) for part in chunks(f)])
-    return _normalised(found, f) if normalise else found
+    mean = np.concatenate([np.sort(chunk, axis=0)[kept].mean(axis=0) for chunk in chunks(f)])
+    return _normalised(mean, f) if normalise else mean
 
 
 def geometric_median(f: Array, steps: int = STEPS) -> Array:
@@ -44,7 +44,7 @@ def geometric_median(f: Array, steps: int = STEPS) -> Array:
     r <- sum_j f_j / |f_j - r| / sum_j 1 / |f_j - r|, with distances kept above 1e-6. It is a mean of the f_j with
     positive weights, and so a distribution where they are (Pillutla, Kakade and Harchaoui, 2022).
     """
-    return np.concatenate([_weiszfeld(part, steps) for part in chunks(f)])
+    return np.concatenate([_weiszfeld(chunk, steps) for chunk in chunks(f)])
 
 
 def filtered_mean(f: Array, share: float) -> Array:
@@ -60,7 +60,7 @@ def filtered_mean(f: Array, share: float) -> Array:
     [[0.8, 0.2]]
     """
     out = _share_of(share, f)
-    parts = [_filtered(part.swapaxes(0, 1).astype(np.float64), (out - out // 2, out // 2)) for part in chunks(f)]
+    parts = [_filtered(chunk.swapaxes(0, 1).astype(np.float64), (out - out // 2, out // 2)) for chunk in chunks(f)]
     return np.concatenate(parts).astype(f.dtype)
 
 

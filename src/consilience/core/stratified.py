@@ -40,8 +40,8 @@ def correlations(f: Array, groups: Indices | None = None) -> Array:
     products = np.zeros((agents, agents))
     for own in [f] if groups is None else (f[:, groups == group] for group in np.unique(groups)):
         mean = own.mean(axis=1, dtype=np.float64).astype(f.dtype)
-        for part in chunks(own):
-            u = flat(part - mean[:, None])
+        for chunk in chunks(own):
+            u = flat(chunk - mean[:, None])
             products += u @ u.T
     size = np.sqrt(np.diagonal(products))
     scale = np.outer(size, size)
@@ -113,8 +113,8 @@ def middle_mean(w: Array, f: Array) -> Array:
     share = w / w.sum()
     step = max(1, CHUNK_BYTES // (64 * len(f)))
     for start in range(0, len(result), step):
-        part = np.ascontiguousarray(values[:, start : start + step])
-        bits = part.view(np.uint32)
+        chunk = np.ascontiguousarray(values[:, start : start + step])
+        bits = chunk.view(np.uint32)
         bits = _sortable(bits) if signed else bits
         keys = (bits.astype(np.uint64) << np.uint64(32)) | numbers
         keys.sort(axis=0)  # by value, which the bits of floats that are not negative follow, then by agent
@@ -193,7 +193,7 @@ def strata(classes: Indices, sure: Array, outputs: int, groups: Indices | None =
     return Strata(classes, groups * kinds + 2 * classes + unsure, kinds * (int(groups.max(initial=0)) + 1))
 
 
-def informativeness(f: Array, found: Strata, k0: float = 0.0, groups: Indices | None = None) -> Array:
+def informativeness(f: Array, stratum: Strata, k0: float = 0.0, groups: Indices | None = None) -> Array:
     """s_j[b]: how much more than usual agent j says the reference's class in stratum b, (agents, strata).
 
     a_j(x) = max(0, f_j(x)[c(x)] - mean over x' of f_j(x')[c(x)]) + 0.001, at most what more than a third of the agents
@@ -202,11 +202,11 @@ def informativeness(f: Array, found: Strata, k0: float = 0.0, groups: Indices | 
     says it nowhere more than usual.
     """
     samples = np.arange(f.shape[1])
-    said = f[:, samples, found.classes].astype(np.float64)
+    predicted = f[:, samples, stratum.classes].astype(np.float64)
     groups = np.zeros(len(samples), dtype=np.intp) if groups is None else groups
     usual = np.stack([f[:, groups == g].mean(axis=1, dtype=np.float64) for g in range(int(groups.max(initial=0)) + 1)])
-    a = np.maximum(0, said - usual[groups, :, found.classes].T) + LEAST
-    return shrunk(np.minimum(a, reached_by_a_third(a)), found.numbers, found.count, k0)
+    a = np.maximum(0, predicted - usual[groups, :, stratum.classes].T) + LEAST
+    return shrunk(np.minimum(a, reached_by_a_third(a)), stratum.numbers, stratum.count, k0)
 
 
 def reached_by_a_third(a: Array) -> Array:
@@ -215,8 +215,8 @@ def reached_by_a_third(a: Array) -> Array:
     >>> reached_by_a_third(np.array([[0.9], [0.5], [0.4], [0.1]])).tolist()
     [0.5]
     """
-    place = len(a) - 1 - (len(a) - 1) // 3
-    return np.asarray(np.partition(a, place, axis=0)[place])
+    rank = len(a) - 1 - (len(a) - 1) // 3
+    return np.asarray(np.partition(a, rank, axis=0)[rank])
 
 
 def shrunk(a: Array, numbers: Indices, count: int, k0: float = 0.0) -> Array:
@@ -281,8 +281,8 @@ def stratified_labels(w: Array, f: Array, numbers: Indices, rows: Indices) -> Ar
     for stratum, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
         for first in range(start, end, step):
             members = order[first : min(first + step, end)]
-            said = np.ascontiguousarray(f[:, members]).reshape(len(f), -1)
-            mixed = w[stratum].astype(f.dtype) @ said
+            predictions = np.ascontiguousarray(f[:, members]).reshape(len(f), -1)
+            mixed = w[stratum].astype(f.dtype) @ predictions
             psi[:, members] = mixed[rows].reshape(len(rows), len(members), -1)
     return psi
 

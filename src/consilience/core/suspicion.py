@@ -49,33 +49,33 @@ def suspicions(me: str, now: Mapping[str, Array], before: Mapping[str, Array]) -
       less than a quarter of that; peers that are named already say nothing of what is usual. Without the second, an
       honest agent that was unlike all others would be named when it first learns from them
     """
-    found: list[Suspicion] = []
+    suspicious: list[Suspicion] = []
     peers = [name for name in now if name != me]
-    said = [*now.items(), *((name, f) for name, f in before.items() if name in now and f.shape == now[name].shape)]
-    begins = np.stack([f[:PART].ravel() for _, f in said])
-    for place, name in enumerate(now):
+    published = [*now.items(), *((name, f) for name, f in before.items() if name in now and f.shape == now[name].shape)]
+    begins = np.stack([f[:PART].ravel() for _, f in published])
+    for row, name in enumerate(now):
         if name == me:
             continue
-        differences = np.abs(begins - begins[place]).sum(axis=1)  # most differ in their first samples already
-        alike = [said[at] for at in np.flatnonzero(differences < 1.01 * SAME * now[name].size) if at != place]
+        differences = np.abs(begins - begins[row]).sum(axis=1)  # most differ in their first samples already
+        alike = [published[at] for at in np.flatnonzero(differences < 1.01 * SAME * now[name].size) if at != row]
         if any(other == name and is_same(now[name], f) for other, f in alike):
-            found.append(Suspicion(name, "stale"))
+            suspicious.append(Suspicion(name, "stale"))
             continue
         same = [other for other, f in alike if is_same(now[name], f)]
         if me in same:
-            found.append(Suspicion(name, "echo", me))
+            suspicious.append(Suspicion(name, "echo", me))
         elif same:
-            found.append(Suspicion(name, "copy", same[0]))
+            suspicious.append(Suspicion(name, "copy", same[0]))
     if me in now and me in before:
-        named = {one.agent for one in found}
+        named = {suspicion.agent for suspicion in suspicious}
         known = [name for name in peers if name in before and name not in named]
         ours = centred(now[me])
         close = {name: _cosine(ours, centred(now[name])) for name in known}
         for name in (name for name in known if close[name] == max(close.values())):
             rise = close[name] - correlation(before[me], before[name])
             if rise > JUMP and rise > 4 * _usual_rise(me, close, before, name):
-                found.append(Suspicion(name, "jump", me))
-    return found
+                suspicious.append(Suspicion(name, "jump", me))
+    return suspicious
 
 
 def _usual_rise(me: str, close: Mapping[str, float], before: Mapping[str, Array], name: str) -> float:
@@ -85,25 +85,25 @@ def _usual_rise(me: str, close: Mapping[str, float], before: Mapping[str, Array]
     return float(np.median(others or [np.inf]))
 
 
-def is_same(one: Array, other: Array) -> bool:
+def is_same(f: Array, g: Array) -> bool:
     """Whether two predictions differ by less than 1e-4 on average.
 
     Most differ by more: then a part of the samples is enough to know it.
     """
-    if one.shape != other.shape:
+    if f.shape != g.shape:
         return False
-    difference, most = 0.0, SAME * one.size
-    for at in range(0, len(one), PART):
-        part = one[at : at + PART] - other[at : at + PART]
-        difference += float(np.abs(part, out=part).sum(dtype=np.float64))
-        if difference >= most:
+    total, most = 0.0, SAME * f.size
+    for at in range(0, len(f), PART):
+        difference = f[at : at + PART] - g[at : at + PART]
+        total += float(np.abs(difference, out=difference).sum(dtype=np.float64))
+        if total >= most:
             return False
-    return one.size > 0
+    return f.size > 0
 
 
-def correlation(one: Array, other: Array) -> float:
+def correlation(f: Array, g: Array) -> float:
     """<u, v> / (|u| |v|) of predictions without their means over samples; 0 where one says always the same."""
-    return _cosine(centred(one), centred(other))
+    return _cosine(centred(f), centred(g))
 
 
 def centred(f: Array) -> Array:

@@ -47,9 +47,9 @@ def entropy_trust(f: Array, offset: float = OFFSET, floor: float = FLOOR) -> Arr
     [[0.45, 0.45, 0.1], [0.42, 0.43, 0.15], [0.14, 0.22, 0.64]]
     """
     gamma = np.zeros((len(f), len(f)))
-    for part in chunks(f):
-        direction = _directions(part)
-        weighted = direction * confidence(part, offset, floor)[..., None]
+    for chunk in chunks(f):
+        direction = _directions(chunk)
+        weighted = direction * confidence(chunk, offset, floor)[..., None]
         gamma += flat(weighted) @ flat(direction).T
     return _normalise(gamma)
 
@@ -57,8 +57,8 @@ def entropy_trust(f: Array, offset: float = OFFSET, floor: float = FLOOR) -> Arr
 def cosine_trust(f: Array) -> Array:
     """Plain cosine trust, the matrix Phi: `entropy_trust` with beta = 1."""
     gamma = np.zeros((len(f), len(f)))
-    for part in chunks(f):
-        direction = flat(_directions(part))
+    for chunk in chunks(f):
+        direction = flat(_directions(chunk))
         gamma += direction @ direction.T
     return _normalise(gamma)
 
@@ -110,10 +110,10 @@ def restrict(w: Array, heard: NDArray[np.bool_]) -> Array:
 
     A row that trusted none of those heard falls back to uniform trust in them.
     """
-    part = w[:, heard]
-    total = part.sum(axis=1, keepdims=True)
-    even = np.full_like(part, 1 / part.shape[1])
-    return np.asarray(np.divide(part, total, out=even, where=total > 0))
+    columns = w[:, heard]
+    total = columns.sum(axis=1, keepdims=True)
+    even = np.full_like(columns, 1 / columns.shape[1])
+    return np.asarray(np.divide(columns, total, out=even, where=total > 0))
 
 
 def chunks(f: Array) -> Iterator[Array]:

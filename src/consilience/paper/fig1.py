@@ -71,7 +71,7 @@ def compute(seed: int) -> Fig1:
     moved = np.abs(on_shared[20] - on_shared[0])
     rich, scarce = (moved.mean(axis=1, where=chosen) for chosen in (away(scenario) <= 1, away(scenario) > 3))
     steps = near[[0, 5, 20, 50]]
-    found: Found = {
+    results: Found = {
         "approach": ((np.diff(steps) < 0).all(), told(differences=steps)),
         "consensus": (near[20:].max() <= 1, told(largest=near[20:].max())),
         "parameters": (apart[20] > 0.01, told(distance=apart[20])),
@@ -79,7 +79,7 @@ def compute(seed: int) -> Fig1:
         "gain": ((errors["together"] < errors["alone"]).all(), told(**errors[["alone", "together"]])),
         "rich and scarce": ((rich < scarce).all(), told(with_data=rich, without=scarce)),
     }
-    return Fig1(scenario, on_shared, on_wide, course, errors, judged(EXPECTATIONS, found))
+    return Fig1(scenario, on_shared, on_wide, course, errors, judged(EXPECTATIONS, results))
 
 
 def coefficient_distance(f: Array) -> float:

@@ -20,13 +20,13 @@ def tabulate_epochs(runs: Runs) -> "pd.DataFrame":
 def check_epochs(table: "pd.DataFrame") -> list[str]:
     """Both statements for each step to more epochs."""
     scores = table.pivot_table(index="x", columns="method", values="mean")
-    said = []
+    sentences = []
     for fewer, more in pairwise(scores.index):
         gain = scores.loc[more] - scores.loc[fewer]
         kept = f"consensus keeps its accuracy: {verdict(gain['paper'] >= 0)} ({gain['paper']:+.3f})"
         lost = f"FedAvg loses: {verdict(gain['fedavg'] < 0)} ({gain['fedavg']:+.3f})"
-        said.append(f"From {fewer:g} to {more:g} local epochs {kept}, {lost}.")
-    return said
+        sentences.append(f"From {fewer:g} to {more:g} local epochs {kept}, {lost}.")
+    return sentences
 
 
 def draw_epochs(table: "pd.DataFrame", runs: Runs, stem: Path) -> tuple[Path, Path]:
@@ -40,12 +40,12 @@ def tabulate_rounds(runs: Runs) -> "pd.DataFrame":
 
     from consilience.experiments.compare import estimate
 
-    parts = []
-    for one, run in runs:
-        score = score_of(one.settings.data.dataset)
+    tables = []
+    for job, run in runs:
+        score = score_of(job.settings.data.dataset)
         mean = run.metrics.groupby("round")[score].mean()
-        parts.append(pd.DataFrame({"x": mean.index, "method": one.method, "mean": mean.to_numpy()}))
-    table = pd.concat(parts).groupby(["x", "method"])["mean"]
+        tables.append(pd.DataFrame({"x": mean.index, "method": job.method, "mean": mean.to_numpy()}))
+    table = pd.concat(tables).groupby(["x", "method"])["mean"]
     half = table.apply(lambda values: estimate(values.to_numpy()).half_width)
     return pd.DataFrame({"mean": table.mean(), "half_width": half}).reset_index()
 

@@ -70,7 +70,7 @@ def compute(seed: int) -> FigA1:
     squares = {name: np.square(f - scenario.shared_y[:, 0]) for name, f in inside.items()}
     own = {name: np.sqrt(values.mean(axis=1, where=away(scenario) <= 1))[:3] for name, values in squares.items()}
     best, naive = strong["paper"], strong["naive"]
-    found: Found = {
+    results: Found = {
         "weak underfits": (weak > 2 * best.max(), told(weak=weak, strong=best)),
         "strong agree": (apart <= 1, told(largest=apart)),
         "strong predict well": ((best < 1).all(), told(errors=best)),
@@ -79,7 +79,7 @@ def compute(seed: int) -> FigA1:
         "dynamic beats naive": ((best < naive).all(), told(dynamic=best, naive=naive)),
         "naive impairs": ((own["naive"] > own["alone"]).all(), told(**own)),
     }
-    return FigA1(scenario, fits, in_weak, errors, judged(EXPECTATIONS, found))
+    return FigA1(scenario, fits, in_weak, errors, judged(EXPECTATIONS, results))
 
 
 def draw(data: FigA1, stem: str | Path) -> tuple[Path, Path]:

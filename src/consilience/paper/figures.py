@@ -80,15 +80,15 @@ def by_labels(table: "pd.DataFrame", score: str) -> "tuple[Figure, list[tuple[Ax
     kinds = list(dict.fromkeys(table["labels"]))
     figure = blank(3.6 * len(kinds), 2.9)
     panels = figure.subplots(1, len(kinds), squeeze=False, sharex=True, sharey=True)[0]
-    found = []
+    drawn = []
     for axes, kind in zip(panels, kinds, strict=True):
-        part = table[table["labels"] == kind]
-        lines = np.arange(len(part))[::-1]
-        axes.set_yticks(lines, [method_named(method).title for method in part["method"]])
+        rows = table[table["labels"] == kind]
+        lines = np.arange(len(rows))[::-1]
+        axes.set_yticks(lines, [method_named(method).title for method in rows["method"]])
         axes.set(title=f"{kind} labels", xlabel=score)
         axes.grid(True, axis="x")
-        found.append((axes, part, lines))
-    return figure, found
+        drawn.append((axes, rows, lines))
+    return figure, drawn
 
 
 def save(figure: "Figure", stem: str | Path) -> tuple[Path, Path]:
@@ -107,8 +107,8 @@ def save(figure: "Figure", stem: str | Path) -> tuple[Path, Path]:
 
 def in_order(methods: Iterable[str]) -> list[str]:
     """Methods as METHOD_COLOURS lists them, then the others as they come."""
-    found = list(dict.fromkeys(methods))
-    return [m for m in METHOD_COLOURS if m in found] + [m for m in found if m not in METHOD_COLOURS]
+    names = list(dict.fromkeys(methods))
+    return [m for m in METHOD_COLOURS if m in names] + [m for m in names if m not in METHOD_COLOURS]
 
 
 def colour_of(method: str) -> str:

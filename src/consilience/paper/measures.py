@@ -23,8 +23,8 @@ def intervals(scores: Mapping[Key, Sequence[float]]) -> dict[Key, tuple[float, f
     """Mean and half-width of the 95 % interval over seeds, the latter not a number for a single seed."""
     from consilience.experiments.compare import estimate
 
-    found = {key: estimate(values) for key, values in scores.items()}
-    return {key: (one.mean, one.half_width) for key, one in found.items()}
+    estimates = {key: estimate(values) for key, values in scores.items()}
+    return {key: (estimated.mean, estimated.half_width) for key, estimated in estimates.items()}
 
 
 def marked_agents(run: Run) -> list[int]:

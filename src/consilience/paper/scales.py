@@ -60,8 +60,8 @@ def job(dataset: str, variant: str, method: str, scale: str, seed: int, folder: 
     settings = settings_for(dataset, variant, scale, seed)
     if settings == settings_for(dataset, "regular", scale, seed):
         variant = "regular"
-    place = folder / f"{dataset}-{variant}" / f"seed-{seed}" / method
-    return Job(settings.with_method(method), place, method)
+    folder_of_run = folder / f"{dataset}-{variant}" / f"seed-{seed}" / method
+    return Job(settings.with_method(method), folder_of_run, method)
 
 
 def experiment(job: Job) -> str:

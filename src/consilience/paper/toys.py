@@ -89,9 +89,9 @@ def watch(
     return seen, run.trust
 
 
-def judged(expectations: Mapping[str, str], found: Found) -> list[Claim]:
+def judged(expectations: Mapping[str, str], results: Found) -> list[Claim]:
     """Every expectation with what was found."""
-    return [Claim(name, text, bool(found[name][0]), found[name][1]) for name, text in expectations.items()]
+    return [Claim(name, text, bool(results[name][0]), results[name][1]) for name, text in expectations.items()]
 
 
 def told(**numbers: Any) -> str:
@@ -101,4 +101,4 @@ def told(**numbers: Any) -> str:
     'alone 0.91 0.93, in all 2'
     """
     parts = (" ".join(f"{value:.4g}" for value in np.ravel(values)) for values in numbers.values())
-    return ", ".join(f"{name.replace('_', ' ')} {part}" for name, part in zip(numbers, parts, strict=True))
+    return ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in zip(numbers, parts, strict=True))

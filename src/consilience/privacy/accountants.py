@@ -51,16 +51,16 @@ def noise_for(epsilon: float, delta: float, rate: float, steps: int, before: Use
     low, high = 0.0, inf  # too little, enough
     guess = _gaussian_guess(epsilon, delta, rate, steps)
     while True:
-        found = spent(guess)
-        if found <= epsilon:
+        cost = spent(guess)
+        if cost <= epsilon:
             high = guess
-            if found >= (1 - TOLERANCE) * epsilon or high - low <= 1e-3 * high:
+            if cost >= (1 - TOLERANCE) * epsilon or high - low <= 1e-3 * high:
                 return high
         else:
             low = guess
         if low > MOST_NOISE:
             return inf
-        near = guess * found / ((1 - TOLERANCE / 2) * epsilon)  # noise and epsilon are nearly in inverse proportion
+        near = guess * cost / ((1 - TOLERANCE / 2) * epsilon)  # noise and epsilon are nearly in inverse proportion
         middle = 2 * low if high == inf else sqrt(low * high) if low else high / 2
         guess = near if not before and low * (1 + 1e-9) < near < high else middle
 

@@ -39,15 +39,15 @@ def used(entries: Iterable[LedgerEntry]) -> Used:
     ((2.0, 0.5, 20),)
     """
     steps: dict[tuple[float, float], int] = {}
-    for one in entries:
-        if one.steps:
-            steps[one.noise, one.rate] = steps.get((one.noise, one.rate), 0) + one.steps
+    for entry in entries:
+        if entry.steps:
+            steps[entry.noise, entry.rate] = steps.get((entry.noise, entry.rate), 0) + entry.steps
     return tuple((noise, rate, count) for (noise, rate), count in sorted(steps.items()))
 
 
 def to_array(entries: Sequence[LedgerEntry]) -> NDArray[np.float64]:
     """(entries, 4)."""
-    return np.array([tuple(one) for one in entries], dtype=np.float64).reshape(-1, 4)
+    return np.array([tuple(entry) for entry in entries], dtype=np.float64).reshape(-1, 4)
 
 
 def from_array(array: NDArray[np.float64]) -> list[LedgerEntry]:

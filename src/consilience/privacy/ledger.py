@@ -163,7 +163,7 @@ class LedgerFile:
         if missing:
             raise ConsilienceError(
                 f"the privacy ledger {self.path} lacks {missing.total()} rounds that the run has spent (first: round "
-                f"{min(one.round for one in missing)}). Restore it from a backup; without it nothing may be spent."
+                f"{min(entry.round for entry in missing)}). Restore it from a backup; without it nothing may be spent."
             )
 
     def close(self) -> None:
@@ -207,14 +207,14 @@ def _secret(folder: Path) -> bytes:
         ledgers = [read_ledger(path, None) for path in folder.glob("*.jsonl")]
         if not any(ledger.last for ledger in ledgers):
             secret = secrets.token_bytes(32)
-            part = path.with_suffix(".part")
-            handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            secret_part = path.with_suffix(".part")
+            handle = os.open(secret_part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             try:
                 os.write(handle, secret.hex().encode() + b"\n")
                 os.fsync(handle)
             finally:
                 os.close(handle)
-            part.replace(path)
+            secret_part.replace(path)
             sync_folder(folder)
             return secret
     except ValueError:

@@ -156,7 +156,7 @@ class Mechanism:
             clip=budget.clip,
             noise=self.noise,
             rate=self.rate,
-            steps=sum(one.steps for one in self.entries),
+            steps=sum(entry.steps for entry in self.entries),
             rounds=len(self.entries),
             earlier=_finite(earlier),
             generator="operating system" if budget.secure else "secret" if self._file is not None else "seed",
