@@ -7,6 +7,9 @@ the labels of all. Nothing more is sent: if all agents have the same trust w_j, 
 the predictions is all that the method needs.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
@@ -48,12 +51,15 @@ def dual_update(u: Array, own: Array, psi: Array, step: float, scale: str) -> tu
     >>> dual_update(np.zeros(1), np.array([3.0]), np.array([1.0]), 1.0, "values")
     (array([2.]), array([-1.]))
     """
-    if scale == "classes":
-        z, t = centred_logs(own), centred_logs(psi)
-    else:
-        z, t = (log_odds(own), log_odds(psi)) if scale == "labels" else (own, psi)
-    u = u + step * (z - t)
-    corrected = t - u
-    if scale != "values":
-        corrected = softmax(corrected, axis=-1) if scale == "classes" else probabilities(corrected)
-    return np.asarray(u, dtype=psi.dtype), np.asarray(corrected, dtype=psi.dtype)
+    forward, back = SCALES[scale]
+    t = forward(psi)
+    u = u + step * (forward(own) - t)
+    return np.asarray(u, dtype=psi.dtype), np.asarray(back(t - u), dtype=psi.dtype)
+
+
+SCALES: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {
+    "classes": (centred_logs, partial(softmax, axis=-1)),
+    "labels": (log_odds, probabilities),
+    "values": (np.asarray, np.asarray),
+}
+"""Predictions to logits and back."""

@@ -25,8 +25,8 @@ def heard_peers(
 ) -> Indices:
     """H_i(t) = {i} u {the `most` peers that i trusts most of those it heard last} u {`more` others, drawn evenly}.
 
-    `trusted` are the agents that i heard last, with its `trust` in them. If there are fewer than `most`, more are drawn,
-    so that all agents hear equally many. Of equals, the first in the roster is taken. Sorted.
+    `trusted` are the agents that i heard last, with its `trust` in them. If there are fewer than `most`, more are
+    drawn, so that all agents hear equally many. Of equals, the first in the roster is taken. Sorted.
 
     >>> last, trust = np.array([0, 3, 5, 7]), np.array([0.4, 0.1, 0.3, 0.2])
     >>> heard_peers(0, 9, last, trust, 2, 0, np.random.default_rng(0)).tolist()

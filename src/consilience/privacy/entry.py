@@ -35,7 +35,7 @@ Used = tuple[tuple[float, float, int], ...]
 def used(entries: Iterable[LedgerEntry]) -> Used:
     """What entries come to, in a fixed order.
 
-    >>> used([Entry(1, 0.5, 2.0, 10), Entry(2, 0.5, 2.0, 10)])
+    >>> used([LedgerEntry(1, 0.5, 2.0, 10), LedgerEntry(2, 0.5, 2.0, 10)])
     ((2.0, 0.5, 20),)
     """
     steps: dict[tuple[float, float], int] = {}

@@ -126,16 +126,16 @@ class PerSample:
 def _check(name: str, model: nn.Module) -> None:
     """Refuses a model in which a row's gradient depends on other rows, or that keeps statistics of them."""
     who = f"agent {name!r}" if name else "this agent"
-    for module_name, layer in model.named_modules():
+    for layer_name, layer in model.named_modules():
         if isinstance(layer, nn.modules.batchnorm._BatchNorm):
             raise ConsilienceError(
-                f"{who}: {module_name or 'the model'} is {type(layer).__name__}, which mixes the rows of a batch and keeps "
-                "their mean, so that no row's part can be bounded. Use GroupNorm instead; the built-in models "
+                f"{who}: {layer_name or 'the model'} is {type(layer).__name__}, which mixes the rows of a batch and "
+                "keeps their mean, so that no row's part can be bounded. Use GroupNorm instead; the built-in models "
                 "convnet-gn, resnet20-gn and efficientnet-gn have it."
             )
         if getattr(layer, "track_running_stats", False):
             raise ConsilienceError(
-                f"{who}: {module_name} keeps statistics of private rows. Make it with track_running_stats=False, or use "
+                f"{who}: {layer_name} keeps statistics of private rows. Make it with track_running_stats=False, or use "
                 "GroupNorm."
             )
         if getattr(layer, "inplace", False):
