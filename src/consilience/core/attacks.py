@@ -182,35 +182,29 @@ class Echo(Options):
     def __call__(self, honest: Array, own: Array, context: AttackContext) -> Array:
         """(samples, classes)."""
         mean = honest.mean(axis=0)
-        lie = np.where(unsure(mean, self.share)[:, None], surely(second(mean), own), mean)
+        echoed = self.echoed(honest, mean, context)
+        lie = np.where(unsure(echoed, self.share)[:, None], surely(second(mean), own), echoed)
         return blurred(lie, self.noise, honest, context)
+
+    def echoed(self, honest: Array, mean: Array, context: AttackContext) -> Array:
+        """The predictions that are repeated where they are sure: F(x)."""
+        return mean
 
 
 @ATTACKS.add("echo-each")
 @dataclass(frozen=True)
-class EchoEach(Options):
+class EchoEach(Echo):
     """As `echo`, with every victim v's own predictions: f_v(x) where v is sure; elsewhere surely the runner-up of F(x).
 
     Without a victim, such as for a log, the predictions are those of `echo`.
     """
 
-    share: float = option(UNSURE, "of the samples, the victim's least sure ones, on which to lie", above=0, below=1)
-    noise: float = option(
-        0.0,
-        "share of random noise, so that attackers differ from each other",
-        at_least=0,
-        below=1,
-    )
-
     per_victim = True
     sees_others = True
 
-    def __call__(self, honest: Array, own: Array, context: AttackContext) -> Array:
-        """(samples, classes)."""
-        mean = honest.mean(axis=0)
-        echoed = mean if context.victim is None else honest[context.victim]
-        lie = np.where(unsure(echoed, self.share)[:, None], surely(second(mean), own), echoed)
-        return blurred(lie, self.noise, honest, context)
+    def echoed(self, honest: Array, mean: Array, context: AttackContext) -> Array:
+        """f_v(x)."""
+        return mean if context.victim is None else np.asarray(honest[context.victim])
 
 
 @ATTACKS.add("targeted")

@@ -151,20 +151,6 @@ class Method(Protocol):
         """
 
 
-class NamedByClass:
-    """A method that is named like its class."""
-
-    @property
-    def label(self) -> str:
-        """The name in small letters."""
-        return type(self).__name__.lower()
-
-    @property
-    def title(self) -> str:
-        """The name."""
-        return type(self).__name__
-
-
 def wrong_checkpoint(done: int, title: str) -> ConsilienceError:
     """The error for a checkpoint that does not hold the memory of the method `title`."""
     return ConsilienceError(

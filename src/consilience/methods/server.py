@@ -21,7 +21,6 @@ from consilience.core.wire import Wire
 from consilience.methods.protocol import (
     Exchange,
     Memory,
-    NamedByClass,
     Record,
     Round,
     SharesArrays,
@@ -79,7 +78,7 @@ class RoundEnd:
 
 
 @dataclass(frozen=True)
-class ServerMethod(NamedByClass, Options):
+class ServerMethod(Options):
     """A server sends its model, everyone trains it on private data, and the server averages.
 
     All agents start from the first one's weights, and after every round hold the server's model, or the one that
@@ -104,6 +103,16 @@ class ServerMethod(NamedByClass, Options):
     """Whether server and agents have a state: a tensor for every parameter, at first zeros."""
     sends_memory = False
     """Whether the server's state travels to the agents, and their changes back."""
+
+    @property
+    def label(self) -> str:
+        """The class name in small letters."""
+        return type(self).__name__.lower()
+
+    @property
+    def title(self) -> str:
+        """The class name."""
+        return type(self).__name__
 
     def gradient(self, g: Any, y: Any, x: Any, common: Any, own: Any) -> Any:
         """The gradient that an agent uses instead of `g`, tensor by tensor, before every optimizer step."""

@@ -5,37 +5,28 @@ from typing import final
 
 from consilience.agents.local_agents import LocalAgents
 from consilience.agents.protocol import Losses
-from consilience.base.options import Options, option
+from consilience.base.options import option
 from consilience.base.rows import Rows
 from consilience.methods.learning import LEARNING
-from consilience.tasks.protocol import Array, Task
+from consilience.methods.learning.protocol import LearningSteps
+from consilience.tasks.protocol import Array
 
 
 @LEARNING.add("joint")
 @final
 @dataclass(frozen=True)
-class Joint(Options):
+class Joint(LearningSteps):
     """min L(f(X_i), y_i) + lam dist(f(X*), psi_i), label `step-local-update`; every step has samples of both.
 
     Args:
         warmup_shared: Pass the shared data through the model in the warm-up as well, for batch norm.
     """
 
-    warmup_shared: bool = option(False, "show batch norm the shared data in the warm-up as well; three times slower")
-
-    trains_first = False
-    soft = True
-
-    def check(self, task: Task, samples: int, warmup: int) -> None:
-        """Accepts everything."""
+    warmup_shared: bool = option(False, "pass the shared data through batch norm in the warm-up as well; three times slower")
 
     def warm_up(self, agents: LocalAgents, shared: Rows, t: int, own: dict[str, Array]) -> dict[str, Losses]:
         """lam = 0; with `warmup_shared` the shared data pass through the model without a gradient."""
         return agents.train(shared, (own or agents.published(shared)) if self.warmup_shared else {}, lam=0.0)
-
-    def train_first(self, agents: LocalAgents, shared: Rows) -> dict[str, Losses]:
-        """No training."""
-        return {}
 
     def learn(
         self, agents: LocalAgents, shared: Rows, psi: dict[str, Array], lam: float, private: dict[str, Losses]

@@ -35,11 +35,11 @@ class Learning(Protocol):
 
 
 @dataclass(frozen=True)
-class OneAfterAnother(Options):
-    """Base of ways of learning in which agents train one after another, each by `teach`."""
+class LearningSteps(Options):
+    """Defaults of a way of learning: no training before agents publish, and soft labels."""
 
     trains_first = False
-    soft = False
+    soft = True
 
     def check(self, task: Task, samples: int, warmup: int) -> None:
         """Accepts everything."""
@@ -51,6 +51,13 @@ class OneAfterAnother(Options):
     def train_first(self, agents: LocalAgents, shared: Rows) -> dict[str, Losses]:
         """No training."""
         return {}
+
+
+@dataclass(frozen=True)
+class OneAfterAnother(LearningSteps):
+    """Base of ways of learning in which agents train one after another, each by `teach`."""
+
+    soft = False
 
     def learn(
         self, agents: LocalAgents, shared: Rows, psi: dict[str, Array], lam: float, private: dict[str, Losses]
