@@ -12,7 +12,7 @@ from consilience.base.errors import ConsilienceError, sentence_of
 from consilience.base.plugins import user_file_location
 from consilience.cli import breakdown, collective, data, federation, models, privacy, reproduce, runs, sites, watch
 from consilience.cli.common_options import end_with_error
-from consilience.cli.signals import heed_requests, leave, was_asked
+from consilience.cli.signals import install_signal_handlers, leave, was_asked
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -67,7 +67,7 @@ app.add_typer(sites.audit_log, name="audit-log")
 
 def main() -> None:
     """Runs the program. Errors that the user can fix are one sentence; Ctrl-C and SIGTERM are not errors."""
-    heed_requests()
+    install_signal_handlers()
     try:
         _under_torchrun() if "RANK" in os.environ else app()
     except ConsilienceError as error:

@@ -1,31 +1,31 @@
-"""How the program is asked to end by a machine: SIGTERM is an interrupt, as Ctrl-C is, and it is not lost."""
+"""Signals: SIGTERM interrupts the program as Ctrl-C does, again and again until it ends."""
 
 import signal
 from types import FrameType
 
 AGAIN = 20.0
-"""Seconds after which a request to end is repeated, should the program still run: an interrupt can hit a place in a
-library that catches everything. Leaving takes a site about ten seconds when a link is dead."""
+"""Seconds after which the interrupt is repeated if the program still runs, as a library may have caught the first
+one. A site with a dead link takes about ten seconds to end."""
 _asked = False
 
 
-def heed_requests() -> None:
-    """From now on SIGTERM interrupts the program."""
+def install_signal_handlers() -> None:
+    """Makes SIGTERM interrupt the program."""
     signal.signal(signal.SIGTERM, _end)
     if hasattr(signal, "SIGALRM"):
         signal.signal(signal.SIGALRM, _end)
 
 
 def leave() -> None:
-    """The program ends: nothing is repeated any more."""
+    """Stops repeating the interrupt, as the program ends."""
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def was_asked() -> bool:
-    """Whether the program was asked to end.
+    """Whether SIGTERM has arrived.
 
-    An interrupt that hits one of Python's own locks comes out as another error ("release unlocked lock").
+    An interrupt within one of Python's own locks becomes another error ("release unlocked lock").
     """
     return _asked
 

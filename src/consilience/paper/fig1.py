@@ -1,4 +1,4 @@
-"""Fig. 1: three polynomials with equal trust agree on X* and keep parameters of their own."""
+"""Fig. 1: three polynomials with equal trust agree on X* with different parameters."""
 
 from dataclasses import dataclass
 from itertools import combinations
@@ -37,7 +37,7 @@ EXPECTATIONS = {
     "gain": "Every agent is closer to the truth on X* after 20 rounds than alone.",
     "rich and scarce": "Every agent changes less where it has data (within 1 sd) than where it has none (3 sd).",
 }
-"""What the paper says, as conditions that can fail; written before the first run."""
+"""The paper's claims as conditions that can fail, written before the first run."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def compute(seed: int) -> Fig1:
     """Consensus on X* without the same parameters (section 3.4 of the paper).
 
     A polynomial of degree 4 does not fit 50 noisy labels exactly, so the differences level off instead of vanishing.
-    They could not vanish and leave the parameters different: polynomials that agree on five points are the same.
+    If they vanished the parameters would be the same: so are polynomials that agree on five points.
     """
     import pandas as pd
 

@@ -1,4 +1,4 @@
-"""Fig. 2: decision regions of small networks, one of which has learnt from wrong labels only."""
+"""Fig. 2: decision regions of small networks, one trained on wrong labels only."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ EXPECTATIONS = {
     "dynamic beats alone": "The mean accuracy of the good agents is higher with dynamic trust than alone.",
     "least trusted": "The agent with flipped labels receives the least trust in every round.",
 }
-"""What the paper says, as conditions that can fail; written before the first run."""
+"""The paper's claims as conditions that can fail, written before the first run."""
 
 CENTRES = np.array([(-2, 2), (2, 2), (-2, -2), (2, -2)], dtype=np.float32)
 AXIS = np.linspace(-5, 5, 121, dtype=np.float32)
@@ -50,7 +50,7 @@ class Fig2:
 def gaussian_classes(seed: int, samples: int = 100) -> Scenario:
     """Four Gaussian classes, four agents: agents 0 to 2 have 10 % random wrong labels, agent 3 only shifted ones.
 
-    The paper does not say how many samples: here 100 per agent, and 200 shared ones, equally from all classes.
+    The paper does not give the number of samples: here 100 per agent, and 200 shared ones, equally from all classes.
     """
 
     def sample(count: int, draw: np.random.Generator) -> tuple[Array, Array]:
@@ -73,10 +73,10 @@ def gaussian_classes(seed: int, samples: int = 100) -> Scenario:
 
 
 def compute(seed: int, rounds: int = 25) -> Fig2:
-    """The networks trained alone, with naive and with dynamic trust (section 5.1), and what the paper says of them.
+    """The networks trained alone, with naive and with dynamic trust (section 5.1), and the paper's claims.
 
-    The paper does not say for how long: here 5 rounds alone and 25 together, each of 5 steps of Adam (rate 0.01) on
-    all data at once, with lambda 0.5.
+    The paper does not give the number of rounds: here 5 rounds alone and 25 together, each of 5 steps of Adam (rate
+    0.01) on all data at once, with lambda 0.5.
     """
     import pandas as pd
 

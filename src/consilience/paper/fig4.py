@@ -1,4 +1,4 @@
-"""Fig. 4: learned trust, among agents of which some have wrong labels or weak models."""
+"""Fig. 4: learned trust among agents, some with wrong labels or weak models."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -39,7 +39,7 @@ def tabulate(runs: Runs) -> "pd.DataFrame":
 
 
 def check(table: "pd.DataFrame") -> list[str]:
-    """Whether bad agents are told from all others, for each experiment."""
+    """Whether bad agents receive less trust than all others, for each experiment."""
     sentences = []
     for where, rows in table.groupby("experiment", sort=False):
         most = rows[rows["group"] == "marked"]["trust_received"].max()

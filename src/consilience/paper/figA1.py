@@ -37,7 +37,7 @@ EXPECTATIONS = {
     "dynamic beats naive": "Every strong agent is closer to the truth on X* with dynamic than with naive trust.",
     "naive impairs": "With naive trust every strong agent is worse than alone even where it has data.",
 }
-"""What the paper says, as conditions that can fail; written before the first run."""
+"""The paper's claims as conditions that can fail, written before the first run."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class FigA1:
 
 
 def compute(seed: int) -> FigA1:
-    """The polynomials trained alone, with naive and with dynamic trust, and what the paper says of them."""
+    """The polynomials trained alone, with naive and with dynamic trust, and the paper's claims."""
     scenario = polynomial(seed, 4)
     inside: dict[str, Array] = {}
     fits: dict[str, Array] = {}

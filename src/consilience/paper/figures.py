@@ -1,7 +1,7 @@
-"""How all figures look, and how they are written: as PNG and as SVG. Each is drawn in the file of its artefact.
+"""The style of all figures, and their files (PNG and SVG). Each is drawn in the module of its artefact.
 
-The colours are told apart by the colour-blind too (Okabe and Ito, Color universal design, 2008); markers, dashes and
-hatches tell methods apart on a black-and-white print. The same data give the same SVG, byte by byte.
+Colour-blind readers can distinguish the colours (Okabe and Ito, Color universal design, 2008); markers, dashes and
+hatches distinguish methods on a black-and-white print. The same data give the same SVG, byte by byte.
 """
 
 from collections.abc import Iterable, Iterator
@@ -57,7 +57,7 @@ STYLE = {
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Our look while a figure is made; whatever matplotlib was set to before holds again afterwards."""
+    """Our style while a figure is made; matplotlib's settings are restored afterwards."""
     try:
         import matplotlib
     except ImportError as error:
@@ -69,7 +69,7 @@ def style() -> Iterator[None]:
 
 
 def blank(width: float, height: float) -> "Figure":
-    """An empty figure of so many inches that belongs to no window."""
+    """An empty figure of this size in inches, without a window."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")

@@ -1,6 +1,6 @@
-"""What the paper's toy experiments share: they take seconds, need no runs, and are the same at every scale.
+"""Toy experiments of the paper: they take seconds, need no runs, and are the same at every scale.
 
-Rounds count collaboration alone: round 0 is what an agent has learnt from its private data by itself.
+Rounds count collaboration only: in round 0 agents have trained on their private data alone.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -35,7 +35,7 @@ class Claim:
 
 
 class ToyResult(Protocol):
-    """What a toy experiment gives: at least its claims."""
+    """The result of a toy experiment: at least its claims."""
 
     @property
     def claims(self) -> list[Claim]:
@@ -48,7 +48,7 @@ Data = TypeVar("Data", bound=ToyResult)
 @final
 @dataclass(frozen=True)
 class Toy(Generic[Data]):
-    """An artefact that is computed at once."""
+    """An artefact that is computed without runs."""
 
     name: str
     title: str
@@ -90,7 +90,7 @@ def watch(
 
 
 def judged(expectations: Mapping[str, str], results: Found) -> list[Claim]:
-    """Every expectation with what was found."""
+    """Every expectation with its result."""
     return [Claim(name, text, bool(results[name][0]), results[name][1]) for name, text in expectations.items()]
 
 

@@ -20,7 +20,7 @@ class LedgerEntry(NamedTuple):
 
     @property
     def problem(self) -> str:
-        """Why no training can have made it; empty if one can."""
+        """Why the entry is invalid; empty if it is valid."""
         if not (isfinite(self.rate) and 0 < self.rate <= 1):
             return f"the rate {self.rate} is not between 0 and 1"
         if not (isfinite(self.noise) and self.noise > 0):
@@ -29,11 +29,11 @@ class LedgerEntry(NamedTuple):
 
 
 Used = tuple[tuple[float, float, int], ...]
-"""(noise, rate, steps), each pair of noise and rate once: all that an accountant needs."""
+"""(noise, rate, steps), each pair of noise and rate once, as accountants need it."""
 
 
 def used(entries: Iterable[LedgerEntry]) -> Used:
-    """What entries come to, in a fixed order.
+    """The sum of entries, in a fixed order.
 
     >>> used([LedgerEntry(1, 0.5, 2.0, 10), LedgerEntry(2, 0.5, 2.0, 10)])
     ((2.0, 0.5, 20),)
@@ -51,7 +51,7 @@ def to_array(entries: Sequence[LedgerEntry]) -> NDArray[np.float64]:
 
 
 def from_array(array: NDArray[np.float64]) -> list[LedgerEntry]:
-    """What `to_array` was given."""
+    """The inverse of `to_array`."""
     whole = np.nan_to_num(array, nan=-1, posinf=-1, neginf=-1)[:, [0, 3]].astype(np.int64).tolist()
     return [
         LedgerEntry(number, rate, noise, steps)

@@ -22,7 +22,7 @@ class Joint(LearningSteps):
         warmup_shared: Pass the shared data through the model in the warm-up as well, for batch norm.
     """
 
-    warmup_shared: bool = option(False, "pass the shared data through batch norm in the warm-up as well; three times slower")
+    warmup_shared: bool = option(False, "show batch norm the shared data in the warm-up, too; three times slower")
 
     def warm_up(self, agents: LocalAgents, shared: Rows, t: int, own: dict[str, Array]) -> dict[str, Losses]:
         """lam = 0; with `warmup_shared` the shared data pass through the model without a gradient."""
