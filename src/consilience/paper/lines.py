@@ -28,9 +28,7 @@ def score_against(runs: Runs, value_of: Callable[[Settings], float]) -> "pd.Data
     return pd.DataFrame(rows, columns=["x", "method", "mean", "half_width"])
 
 
-def draw_lines(
-    table: "pd.DataFrame", stem: str | Path, xlabel: str, ylabel: str = "accuracy on the shared data"
-) -> tuple[Path, Path]:
+def draw_lines(table: "pd.DataFrame", runs: Runs, stem: str | Path, xlabel: str) -> tuple[Path, Path]:
     """A score against local epochs, rounds or lambda, one line per method with its interval.
 
     `table` has the columns x, method, mean and half_width. A few x that lie too close to be read are spaced evenly.
@@ -56,7 +54,7 @@ def draw_lines(
                 axes.fill_between(x, mean - half, mean + half, color=colour_of(method), alpha=0.18, linewidth=0)
         if few:
             axes.set_xticks(places, [f"{value:g}" for value in values])
-        axes.set(xlabel=xlabel, ylabel=ylabel)
+        axes.set(xlabel=xlabel, ylabel="accuracy on the shared data")
         axes.grid(True)
         figure.legend(loc="outside right upper")
         return save(figure, stem)
