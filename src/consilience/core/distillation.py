@@ -6,8 +6,8 @@ stated otherwise. The vote of FedCT is in `core/labels.py`, the robust mean of C
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 
+from consilience.core.duals import softmax
 from consilience.core.trust import chunks
 
 Array = NDArray[np.floating]
@@ -26,7 +26,7 @@ def mean_logits(f: Array, floor: float = SMALLEST) -> Array:
     [[0.75, 0.25]]
     """
     means = [np.log(np.maximum(chunk, floor)).mean(axis=0, dtype=np.float64) for chunk in chunks(f)]
-    return np.asarray(softmax(np.concatenate(means), axis=-1), dtype=f.dtype)
+    return softmax(np.concatenate(means)).astype(f.dtype)
 
 
 def sharpened_mean(f: Array, temperature: float) -> Array:
@@ -38,7 +38,7 @@ def sharpened_mean(f: Array, temperature: float) -> Array:
     [[0.982, 0.018]]
     """
     mean = np.concatenate([chunk.mean(axis=0, dtype=np.float64) for chunk in chunks(f)])
-    return np.asarray(softmax(mean / temperature, axis=-1), dtype=f.dtype)
+    return softmax(mean / temperature).astype(f.dtype)
 
 
 def class_means(f: Array, y: NDArray[np.integer], classes: int) -> Array:

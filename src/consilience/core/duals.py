@@ -8,11 +8,9 @@ the predictions is all that the method needs.
 """
 
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 
 Array = NDArray[np.floating]
 
@@ -28,6 +26,13 @@ def centred_logs(f: Array) -> Array:
     """
     logs = np.log(np.maximum(f, LEAST))
     return np.asarray(logs - logs.mean(axis=-1, keepdims=True))
+
+
+def softmax(z: Array) -> Array:
+    """exp z_c / sum_k exp z_k, (..., classes)."""
+    from scipy.special import softmax  # loaded here, as a list of methods must be quick
+
+    return np.asarray(softmax(z, axis=-1))
 
 
 def log_odds(f: Array) -> Array:
@@ -58,7 +63,7 @@ def dual_update(u: Array, own: Array, psi: Array, step: float, scale: str) -> tu
 
 
 SCALES: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {
-    "classes": (centred_logs, partial(softmax, axis=-1)),
+    "classes": (centred_logs, softmax),
     "labels": (log_odds, probabilities),
     "values": (np.asarray, np.asarray),
 }
