@@ -26,8 +26,7 @@ from consilience.data.partition import place_in_class
 from consilience.experiments.compare import Estimate, estimate, parse_seeds
 from consilience.experiments.load_agents import restore
 from consilience.experiments.run import run_experiment
-from consilience.runtime.ensemble import collective
-from consilience.runtime.ensemble import weights_of
+from consilience.runtime.ensemble import collective, weights_of
 from consilience.settings.presets import read_settings
 
 Changes = dict[str, Any]

@@ -3,6 +3,8 @@
 import re
 import runpy
 import shlex
+from dataclasses import fields, is_dataclass
+from inspect import isfunction, signature
 from itertools import pairwise
 from pathlib import Path
 from pkgutil import resolve_name
@@ -11,12 +13,15 @@ import pytest
 
 import consilience
 from consilience.base import toml
+from consilience.base.options import Options
 from consilience.cli.runs import split_names
 from consilience.methods import method_named
 from consilience.settings.presets import preset_names, read_settings
 from consilience.settings.settings import Settings, parse_change, settings_from
 
 ROOT = Path(__file__).parents[1]
+DESCRIBED = ("consilience.core", "consilience.methods", "consilience.privacy")
+"""Packages whose public options are all described in docstrings."""
 DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
 
 
@@ -104,6 +109,47 @@ def test_the_readme_counts_the_steps_between_sites_as_they_are():
     steps = re.findall(r"^\*\*(\d)\. ", (ROOT / "docs" / "deploy.md").read_text(), re.MULTILINE)
     assert steps == ["1", "2", "3", "4", "5", "6", "7"]
     assert "has the seven steps between real sites" in (ROOT / "README.md").read_text()
+
+
+def public_names() -> list[tuple[str, str]]:
+    """The home module and the name of everything that the stubs of the public modules import."""
+    stubs = [ROOT / "src" / "consilience" / file for file in ("__init__.pyi", "extend.pyi", "loggers.pyi")]
+    stubs.append(ROOT / "src" / "consilience" / "core" / "__init__.pyi")
+    text = "".join(stub.read_text() for stub in stubs)
+    return re.findall(r"^from (consilience\.\S+) import (\w+) as ", text, re.MULTILINE)
+
+
+def test_every_public_name_is_documented():
+    """docs/api.md has an entry for each, or for its module; registries are in the text."""
+    text = (ROOT / "docs" / "api.md").read_text()
+    entries = set(re.findall(r"^::: (\S+)$", text, re.MULTILINE))
+    for entry in entries:
+        resolve_name(entry)
+    missing = [
+        name
+        for home, name in public_names()
+        if home not in entries and f"{home}.{name}" not in entries and f"`{name}`" not in text
+    ]
+    assert missing == []
+
+
+def own_options(kind: type) -> list[str]:
+    """The fields that a dataclass does not inherit."""
+    inherited = {field.name for base in kind.__mro__[1:] if is_dataclass(base) for field in fields(base)}
+    return [field.name for field in fields(kind) if field.name not in inherited] if is_dataclass(kind) else []
+
+
+def test_public_classes_and_functions_list_their_parameters():
+    """Options and functions in `Args:`; fields of other dataclasses are described where they are declared."""
+    for home, name in public_names():
+        thing = resolve_name(f"{home}.{name}")
+        if not home.startswith(DESCRIBED) or not (isfunction(thing) or isinstance(thing, type)):
+            continue
+        if is_dataclass(thing) and not issubclass(thing, Options):
+            continue
+        parameters = [*signature(thing).parameters] if isfunction(thing) else own_options(thing)
+        lacking = [parameter for parameter in parameters if f"        {parameter}: " not in (thing.__doc__ or "")]
+        assert lacking == [], name
 
 
 def test_every_package_is_in_contributing():

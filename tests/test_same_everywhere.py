@@ -299,7 +299,7 @@ def test_options_of_training_methods_and_pseudo_labels_on_workers_and_with_more_
     options = {"models": ["cnn"], "agents.count": 3, "low_quality": [], "limit": 30, "shared_per_agent": 10}
     options |= {"augment": "crop-flip", "class_balanced": True, "ema": 0.9, "epochs": 1}
     options |= {"warmup": 1, "prior": "even", "rounds": 4, "references": []}
-    methods = ["consensus", 'feddyn(measured="average", warmup=1, server_ema=0.5)']
+    methods = ["consensus", 'feddyn(evaluate="average", warmup=1, server_ema=0.5)']
 
     def compared(folder: str, workers: int, rounds: int = 4):
         compare(read_settings("digits", options | {"rounds": rounds}), methods, [0], tmp_path / folder, workers)

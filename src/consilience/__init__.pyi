@@ -23,12 +23,12 @@ from consilience.methods.learning.revisit import Revisit as Revisit
 from consilience.methods.learning.sequential import Sequential as Sequential
 from consilience.methods.listening.sparse import Sparse as Sparse
 from consilience.methods.scaffold import Scaffold as Scaffold
-from consilience.methods.trust.cosine import Cosine as Cosine
 from consilience.methods.trust.entropy import Entropy as Entropy
-from consilience.methods.trust.gaussian import Gaussian as Gaussian
-from consilience.methods.trust.paper import Paper as Paper
+from consilience.methods.trust.simple import Cosine as Cosine
+from consilience.methods.trust.simple import Gaussian as Gaussian
+from consilience.methods.trust.simple import Paper as Paper
+from consilience.methods.trust.simple import Uniform as Uniform
 from consilience.methods.trust.stratified import Stratified as Stratified
-from consilience.methods.trust.uniform import Uniform as Uniform
 from consilience.privacy.options import Privacy as Privacy
 from consilience.runtime.callbacks import Callback as Callback
 from consilience.runtime.run import Run as Run

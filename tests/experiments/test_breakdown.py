@@ -112,13 +112,13 @@ def test_the_drawing_has_a_panel_per_attack_and_a_point_per_line():
 
 def test_runs_without_attackers_are_shared_and_the_last_good_agents_lie():
     settings = read_settings("digits")
-    planned = plan(settings, ["flip", "echo"], ["entropy", "stratified(p=4)"], [0, 1, 2], [0, 1])
+    planned = plan(settings, ["flip", "echo"], ["entropy", "stratified(sharpness=4)"], [0, 1, 2], [0, 1])
     assert len(planned) == 2 * (1 + 2 * (1 + 2 * 2))
     by_folder = {str(job.folder): job for job, _ in planned}
     assert len(by_folder) == len(planned)
-    job = by_folder["seed-1/stratified(p=4)/echo-2"]
+    job = by_folder["seed-1/stratified(sharpness=4)/echo-2"]
     assert job.settings.data.attackers == (7, 8), "agent 9 has wrong labels"
-    assert job.settings.method.trust.p == 4 and job.settings.run.seed == 1
+    assert job.settings.method.trust.sharpness == 4 and job.settings.run.seed == 1
     assert by_folder["seed-0/entropy/nobody"].settings.data.attackers == ()
     assert by_folder["seed-0/alone/nobody"].settings.method.label == "alone"
 

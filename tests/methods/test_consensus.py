@@ -11,9 +11,8 @@ from consilience.core.trust import entropy_trust
 from consilience.extend import InMemory, Memory, Received, Start
 from consilience.methods.learning.joint import Joint
 from consilience.methods.listening.everyone import Everyone
-from consilience.methods.trust.default import Default
 from consilience.methods.trust.labels import Vote
-from consilience.methods.trust.paper import Paper
+from consilience.methods.trust.simple import Default, Paper
 from tests.methods.parrot import (
     NAMES,
     NOISE,

@@ -28,7 +28,7 @@ def test_wrong_predictions_are_refused_with_advice(says, message):
 
 
 NEGATIVE = "it must be at least 0 (weight of the disagreement with the pseudo-labels)."
-SCHEDULES = "it must be one of these (trust is made dynamic"
+SCHEDULES = "it must be one of these (trust is computed dynamic"
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ SCHEDULES = "it must be one of these (trust is made dynamic"
         ({"schedule": 5}, "schedule is 5; it must be a word"),
         ({"prior": "odd"}, "prior is 'odd'; it must be one of unknown, even"),
         ({"trust": "cosine"}, "trust is 'cosine'; it must be a rule such as Entropy(), or a function"),
-        ({"trust": Entropy}, "trust is the class Entropy; make a rule of it: Entropy()"),
+        ({"trust": Entropy}, "trust is the class Entropy; create an instance: Entropy()"),
         ({"wire": "float16"}, "wire is 'float16'; it must be a Wire"),
     ],
 )

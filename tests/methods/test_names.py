@@ -1,6 +1,7 @@
 """Methods by name: the registry, short forms, options in brackets, and tables of a settings file."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,8 +28,9 @@ from consilience import (
     Wire,
 )
 from consilience.base.options import Options, from_table, option, to_table
-from consilience.extend import METHODS, ServerMethod
-from consilience.methods import method_named
+from consilience.extend import METHODS, TRUST, ServerMethod
+from consilience.methods import method_named, method_names
+from consilience.methods.aliases import ALIASES
 from consilience.methods.learning.joint import Joint
 from consilience.methods.trust.ktpfl import KTpFL
 from consilience.methods.trust.labels import FilteredMean, MeanLogits, SharpenedMean, Vote
@@ -68,24 +70,20 @@ EVERY = [
     Consensus(trust=FilteredMean(0.4), learning=OneSet(2.0)),
     FD(gamma=0.5),
 ]
-KINDS = {
-    "alone": Alone,
-    "consensus": Consensus,
-    "fd": FD,
-    "fedavg": FedAvg,
-    "feddf": FedDF,
-    "feddyn": FedDyn,
-    "fedprox": FedProx,
-    "scaffold": Scaffold,
-}
-ALIASES = ["paper", "naive", "fedmd", "ds-fl", "fedct", "cronus", "kt-pfl"]
-KNOWN = f"Known: {', '.join(sorted([*ALIASES, 'static', 'every-K', *KINDS]))}."
+KNOWN = f"Known: {', '.join(method_names())}."
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def test_every_method_is_registered_under_its_name():
-    assert METHODS.names() == list(KINDS)
-    assert [METHODS.find(name) for name in METHODS.names()] == list(KINDS.values())
-    assert [method_named(name) for name in METHODS.names()] == [kind() for kind in KINDS.values()]
+    for name in METHODS.names():
+        assert METHODS.find(name).name == name
+        assert method_named(name) == METHODS.find(name)()
+
+
+def test_every_method_and_every_trust_rule_has_a_row_in_the_documents():
+    methods, rules = (DOCS / "methods.md").read_text(), (DOCS / "trust.md").read_text()
+    assert [name for name in method_names() if f"`{name}`" not in methods] == []
+    assert [name for name in TRUST.names() if f"`{name}`" not in rules] == []
 
 
 @pytest.mark.parametrize(
@@ -155,7 +153,7 @@ def test_beside_naive_static_trust_is_that_of_the_paper():
         ("fedprox(mu=)", "the method 'fedprox(mu=)' is not valid TOML: "),
         ("fedprox(nu=0.1)", "fedprox(nu=0.1): unknown setting 'nu'. Did you mean 'mu'? Known: keep_optimizer, "),
         ("fedprox(mu=-1)", "fedprox(mu=-1): mu is -1.0; it must be at least 0 "),
-        ("every-x", "schedule is 'every-x'; it must be one of these (trust is made dynamic"),
+        ("every-x", "schedule is 'every-x'; it must be one of these (trust is computed dynamic"),
     ],
 )
 def test_names_that_are_none_are_refused_with_a_hint(name, message):
@@ -244,16 +242,8 @@ def test_labels_and_titles():
         assert method.uses_shared == together
         if not together:
             assert (method.warmup, method.wire) == (isinstance(method, FD), Wire())
-    titles = {name: (method_named(name).label, method_named(name).title) for name in ALIASES}
-    assert titles == {
-        "paper": ("paper", "consensus (paper)"),
-        "naive": ("naive", "naive"),
-        "fedmd": ("fedmd", "FedMD"),
-        "ds-fl": ("ds-fl", "DS-FL"),
-        "fedct": ("fedct", "FedCT"),
-        "cronus": ("cronus", "Cronus"),
-        "kt-pfl": ("kt-pfl", "KT-pFL"),
-    }
+    for name, alias in ALIASES.items():
+        assert (method_named(name).label, method_named(name).title) == (name, alias.title)
     assert method_named("fedct").wire == Wire("label")
     assert (Consensus(trust=KTpFL()).label, Consensus(trust=KTpFL()).title) == ("kt-pfl", "consensus (kt-pfl)")
 

@@ -196,7 +196,7 @@ class Momentum(ServerMethod):
 
     beta: float = 0.5
 
-    remembers = True
+    keeps_state = True
 
     def own_update(self, local):
         assert local.agent.samples in (40, 20, 60)

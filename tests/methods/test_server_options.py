@@ -19,8 +19,8 @@ OPTIONS = [
     FedAvg(warmup=2),
     FedAvg(server_ema=0.7),
     Scaffold(warmup=2, server_ema=0.7),
-    FedDyn(measured="average"),
-    FedDyn(measured="average", warmup=1, server_ema=0.5, keep_optimizer=True),
+    FedDyn(evaluate="average"),
+    FedDyn(evaluate="average", warmup=1, server_ema=0.5, keep_optimizer=True),
 ]
 
 
@@ -75,13 +75,13 @@ def test_feddyn_measured_on_the_agents_average_takes_the_same_course(shared):
     server, average = classifiers(), classifiers()
     method = FedDyn(alpha=0.5)
     one = rounds_of(method, 3, server, shared)
-    two = rounds_of(FedDyn(alpha=0.5, measured="average"), 3, average, shared)
+    two = rounds_of(FedDyn(alpha=0.5, evaluate="average"), 3, average, shared)
     assert_same_losses(one[-1], two[-1])
     h = one[-1].memory.common
     for key, value in h.items():
         expected = server[0].weights()[key] + value / 0.5
         np.testing.assert_allclose(average[0].weights()[key], expected, rtol=1e-4, atol=1e-5, err_msg=key)
-    assert method.title != FedDyn(measured="average").title
+    assert method.title != FedDyn(evaluate="average").title
 
 
 @pytest.mark.parametrize("method", OPTIONS)

@@ -129,7 +129,7 @@ def test_fig5_is_the_mean_over_strong_and_over_weak_agents() -> None:
 def test_scores_stand_against_the_setting_that_was_changed(one: str, values: dict[str, float]) -> None:
     dataset = {"fig6-epochs": "cifar100", "lambda": "cifar10"}[one]
     runs = made_runs([(dataset, variant, "paper") for variant in reversed(values)], TWO)
-    table = {"fig6-epochs": fig6.tabulate_epochs, "lambda": lam.tabulate}[one](runs)
+    table = artefact(one).tabulate(runs)
     assert table["x"].tolist() == list(values.values()), "in order"
     for x, row in zip(values.values(), table.to_dict("records"), strict=True):
         by_seed = []

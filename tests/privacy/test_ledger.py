@@ -97,11 +97,11 @@ def test_a_kill_at_any_byte_of_a_line_or_before_its_head_costs_nothing_that_was_
         ledger()
 
 
-def test_a_ledger_of_an_earlier_version_is_refused_with_what_to_do(tmp_path, ledger):
+def test_a_ledger_without_a_format_is_refused(tmp_path, ledger):
     old = b'{"time": "", "data": "00", "head": true, "rows": ["00"], "before": ""}\n'
     (tmp_path / "ledger").mkdir()
     (tmp_path / "ledger" / "00.jsonl").write_bytes(old)
-    with pytest.raises(ConsilienceError, match=r"of an earlier version .* Move it out of the folder, and promise less"):
+    with pytest.raises(ConsilienceError, match=r"line 1 of the privacy ledger .* was changed or damaged"):
         ledger()
 
 

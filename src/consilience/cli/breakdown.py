@@ -30,7 +30,7 @@ def breakdown(
     ] = "flip,collusion,echo,targeted",
     rules: Annotated[
         str,
-        typer.Option(help="Trust rules, such as default,entropy,stratified(p=4),median,trimmed,expguard,kt-pfl."),
+        typer.Option(help="Trust rules, such as default,entropy,stratified(sharpness=4),median,kt-pfl."),
     ] = "entropy,stratified",
     attackers: Annotated[str, typer.Option(help="How many; numbers and ranges. None is always measured.")] = "0-4",
     seeds: Annotated[str, typer.Option(help="Numbers and ranges, such as 0-4 or 1,3,5.")] = "0-4",

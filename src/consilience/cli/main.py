@@ -1,11 +1,12 @@
-"""The program: all commands, and how it ends. Heavy modules are imported only when a command runs."""
+"""The program: its commands, and its exit. Heavy modules are imported only when a command runs."""
 
 import os
 import sys
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from consilience.base.errors import ConsilienceError, sentence_of
 from consilience.base.plugins import user_file_location
@@ -21,11 +22,26 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
     help=(
-        "Collaborative learning via prediction consensus: agents with private data and models of any kind make "
-        "each other better by exchanging predictions on shared unlabelled data. No data and no weights are sent.\n\n"
+        "Collaborative learning via prediction consensus: agents with private data and models of any kind improve "
+        "each other by exchanging predictions on shared unlabelled data. No data and no weights are sent.\n\n"
         "Start with [bold]consilience run[/bold]."
     ),
 )
+
+
+class _Command(TyperCommand):
+    """A command whose help names all methods in place of `{methods}`. They are imported only when help is shown."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """As of every command."""
+        for parameter in self.params:
+            if "{methods}" in (getattr(parameter, "help", None) or ""):
+                from consilience.methods import method_names
+
+                parameter.help = parameter.help.format(methods=", ".join(method_names()))  # type: ignore[attr-defined]
+        super().format_help(ctx, formatter)
+
+
 _COMMANDS: list[Callable[..., None]] = [runs.run, runs.compare, reproduce.reproduce, runs.report, runs.presets]
 _COMMANDS += [data.datasets, collective.collective, watch.watch]
 _COMMANDS += [breakdown.breakdown, sites.keys, sites.agent, sites.doctor, models.export, models.predict, models.answer]
@@ -34,7 +50,7 @@ _COMMANDS += [privacy.audit]
 
 @app.callback()
 def _program(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and end.", is_eager=True)] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
 ) -> None:
     if version:
         from importlib.metadata import version as version_of
@@ -44,13 +60,17 @@ def _program(
 
 
 for _command in _COMMANDS:
-    app.command()(_command)
+    app.command(cls=_Command)(_command)
 app.add_typer(federation.federation, name="federation")
 app.add_typer(sites.audit_log, name="audit-log")
 
 
 def main() -> None:
+<<<<<<< HEAD
     """The program. Errors that the user can mend are one sentence; Ctrl-C and a request to end are no errors."""
+=======
+    """Runs the program. Errors that the user can fix are one sentence; Ctrl-C and SIGTERM are not errors."""
+>>>>>>> f-wave
     install_signal_handlers()
     try:
         _under_torchrun() if "RANK" in os.environ else app()
@@ -61,9 +81,9 @@ def main() -> None:
     except Exception as error:
         if was_asked():
             sys.exit(130)
-        blamed = user_file_location(error)
-        if blamed:
-            end_with_error(blamed)
+        message = user_file_location(error)
+        if message:
+            end_with_error(message)
         if isinstance(error, OSError):
             end_with_error(sentence_of(error))
         raise
@@ -72,7 +92,7 @@ def main() -> None:
 
 
 def _under_torchrun() -> None:
-    """Of the processes that torchrun started, the first one does what the user asked for, and the others its work."""
+    """Under torchrun the first process runs the command, and the others are its workers."""
     from consilience.workers.jobs import under_torchrun
 
     if not under_torchrun():

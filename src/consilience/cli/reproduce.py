@@ -27,13 +27,13 @@ def reproduce(
     scale: Annotated[str, typer.Option(help="smoke (seconds), cpu (minutes), long (hours) or paper (days).")] = "cpu",
     seeds: Annotated[str, typer.Option(help="Numbers and ranges, such as 0-2.")] = "0",
     data_dir: DataDir = None,
-    out: Annotated[Path, typer.Option(help="Where runs, tables and figures are kept.")] = RUNS / "reproduce",
+    out: Annotated[Path, typer.Option(help="Folder of runs, tables and figures.")] = RUNS / "reproduce",
     workers: Workers = 0,
 ) -> None:
-    """Reproduce a table or figure of the paper, our number beside the printed one.
+    """Reproduce a table or figure of the paper, with our numbers next to the printed ones.
 
-    Runs that are finished are not run again, and an interrupted reproduction goes on where it stopped: type the same
-    command. Artefacts that need the same runs share them. Runs at smoke scale say nothing about the paper.
+    Finished runs are not repeated: the same command continues an interrupted reproduction. Artefacts share runs.
+    Runs at smoke scale only show that everything runs.
 
     Example:
 
@@ -44,7 +44,7 @@ def reproduce(
         from consilience.paper.scales import check_scale
 
     if name is None:
-        print_list({one.name: one.title for one in ARTEFACTS})
+        print_list({known.name: known.title for known in ARTEFACTS})
         return
     chosen = artefact(name)
     check_scale(scale)
@@ -97,7 +97,7 @@ def _print(outcome: "Outcome", title: str, scale: str) -> None:
     if outcome.caveat:
         console.print(Text(outcome.caveat, style="bold"))
     if scale == "smoke":
-        console.print(Text("Scale smoke only shows that everything runs: what follows says nothing.", style="bold"))
+        console.print(Text("Scale smoke only shows that everything runs: the verdicts mean nothing.", style="bold"))
     for sentence in outcome.sentences:
         line = Text(f"- {sentence}")
         line.highlight_words(["does not hold"], style="bold")

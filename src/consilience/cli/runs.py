@@ -101,10 +101,7 @@ def compare(
     source: Source = None,
     methods: Annotated[
         str,
-        typer.Option(
-            help="consensus, paper, static, every-K, naive, alone, fedmd, ds-fl, fedct, cronus, kt-pfl, fd, fedavg, "
-            "feddf, fedprox(mu=0.1), scaffold, feddyn"
-        ),
+        typer.Option(help="Names, with options in brackets, such as fedprox(mu=0.1). Known: {methods}."),
     ] = "consensus,paper,static,naive,alone",
     seeds: Annotated[str, typer.Option(help="Numbers and ranges, such as 0-4 or 1,3,5.")] = "0-4",
     score: Annotated[

@@ -1,9 +1,8 @@
-"""Attacks: what a liar says of the shared data instead of what it predicts.
+"""Attacks: what an attacker publishes instead of its predictions on the shared data.
 
-Liars know the predictions of all honest agents before they speak, and may agree with each other. `honest` is always
-(honest agents, samples, classes), `own` what the liar itself predicts, (samples, classes); both are probabilities. F is
-the mean of `honest` over agents, c(x) = argmax F(x) what the honest together believe. To say a class surely is to give
-it the probability one.
+Attackers know the predictions of all honest agents before they publish, and may collude. `honest` is always (honest
+agents, samples, classes), `own` the attacker's own predictions, (samples, classes); both are probabilities. F is the
+mean of `honest` over agents, and c(x) = argmax F(x). "Surely" a class means that its probability is one.
 """
 
 from dataclasses import dataclass, field, is_dataclass
@@ -24,133 +23,133 @@ Indices = NDArray[np.integer]
 T = TypeVar("T")
 
 UNSURE = 0.4
-"""The share of samples on which attacks lie that say the truth elsewhere."""
+"""Default share of samples on which attacks lie that are honest on the others."""
 
 
 @dataclass(frozen=True)
 class AttackContext:
-    """When and by whom a lie is told."""
+    """When, by which attacker, and to whom predictions are sent."""
 
     round: int = 0
-    """How many exchanges there were before."""
+    """Number of exchanges before."""
     place: int = 0
-    """Of the liar among the liars."""
+    """Index of the attacker among the attackers."""
     seed: int = 0
-    """Of the run: liars draw from streams of their own."""
+    """Seed of the run; attackers have random streams of their own."""
     victim: int | None = None
-    """The honest agent to whom it is told; None where all are told the same."""
+    """Index of the honest agent that receives them; None if all receive the same."""
     memory: dict[str, Array] = field(default_factory=dict)
-    """What this liar kept from earlier calls. An attack may add to it; nothing else of a call remains."""
+    """State of this attacker, which an attack may change; nothing else is kept between calls."""
 
 
 class Attack(Protocol):
-    """A function, or a dataclass of options that can be called like one.
+    """A function, or a callable dataclass of options.
 
-    One that tells every victim something else has `per_victim = True`, and is asked once for each of them. One that
-    makes no sense without the others' predictions has `sees_others = True`.
+    With `per_victim = True` it is called once for every victim. With `sees_others = True` it needs the predictions of
+    other agents.
     """
 
-    def __call__(self, honest: Array, own: Array, moment: AttackContext) -> Array:
-        """What the liar says, (samples, classes)."""
+    def __call__(self, honest: Array, own: Array, context: AttackContext) -> Array:
+        """The published predictions, (samples, classes)."""
 
 
 ATTACKS = Registry("attack", "consilience.core.attacks", "consilience.attacks")
 
 
 def attack_named(name: str) -> Attack:
-    """An attack by its name, with options in brackets, such as targeted(source=1, target=7); without one, none."""
+    """An attack by its name, with options in brackets, such as targeted(source=1, target=7); `none` without a name."""
     head, options = toml.call(name or "none", "the attack")
-    found = ATTACKS.find(head)
-    attack: Attack = found() if isinstance(found, type) else found
+    registered = ATTACKS.find(head)
+    attack: Attack = registered() if isinstance(registered, type) else registered
     return changed(attack, options, name) if options else attack
 
 
 def attack_name(attack: Attack) -> str:
-    """How an attack is called, with those of its options that are not the default."""
+    """The name of an attack, with the options that differ from the default."""
     name = str(getattr(attack, "name", getattr(attack, "__name__", type(attack).__name__)))
     if not is_dataclass(attack):
         return name
-    usual = to_table(type(attack)())
-    options = {key: value for key, value in to_table(attack).items() if value != usual[key]}
+    defaults = to_table(type(attack)())
+    options = {key: value for key, value in to_table(attack).items() if value != defaults[key]}
     return f"{name}({', '.join(f'{key}={value}' for key, value in options.items())})" if options else name
 
 
 def per_victim(attack: Attack) -> bool:
-    """Whether `attack` tells every victim something else."""
+    """Whether `attack` sends other predictions to every victim."""
     return bool(getattr(attack, "per_victim", False))
 
 
 def _seeing_others(attack: T) -> T:
-    """Marks a function as an attack that makes no sense without the others' predictions."""
+    """Marks a function as an attack that needs the predictions of other agents."""
     attack.sees_others = True  # type: ignore[attr-defined]
     return attack
 
 
 @ATTACKS.add("none")
-def none(honest: Array, own: Array, moment: AttackContext) -> Array:
-    """The truth: what the agent predicts."""
+def none(honest: Array, own: Array, context: AttackContext) -> Array:
+    """No attack: the agent's own predictions."""
     return own
 
 
 @ATTACKS.add("flip")
-def flip(honest: Array, own: Array, moment: AttackContext) -> Array:
-    """Every class is called by the next one's name: f(x)[k] = own(x)[k - 1 mod C].
+def flip(honest: Array, own: Array, context: AttackContext) -> Array:
+    """Every class is replaced by the next one: f(x)[k] = own(x)[k - 1 mod C].
 
-    >>> flip(np.zeros((0, 1, 3)), np.array([[0.7, 0.2, 0.1]]), Moment()).tolist()
+    >>> flip(np.zeros((0, 1, 3)), np.array([[0.7, 0.2, 0.1]]), AttackContext()).tolist()
     [[0.1, 0.7, 0.2]]
     """
     return np.roll(own, 1, axis=1)
 
 
 @ATTACKS.add("random")
-def random(honest: Array, own: Array, moment: AttackContext) -> Array:
-    """f(x) ~ Dirichlet(1, ..., 1), drawn anew for every sample, round and liar."""
-    draw = stream(moment.seed, "attack", "random", moment.place, moment.round)
+def random(honest: Array, own: Array, context: AttackContext) -> Array:
+    """f(x) ~ Dirichlet(1, ..., 1), drawn for every sample, round and attacker."""
+    draw = stream(context.seed, "attack", "random", context.place, context.round)
     return draw.dirichlet(np.ones(own.shape[1]), len(own)).astype(own.dtype)
 
 
 @ATTACKS.add("constant")
-def constant(honest: Array, own: Array, moment: AttackContext) -> Array:
-    """Surely the same class for every sample: the one that the honest say most often.
+def constant(honest: Array, own: Array, context: AttackContext) -> Array:
+    """Surely the same class for every sample: the one that honest agents predict most often.
 
-    With skewed classes such a liar agrees with everyone about most samples, and knows nothing.
+    With skewed classes such an attacker agrees with honest agents on most samples without any knowledge.
     """
     classes = np.bincount(honest.mean(axis=0).argmax(axis=1), minlength=own.shape[1])
     return surely(np.full(len(own), classes.argmax()), own)
 
 
 @ATTACKS.add("least-likely")
-def least_likely(honest: Array, own: Array, moment: AttackContext) -> Array:
+def least_likely(honest: Array, own: Array, context: AttackContext) -> Array:
     """Surely argmin F(x): the loss maximisation attack of Roux, Zimmer and Pokutta (arXiv 2402.12265)."""
     return surely(honest.mean(axis=0).argmin(axis=1), own)
 
 
 @ATTACKS.add("runner-up")
-def runner_up(honest: Array, own: Array, moment: AttackContext) -> Array:
-    """Surely the second most probable class of F(x): the error that is easiest to believe."""
+def runner_up(honest: Array, own: Array, context: AttackContext) -> Array:
+    """Surely the second most probable class of F(x): the most plausible error."""
     return surely(second(honest.mean(axis=0)), own)
 
 
 @ATTACKS.add("collusion")
-def collusion(honest: Array, own: Array, moment: AttackContext) -> Array:
-    """Surely c(x) + s(x) mod C, with a shift s(x) from 1 to C - 1 that all liars agreed on, the same in all rounds."""
+def collusion(honest: Array, own: Array, context: AttackContext) -> Array:
+    """Surely c(x) + s(x) mod C, with a shift s(x) from 1 to C - 1 shared by all attackers and rounds."""
     classes = own.shape[1]
-    shift = stream(moment.seed, "attack", "collusion").integers(1, classes, len(own))
+    shift = stream(context.seed, "attack", "collusion").integers(1, classes, len(own))
     return surely((honest.mean(axis=0).argmax(axis=1) + shift) % classes, own)
 
 
 @ATTACKS.add("stale")
-def stale(honest: Array, own: Array, moment: AttackContext) -> Array:
-    """What it predicted in its first exchange, for ever."""
-    return moment.memory.setdefault("first", own)
+def stale(honest: Array, own: Array, context: AttackContext) -> Array:
+    """Its predictions of the first exchange, in all rounds."""
+    return context.memory.setdefault("first", own)
 
 
 @ATTACKS.add("worst-honest")
 @_seeing_others
-def worst_honest(honest: Array, own: Array, moment: AttackContext) -> Array:
-    """The words of the honest agent j that is furthest from the rest: argmax_j sum_x |f_j(x) - F(x)|_1.
+def worst_honest(honest: Array, own: Array, context: AttackContext) -> Array:
+    """The predictions of the honest agent j furthest from the others: argmax_j sum_x |f_j(x) - F(x)|_1.
 
-    Nothing is said that no honest agent says, so that no rule can refuse it by its values alone.
+    As an honest agent publishes the same values, no rule can reject them by their values alone.
     """
     distance = np.abs(honest - honest.mean(axis=0)).sum(axis=(1, 2), dtype=np.float64)
     return np.asarray(honest[distance.argmax()])
@@ -158,70 +157,70 @@ def worst_honest(honest: Array, own: Array, moment: AttackContext) -> Array:
 
 @ATTACKS.add("copy")
 @_seeing_others
-def copy(honest: Array, own: Array, moment: AttackContext) -> Array:
-    """The words of one honest peer, each liar another's: who is copied counts twice."""
-    return np.asarray(honest[moment.place % len(honest)])
+def copy(honest: Array, own: Array, context: AttackContext) -> Array:
+    """The predictions of one honest peer, another one for each attacker: the peer that is copied counts twice."""
+    return np.asarray(honest[context.place % len(honest)])
 
 
 @ATTACKS.add("echo")
 @dataclass(frozen=True)
 class Echo(Options):
-    """F(x) where the honest are sure; where they are not, surely the runner-up of F(x).
+    """F(x) where honest agents are sure; elsewhere surely the runner-up of F(x).
 
-    They are not sure of the `share` of samples with the smallest max F(x). Trust that is earned by agreement where
-    agents are sure is spent where they are not.
+    They are unsure on the `share` of samples with the smallest max F(x). The attacker gains trust by agreement where
+    agents are sure, and uses it where they are not.
     """
 
     share: float = option(UNSURE, "of the samples, the least sure ones, on which to lie", above=0, below=1)
     noise: float = option(
-        0.0, "how much of its words each liar draws at random, to be unlike the others", at_least=0, below=1
+        0.0,
+        "share of random noise, so that attackers differ from each other",
+        at_least=0,
+        below=1,
     )
 
-    def __call__(self, honest: Array, own: Array, moment: AttackContext) -> Array:
+    def __call__(self, honest: Array, own: Array, context: AttackContext) -> Array:
         """(samples, classes)."""
         mean = honest.mean(axis=0)
-        said = np.where(unsure(mean, self.share)[:, None], surely(second(mean), own), mean)
-        return blurred(said, self.noise, honest, moment)
+        echoed = self.echoed(honest, mean, context)
+        lie = np.where(unsure(echoed, self.share)[:, None], surely(second(mean), own), echoed)
+        return blurred(lie, self.noise, honest, context)
+
+    def echoed(self, honest: Array, mean: Array, context: AttackContext) -> Array:
+        """The predictions that are repeated where they are sure: F(x)."""
+        return mean
 
 
 @ATTACKS.add("echo-each")
 @dataclass(frozen=True)
-class EchoEach(Options):
-    """As `echo`, to every victim v in its own words: f_v(x) where v is sure; elsewhere surely the runner-up of F(x).
+class EchoEach(Echo):
+    """As `echo`, with every victim v's own predictions: f_v(x) where v is sure; elsewhere surely the runner-up of F(x).
 
-    Whom nobody in particular listens to, such as a log, gets what `echo` says.
+    Without a victim, such as for a log, the predictions are those of `echo`.
     """
-
-    share: float = option(UNSURE, "of the samples, the victim's least sure ones, on which to lie", above=0, below=1)
-    noise: float = option(
-        0.0, "how much of its words each liar draws at random, to be unlike the others", at_least=0, below=1
-    )
 
     per_victim = True
     sees_others = True
 
-    def __call__(self, honest: Array, own: Array, moment: AttackContext) -> Array:
-        """(samples, classes)."""
-        mean = honest.mean(axis=0)
-        echoed = mean if moment.victim is None else honest[moment.victim]
-        said = np.where(unsure(echoed, self.share)[:, None], surely(second(mean), own), echoed)
-        return blurred(said, self.noise, honest, moment)
+    def echoed(self, honest: Array, mean: Array, context: AttackContext) -> Array:
+        """f_v(x)."""
+        return mean if context.victim is None else np.asarray(honest[context.victim])
 
 
 @ATTACKS.add("targeted")
 @dataclass(frozen=True)
 class Targeted(Options):
-    """One class is to be taken for another: where c(x) is `source`, surely `target`; elsewhere F(x).
+    """One class is replaced by another: where c(x) is `source`, surely `target`; elsewhere F(x).
 
-    Two things make it stronger in some runs: `sure` says surely c(x) in place of F(x), which looks well informed, and
-    `wide` lies also where a single honest agent says `source`. With so few classes that one of the two does not
-    exist, they are 0 and 1.
+    Two options make it stronger in some runs: with `sure` it is surely c(x) elsewhere, which looks well informed, and
+    with `wide` it lies also where a single honest agent predicts `source`. If one of the two classes does not exist,
+    they are 0 and 1.
     """
 
-    source: int = option(3, "the class that shall not be recognised", at_least=0)
-    target: int = option(8, "the class that it shall be taken for", at_least=0)
-    sure: bool = option(False, "be sure elsewhere, too")
-    wide: bool = option(False, "lie wherever some honest agent says the source, not only where all together do")
+    source: int = option(3, "class that is replaced", at_least=0)
+    target: int = option(8, "class that replaces it", at_least=0)
+    sure: bool = option(False, "be sure elsewhere as well")
+    wide: bool = option(False, "lie wherever some honest agent predicts the source")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -229,10 +228,10 @@ class Targeted(Options):
             raise ConsilienceError(f"source and target of the attack are both class {self.source}. Name two classes.")
 
     def pair(self, classes: int) -> tuple[int, int]:
-        """Source and target among so many classes."""
+        """Source and target for this number of classes."""
         return (self.source, self.target) if max(self.source, self.target) < classes else (0, 1)
 
-    def __call__(self, honest: Array, own: Array, moment: AttackContext) -> Array:
+    def __call__(self, honest: Array, own: Array, context: AttackContext) -> Array:
         """(samples, classes)."""
         source, target = self.pair(own.shape[1])
         mean = honest.mean(axis=0)
@@ -246,28 +245,28 @@ class Targeted(Options):
 @ATTACKS.add("sleeper")
 @dataclass(frozen=True)
 class Sleeper(Options):
-    """The truth for some rounds, in which trust grows; `collusion` from then on."""
+    """Honest for some rounds, in which trust grows; then `collusion`."""
 
-    rounds: int = option(3, "exchanges in which it tells the truth", at_least=0)
+    rounds: int = option(3, "exchanges in which it is honest", at_least=0)
 
-    def __call__(self, honest: Array, own: Array, moment: AttackContext) -> Array:
+    def __call__(self, honest: Array, own: Array, context: AttackContext) -> Array:
         """(samples, classes)."""
-        return own if moment.round < self.rounds else collusion(honest, own, moment)
+        return own if context.round < self.rounds else collusion(honest, own, context)
 
 
 @ATTACKS.add("stratum")
 @dataclass(frozen=True)
 class AttackStratum(Options):
-    """Made against stratified trust: lies in the same share of every stratum, so that none of them shows it.
+    """An attack on stratified trust: it lies in the same share of every stratum, so that no stratum reveals it.
 
-    Strata are those of the honest agents' unweighted reference (`core.stratified`). In each, on the `share` of samples
-    with the smallest max F(x) it says surely the runner-up of F(x), and on the others surely c(x): nobody can be more
-    informative there.
+    Strata are those of the honest agents' unweighted reference (`core.stratified`). In each it is surely the runner-up
+    of F(x) on the `share` of samples with the smallest max F(x), and surely c(x) on the others, which is as informative
+    as possible.
     """
 
     share: float = option(UNSURE, "of every stratum, the least sure samples, on which to lie", above=0, below=1)
 
-    def __call__(self, honest: Array, own: Array, moment: AttackContext) -> Array:
+    def __call__(self, honest: Array, own: Array, context: AttackContext) -> Array:
         """(samples, classes)."""
         mean, agents = honest.mean(axis=0), len(honest)
         classes, sure = reference(np.full((agents, agents), 1 / agents), honest)
@@ -279,11 +278,11 @@ class AttackStratum(Options):
         return surely(np.where(lies, second(mean), mean.argmax(axis=1)), own)
 
 
-def blurred(said: Array, noise: float, honest: Array, moment: AttackContext) -> Array:
-    """(1 - noise) f(x) + noise d(x), with d(x) ~ Dirichlet(1, ..., 1) drawn by each liar for itself."""
+def blurred(f: Array, noise: float, honest: Array, context: AttackContext) -> Array:
+    """(1 - noise) f(x) + noise d(x), with d(x) ~ Dirichlet(1, ..., 1) drawn by each attacker for itself."""
     if not noise:
-        return said
-    return np.asarray((1 - noise) * said + noise * random(honest, said, moment), dtype=said.dtype)
+        return f
+    return np.asarray((1 - noise) * f + noise * random(honest, f, context), dtype=f.dtype)
 
 
 def surely(classes: Indices, like: Array) -> Array:
@@ -292,7 +291,7 @@ def surely(classes: Indices, like: Array) -> Array:
 
 
 def second(f: Array) -> Indices:
-    """The second most probable class of each row; of equal ones the lower class comes first.
+    """The second most probable class of each row; if equal, the lower class comes first.
 
     >>> second(np.array([[0.1, 0.6, 0.3], [0.4, 0.2, 0.4]])).tolist()
     [2, 2]
@@ -301,7 +300,7 @@ def second(f: Array) -> Indices:
 
 
 def unsure(f: Array, share: float) -> NDArray[np.bool_]:
-    """The `share` of rows, rounded, whose largest probability is smallest; of equal ones the first."""
+    """The `share` of rows, rounded, whose largest probability is smallest; if equal, the first."""
     chosen = np.zeros(len(f), dtype=bool)
     chosen[np.argsort(f.max(axis=1), kind="stable")[: round(share * len(f))]] = True
     return chosen

@@ -1,4 +1,4 @@
-"""How sure a score is: the bootstrap over test samples (Efron, 1979), for scores that are functions of sums."""
+"""Confidence intervals of scores: the bootstrap over test samples (Efron, 1979), for functions of sums."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,34 +13,34 @@ from consilience.core import metrics
 Array = NDArray[Any]
 DRAWS = 500
 FEW = 40
-"""Test samples below which resamples of them alone say too little."""
-_AT_ONCE = 50
+"""Number of test samples below which resamples alone are not enough."""
+_BLOCK = 50
 
 
 @dataclass(frozen=True)
 class Sums:
-    """score(sum_i terms_i): what a score is of a sample in which some terms occur often, and some not at all."""
+    """A score as a function of sums, score(sum_i terms_i), so that a resample only needs how often samples occur."""
 
     terms: Callable[[Array, Array], Array]
     """(samples, terms) from predictions (samples, outputs) and labels."""
     score: Callable[[Array], Array]
-    """Of the sums (..., terms); NaN where it is not defined."""
+    """The score from sums (..., terms); NaN if it is not defined."""
     samples: Callable[[Array], float] | None = None
-    """Of the sums over all samples (terms,), for a score that is a share: how many samples it is a share of."""
+    """For a score that is a share: its number of samples, from the sums over all samples (terms,)."""
 
 
 def samples_behind(sums: Sums | None, f: Array, y: Array) -> float:
-    """How many samples a score depends on: a sensitivity, for instance, on those of its class alone."""
+    """The number of samples on which a score depends; for a sensitivity those of its class."""
     return len(f) if sums is None or sums.samples is None else sums.samples(sums.terms(f, y).sum(axis=0))
 
 
 def resampled(samples: int, draw: np.random.Generator, draws: int = DRAWS) -> Iterator[NDArray[np.float64]]:
     """How often each sample is in each of `draws` samples of the same size, drawn with replacement.
 
-    In parts (some draws, samples), which need less room.
+    In blocks (some draws, samples), to save memory.
     """
-    for first in range(0, draws, _AT_ONCE):
-        rows = min(_AT_ONCE, draws - first)
+    for first in range(0, draws, _BLOCK):
+        rows = min(_BLOCK, draws - first)
         picks = draw.integers(0, samples, (rows, samples)) + np.arange(rows)[:, None] * samples
         yield np.bincount(picks.ravel(), minlength=rows * samples).reshape(rows, samples).astype(np.float64)
 
@@ -48,10 +48,9 @@ def resampled(samples: int, draw: np.random.Generator, draws: int = DRAWS) -> It
 def with_two_more(values: Array, samples: float, draw: np.random.Generator) -> Array:
     """d_b = (n D_b + K_b - L_b) / (n + 2) with K_b, L_b ~ Poisson(1), for differences D_b of two shares of n samples.
 
-    As if there were two more samples, on each of which another one of the two methods alone is right.
-
-    Of few samples all may be told alike by both methods. Then every D_b is 0, which is no proof that the methods are
-    equally good. (The interval of Bonett and Price, 2012, for two shares of the same samples, as a bootstrap.)
+    As if there were two more samples, on each of which one of the two methods alone is right. On few samples both
+    methods may agree everywhere. Then every D_b is 0, which does not prove that they are equally good. (The interval of
+    Bonett and Price, 2012, for two shares of the same samples, as a bootstrap.)
     """
     more, less = draw.poisson(1, values.shape), draw.poisson(1, values.shape)
     return np.asarray((samples * values + more - less) / (samples + 2))
@@ -62,7 +61,7 @@ def widened(values: Array, centre: float, samples: float, t: float) -> Array:
 
     `t` and z are the 97.5 % points of Student's distribution with n - 1 degrees of freedom and of the normal one. A
     resample varies as the sample does, (n - 1) / n of what that estimates, and the estimate is not sure either
-    (Hesterberg, 2015). NaN of a single sample.
+    (Hesterberg, 2015). NaN for a single sample.
     """
     if samples < 2:
         return np.full_like(values, np.nan)
@@ -71,7 +70,7 @@ def widened(values: Array, centre: float, samples: float, t: float) -> Array:
 
 
 def interval(values: Array) -> tuple[float, float]:
-    """The 95 % percentile interval of the score, or difference of scores, that each draw has; NaN without any.
+    """The 95 % percentile interval of the values of all draws; NaN without any.
 
     >>> interval(np.arange(1001.0))
     (25.0, 975.0)
@@ -84,13 +83,13 @@ def interval(values: Array) -> tuple[float, float]:
 
 
 def mean_of(values: Callable[[Array, Array], Array], share: bool = False) -> Sums:
-    """The mean over samples of a value (samples,) that each has; a share if it says how much of a sample is right."""
+    """The mean over samples of a value (samples,) that each has; `share` if it is one for right and zero for wrong."""
     samples = _counted if share else None
     return Sums(lambda f, y: np.stack([values(f, y), np.ones(len(f))], axis=1), _ratio, samples)
 
 
 def mean_where(values: Callable[[Array, Array], Array], where: Callable[[Array], Array]) -> Sums:
-    """The share of those samples whose label is such that have the value 1, and not 0."""
+    """The share of samples with the value 1 among those whose label fulfils `where`."""
     return Sums(lambda f, y: np.stack([values(f, y) * where(y), where(y)], axis=1), _ratio, _counted)
 
 
@@ -109,7 +108,7 @@ def _counted(sums: Array) -> float:
 
 
 def _mean_known(values: Array) -> Array:
-    """The mean over the last axis of what is not NaN; NaN where nothing is known."""
+    """The mean over the last axis without NaN; NaN if all are."""
     known = ~np.isnan(values)
     return _ratio(np.stack([np.where(known, values, 0).sum(axis=-1), known.sum(axis=-1)], axis=-1))
 
@@ -126,7 +125,7 @@ def _balanced(sums: Array) -> Array:
 
 
 def _balanced_samples(sums: Array) -> float:
-    """C^2 / sum_c 1/n_c over the classes that there are: a share of so many samples varies as theirs do."""
+    """C^2 / sum_c 1/n_c over the classes present: a share of this number of samples has the same variance."""
     count = np.split(sums, 2)[1]
     return float((count > 0).sum() ** 2 / (1 / count[count > 0]).sum())
 
@@ -134,8 +133,8 @@ def _balanced_samples(sums: Array) -> float:
 def _auc_terms(f: Array, y: Array) -> Array:
     """By class: V_i for its samples, their number, V_i - AUC for the others, and their number.
 
-    V_i is the share of pairs that sample i is in and that are in order (DeLong et al., 1988). The AUC of a resample is
-    taken to be AUC + sum of its changes by each sample, as if no pair held two of the samples that changed.
+    V_i is the share of the pairs with sample i that are in order (DeLong et al., 1988). The AUC of a resample is
+    approximated by AUC + the sum of the changes by each sample, as if no pair held two changed samples.
     """
     parts = []
     for c in [1] if f.shape[1] == 2 else range(f.shape[1]):
@@ -155,7 +154,7 @@ def _auc(sums: Array) -> Array:
 
 
 def _auc_samples(sums: Array) -> float:
-    """4 / (1/n_c + 1/n_others), the mean over classes: as in a mean of two shares."""
+    """4 / (1/n_c + 1/n_others), the mean over classes: as for a mean of two shares."""
     parts = sums.reshape(-1, 4)
     sides = parts[:, [1, 3]]
     return float((4 / (1 / sides[sides.min(axis=1) > 0]).sum(axis=1)).mean())
@@ -164,8 +163,8 @@ def _auc_samples(sums: Array) -> float:
 def _calibration_terms(f: Array, y: Array, bins: int = 15) -> Array:
     """By bin of the probability of the most probable class: right minus that probability; then one."""
     sure = f.max(axis=1).astype(np.float64)
-    place = np.clip(np.ceil(sure * bins).astype(int) - 1, 0, bins - 1)
-    return np.concatenate([np.eye(bins)[place] * (right(f, y) - sure)[:, None], np.ones((len(y), 1))], axis=1)
+    bin_of = np.clip(np.ceil(sure * bins).astype(int) - 1, 0, bins - 1)
+    return np.concatenate([np.eye(bins)[bin_of] * (right(f, y) - sure)[:, None], np.ones((len(y), 1))], axis=1)
 
 
 def _calibration(sums: Array) -> Array:
@@ -177,26 +176,26 @@ def _squares(f: Array, y: Array) -> Array:
 
 
 def _surprise(f: Array, y: Array) -> Array:
-    """- log f_y of every sample, as `metrics.log_loss` has it."""
+    """- log f_y of every sample, as in `metrics.log_loss`."""
     tiny = np.finfo(f.dtype).eps
     return np.asarray(-np.log(np.clip(f[np.arange(len(y)), y], tiny, 1 - tiny)), dtype=np.float64)
 
 
-def by_label(one: Sums, pairs: Callable[[Array], Array]) -> Sums:
-    """The mean over labels, where it is known, of a score for two classes, whose probabilities `pairs` gives.
+def by_label(binary: Sums, pairs: Callable[[Array], Array]) -> Sums:
+    """The mean over labels, without NaN, of a score for two classes, whose probabilities `pairs` returns.
 
-    `one.samples` is that of a mean over classes, and takes the labels for classes.
+    `binary.samples` is that of a mean over classes, with labels as classes.
     """
 
     def terms(f: Array, y: Array) -> Array:
         labels = range(f.shape[1])
-        return np.concatenate([one.terms(pairs(f[:, k]), y[:, k].astype(np.int64)) for k in labels], axis=1)
+        return np.concatenate([binary.terms(pairs(f[:, k]), y[:, k].astype(np.int64)) for k in labels], axis=1)
 
     def score(sums: Array) -> Array:
-        each = len(one.terms(np.full((1, 2), 0.5), np.zeros(1, np.int64))[0])
-        return _mean_known(one.score(sums.reshape(*sums.shape[:-1], -1, each)))
+        each = len(binary.terms(np.full((1, 2), 0.5), np.zeros(1, np.int64))[0])
+        return _mean_known(binary.score(sums.reshape(*sums.shape[:-1], -1, each)))
 
-    return Sums(terms, score, one.samples)
+    return Sums(terms, score, binary.samples)
 
 
 ACCURACY = mean_of(right, share=True)

@@ -13,11 +13,14 @@ Array = NDArray[np.floating]
 Flags = NDArray[np.bool_]
 
 MANY = 300
-"""Agents above which equations are solved step by step, and pairs of agents are not compared one by one."""
+"""Number of agents above which equations are solved iteratively, and not all pairs of agents are compared."""
 
 
 def row_difference(w: Array) -> float:
     """delta(W) = max_j max_{i1,i2} |w_{i1 j} - w_{i2 j}|; zero when all rows are the same.
+
+    Args:
+        w: Trust matrix (agents, agents).
 
     >>> row_difference(np.array([[0.5, 0.5], [0.2, 0.8]])).__round__(3)
     0.3
@@ -29,13 +32,20 @@ def scrambling(w: Array) -> float:
     """lambda(W) = 1 - min_{i1,i2} sum_j min(w_{i1 j}, w_{i2 j}); W is scrambling when it is below 1.
 
     One multiplication by W shrinks every difference between agents at least by this factor.
+
+    Args:
+        w: Trust matrix (agents, agents).
     """
     overlap = min(float(np.minimum(row, w).sum(axis=1).min()) for row in w)
     return max(0.0, 1 - overlap)
 
 
 def contraction_bound(ws: Array) -> Array:
-    """prod_{i<=t} lambda(W^(i)) for each round t: the bound of the lemma on delta(W^(t) ... W^(1))."""
+    """prod_{i<=t} lambda(W^(i)) for each round t: the bound of the lemma on delta(W^(t) ... W^(1)).
+
+    Args:
+        ws: Trust matrices (rounds, agents, agents), first round first.
+    """
     return np.cumprod([scrambling(w) for w in ws])
 
 
@@ -54,6 +64,9 @@ def influence(ws: Array) -> Array:
 
     At consensus all rows are the same and this is the consensus distribution pi.
 
+    Args:
+        ws: Trust matrices (rounds, agents, agents), first round first.
+
     >>> influence(np.array([[[0.75, 0.25], [0.25, 0.75]]])).tolist()
     [0.5, 0.5]
     """
@@ -64,7 +77,10 @@ def influence(ws: Array) -> Array:
 
 
 def stationary(w: Array) -> Array:
-    """pi with pi W = pi and sum pi = 1: the influence of each agent if W were kept for ever.
+    """pi with pi W = pi and sum pi = 1: the influence of each agent if W never changed.
+
+    Args:
+        w: Trust matrix (agents, agents).
 
     >>> stationary(np.array([[0.9, 0.1], [0.3, 0.7]])).round(3).tolist()
     [0.75, 0.25]
@@ -89,10 +105,13 @@ def _by_steps(w: Array, steps: int = 1000) -> Array:
 
 
 def self_confidence(ws: Array) -> Array:
-    """tr(W^(t)) for each round: the sum of what agents believe of themselves.
+    """tr(W^(t)) for each round: the sum of the agents' trust in themselves.
 
     Claim 2 (label `behavior-of-W`) says that it never rises and ends at 1. It does end there; that it never rises is
     true of typical predictions but not of all (docs/notation.md has the counterexample).
+
+    Args:
+        ws: Trust matrices (rounds, agents, agents), first round first.
     """
     return np.asarray(np.trace(ws, axis1=1, axis2=2))
 

@@ -1,11 +1,13 @@
-"""What an agent did not get its way with so far: the dual variables of consensus optimisation.
+"""Dual variables of consensus optimisation: the accumulated disagreement of an agent with its pseudo-labels.
 
 The paper's agents fit their own labels and the pseudo-labels together, and where these differ they stop halfway,
-however many rounds go by. The alternating direction method of multipliers (ADMM; Boyd et al., 2011, section 7.1)
-remembers how far each agent was off and moves its pseudo-labels to the other side by as much, so that all come to agree
-on what fits the labels of all. Nothing more is sent: where all have the same trust w_j, sum_j w_j u_j = 0, so that the
-mean of what agents say is all that the method needs.
+however many rounds follow. The alternating direction method of multipliers (ADMM; Boyd et al., 2011, section 7.1) adds
+up how far each agent was off and shifts its pseudo-labels the other way, so that all agents come to agree on what fits
+the labels of all. Nothing more is sent: if all agents have the same trust w_j, sum_j w_j u_j = 0, so that the mean of
+the predictions is all that the method needs.
 """
+
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +15,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.floating]
 
 LEAST = 1e-6
-"""The least probability whose logarithm is taken."""
+"""Smaller probabilities are raised to this before the logarithm."""
 
 
 def centred_logs(f: Array) -> Array:
@@ -28,40 +30,41 @@ def centred_logs(f: Array) -> Array:
 
 def softmax(z: Array) -> Array:
     """exp z_c / sum_k exp z_k, (..., classes)."""
-    e = np.exp(z - z.max(axis=-1, keepdims=True))
-    return np.asarray(e / e.sum(axis=-1, keepdims=True))
+    from scipy.special import softmax  # loaded here, as a list of methods must be quick
+
+    return np.asarray(softmax(z, axis=-1))
 
 
 def log_odds(f: Array) -> Array:
-    """log f - log(1 - f) of every entry by itself: for several yes-or-no labels a sample."""
+    """log f - log(1 - f) of every entry: logits of several yes-or-no labels."""
     f = np.clip(f, LEAST, 1 - LEAST)
     return np.asarray(np.log(f) - np.log1p(-f))
 
 
 def probabilities(z: Array) -> Array:
-    """1 / (1 + exp(-z)) of every entry: what has these `log_odds`."""
+    """1 / (1 + exp(-z)) of every entry, the inverse of `log_odds`."""
     return np.asarray(1 / (1 + np.exp(-np.clip(z, -30, 30))))
 
 
-def as_they_are(z: Array) -> Array:
-    """Values need no other scale."""
-    return z
-
-
-SCALES = {"classes": (centred_logs, softmax), "labels": (log_odds, probabilities), "values": (as_they_are, as_they_are)}
-"""What predictions are added and subtracted as, and the way back: of one class of several, several labels, values."""
-
-
 def dual_update(u: Array, own: Array, psi: Array, step: float, scale: str) -> tuple[Array, Array]:
-    """u <- u + step (z - t), and the labels of which t - u are the logits, for an agent that said z and is told t.
+    """u <- u + step (z - t), and labels with the logits t - u, for an agent that predicts z and has the target t.
 
-    z and t are `own` predictions and pseudo-labels (samples, outputs) as logits, or as values: `SCALES`. Whoever was
-    above t is asked for less than t, until what it says is t.
+    z and t are `own` predictions and pseudo-labels (samples, outputs), as logits if the `scale` is classes (one of
+    several) or labels (several), unchanged if it is values. An agent that predicted above its target gets a lower
+    target next round.
 
-    >>> insisted(np.zeros(1), np.array([3.0]), np.array([1.0]), 1.0, "values")
+    >>> dual_update(np.zeros(1), np.array([3.0]), np.array([1.0]), 1.0, "values")
     (array([2.]), array([-1.]))
     """
-    there, back = SCALES[scale]
-    t = there(psi)
-    u = u + step * (there(own) - t)
+    forward, back = SCALES[scale]
+    t = forward(psi)
+    u = u + step * (forward(own) - t)
     return np.asarray(u, dtype=psi.dtype), np.asarray(back(t - u), dtype=psi.dtype)
+
+
+SCALES: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {
+    "classes": (centred_logs, softmax),
+    "labels": (log_odds, probabilities),
+    "values": (np.asarray, np.asarray),
+}
+"""Predictions to logits and back."""

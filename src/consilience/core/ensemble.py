@@ -1,4 +1,4 @@
-"""Collective prediction: what all agents together say of a sample, each counted by how far it is trusted.
+"""Collective prediction: the mean of all agents' predictions, weighted by trust.
 
 `f` is (agents, samples, outputs), the predictions of all agents for new samples; `w` is (agents, agents), the last
 trust matrix, or (classes, agents, agents) where trust differs by class.
@@ -11,14 +11,14 @@ from consilience.core.stratified import middle_mean
 
 Array = NDArray[np.floating]
 _FOREVER = 1 << 20
-"""Exchanges after which nothing changes any more: twenty squarings."""
+"""Number of exchanges after which nothing changes: twenty squarings."""
 
 
 def collective_weights(w: Array) -> Array:
-    """pi_j = lim_k 1/N sum_i (W^k)_ij: how far each agent's opinion counts if all go on exchanging under W, (agents,).
+    """pi_j = lim_k 1/N sum_i (W^k)_ij: how much each agent counts after endless exchanges under W, (agents,).
 
-    Where W leads to a consensus this is the consensus distribution, pi W = pi, and everyone would end at
-    sum_j pi_j f_j. Where groups of agents believe themselves alone, it is the mean over what agents would end at.
+    If W leads to a consensus this is the consensus distribution, pi W = pi, and all agents would end at sum_j pi_j f_j.
+    If groups of agents trust only themselves, it is the mean over the agents' ends.
 
     >>> collective_weights(np.array([[0.9, 0.1], [0.3, 0.7]])).round(3).tolist()
     [0.75, 0.25]
@@ -39,7 +39,7 @@ def collective_prediction(pi: Array, f: Array) -> Array:
 
 
 def filled(pi: Array, pi_by_class: Array) -> Array:
-    """`pi_by_class` (classes, agents) with `pi` (agents,) in place of rows that hold NaN: no sample had that class.
+    """`pi_by_class` (classes, agents) with `pi` (agents,) instead of rows with NaN, whose class no sample had.
 
     >>> filled(np.array([0.5, 0.5]), np.array([[0.9, 0.1], [np.nan, np.nan]])).tolist()
     [[0.9, 0.1], [0.5, 0.5]]
@@ -50,9 +50,8 @@ def filled(pi: Array, pi_by_class: Array) -> Array:
 def parts_by_class(pi: Array, pi_by_class: Array, f: Array) -> Array:
     """p_j(x) = pi_j[c(x)], (samples, agents), where c(x), what a sample seems to be, is the argmax of r(x).
 
-    r(x) is the middle mean over agents of f_j(x), weighted by `pi` (agents,): who is trusted little cannot choose the
-    class.
-    `pi_by_class` is (classes, agents).
+    r(x) is the middle mean over agents of f_j(x), weighted by `pi` (agents,), so that agents with little trust cannot
+    choose the class. `pi_by_class` is (classes, agents).
 
     >>> f = np.array([[[0.9, 0.1], [0.2, 0.8]], [[0.7, 0.3], [0.4, 0.6]]])
     >>> parts_by_class(np.array([0.5, 0.5]), np.array([[0.9, 0.1], [0.4, 0.6]]), f).tolist()

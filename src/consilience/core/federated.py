@@ -2,7 +2,7 @@
 
 Letters as in SCAFFOLD: `x` is the server's model, `y` that of an agent after or during its local training, `g` the
 gradient of its loss, `p` the agents' shares of the samples. Every function acts on one tensor at a time and uses
-nothing but + - * /, so that NumPy arrays and torch tensors do alike. The papers weight all agents equally where we
+only + - * /, so that it works for NumPy arrays and torch tensors. The papers weight all agents equally where we
 write p_i; with p_i the methods minimise the loss over everyone's samples, sum_i p_i F_i.
 """
 
@@ -14,7 +14,7 @@ Tensor = Any
 
 
 def shares(samples: Sequence[int]) -> list[float]:
-    """p_i = n_i / sum_j n_j, the part of all training samples that agent i holds.
+    """p_i = n_i / sum_j n_j, the share of all training samples that agent i holds.
 
     >>> shares([30, 10])
     [0.75, 0.25]
@@ -26,12 +26,12 @@ def shares(samples: Sequence[int]) -> list[float]:
 def average(y: Sequence[Tensor], p: Sequence[float]) -> Tensor:
     """x = sum_i p_i y_i, the server update of FedAvg (McMahan et al., 2017, Algorithm 1), FedProx and SCAFFOLD.
 
-    FedAvg leaves the gradient as it is.
+    FedAvg does not change the gradient.
 
     >>> average([1.0, 5.0], [0.75, 0.25])
     2.0
     """
-    return sum(part * value for part, value in zip(p, y, strict=True))
+    return sum(share * value for share, value in zip(p, y, strict=True))
 
 
 def fedprox_gradient(g: Tensor, y: Tensor, x: Tensor, mu: float) -> Tensor:
@@ -44,7 +44,7 @@ def fedprox_gradient(g: Tensor, y: Tensor, x: Tensor, mu: float) -> Tensor:
 
 
 def scaffold_gradient(g: Tensor, c_i: Tensor, c: Tensor) -> Tensor:
-    """g - c_i + c (SCAFFOLD: Karimireddy et al., 2020, equation 3): the agent's own drift out, everyone's in.
+    """g - c_i + c (SCAFFOLD: Karimireddy et al., 2020, equation 3): without the agent's own drift, with the mean drift.
 
     >>> scaffold_gradient(1.0, c_i=0.75, c=0.25)
     0.5

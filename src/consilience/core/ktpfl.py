@@ -1,4 +1,4 @@
-"""Trust that is learned by descent: the knowledge coefficients of KT-pFL (Zhang et al., NeurIPS 2021).
+"""Trust learned by gradient descent: the knowledge coefficients of KT-pFL (Zhang et al., NeurIPS 2021).
 
 `f` is (agents, samples, classes), rows of probabilities; `c` is (agents, agents), rows that sum to one.
 """
@@ -11,23 +11,23 @@ from consilience.core.trust import chunks
 Array = NDArray[np.floating]
 
 FLOOR = 1e-3
-"""Stands for smaller probabilities in logarithms: an estimator gives a class that it never saw no chance at all."""
+"""Smaller probabilities are raised to this before the logarithm, such as zeros of classes that a model never saw."""
 
 
 def knowledge_gradient(c: Array, f: Array, rho: float) -> Array:
     """dJ/dc_ij of J(c) = sum_i mean_x KL(psi_i(x) || f_i(x)) + rho |c - 1/N|^2 with psi_i = sum_j c_ij f_j.
 
-    It is mean_x sum_k f_jk(x) log(psi_ik(x) / f_ik(x)) + 2 rho (c_ij - 1/N), but for a number that is the same in a
-    whole row, which `nearest_weights` takes away. (agents, agents).
+    It is mean_x sum_k f_jk(x) log(psi_ik(x) / f_ik(x)) + 2 rho (c_ij - 1/N), up to a constant of each row, on which
+    `nearest_weights` does not depend. (agents, agents).
     """
     agents, samples, _ = f.shape
-    found = np.zeros((agents, agents))
-    for part in chunks(f):
-        said = np.maximum(part, FLOOR).astype(np.float64)
+    gradient = np.zeros((agents, agents))
+    for chunk in chunks(f):
+        probabilities = np.maximum(chunk, FLOOR).astype(np.float64)
         for i in range(agents):
-            psi = np.tensordot(c[i], said, axes=1)
-            found[i] += np.tensordot(said, np.log(psi / said[i]), axes=2)
-    return np.asarray(found / samples + 2 * rho * (c - 1 / agents))
+            psi = np.tensordot(c[i], probabilities, axes=1)
+            gradient[i] += np.tensordot(probabilities, np.log(psi / probabilities[i]), axes=2)
+    return np.asarray(gradient / samples + 2 * rho * (c - 1 / agents))
 
 
 def nearest_weights(rows: Array) -> Array:
@@ -39,8 +39,7 @@ def nearest_weights(rows: Array) -> Array:
     [[0.4, 0.6], [1.0, 0.0]]
     """
     falling = -np.sort(-rows, axis=1)
-    places = np.arange(1, rows.shape[1] + 1)
-    theta = (np.cumsum(falling, axis=1) - 1) / places
+    theta = (np.cumsum(falling, axis=1) - 1) / np.arange(1, rows.shape[1] + 1)
     last = (falling > theta).sum(axis=1) - 1
     return np.asarray(np.maximum(rows - theta[np.arange(len(rows)), last][:, None], 0))
 

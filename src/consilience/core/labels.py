@@ -1,4 +1,4 @@
-"""Pseudo-labels for the shared data: what the peers say, mixed by trust."""
+"""Pseudo-labels for the shared data: predictions mixed by trust."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,26 +11,32 @@ Array = NDArray[np.floating]
 def pseudo_labels(w: Array, f: Array, out: Array | None = None) -> Array:
     """Soft pseudo-labels, the first equation of the paper: psi_i = sum_j w_ij f_j.
 
-    `w` is (rows, agents), `f` is (agents, samples, outputs); returned is (rows, samples, outputs) in the
-    precision of `f`. For regression `f` holds predicted values instead of probabilities. They are written to `out`,
-    which may be `f` itself.
+    Returned is (rows, samples, outputs) in the precision of `f`.
+
+    Args:
+        w: Trust (rows, agents).
+        f: Predictions (agents, samples, outputs): probabilities, or values for regression.
+        out: Array for the result, which may be `f` itself.
 
     >>> f = np.array([[[0.9, 0.1]], [[0.5, 0.5]]])
     >>> pseudo_labels(np.array([[0.75, 0.25]]), f).round(3).tolist()
     [[[0.8, 0.2]]]
     """
     out = np.empty((len(w), *f.shape[1:]), dtype=f.dtype) if out is None else out
-    w, said, mixed = np.asarray(w, dtype=f.dtype), f.reshape(len(f), -1), out.reshape(len(w), -1)
+    w, flat, mixed = np.asarray(w, dtype=f.dtype), f.reshape(len(f), -1), out.reshape(len(w), -1)
     step = max(1, CHUNK_BYTES // (len(f) * f.itemsize))
-    for start in range(0, said.shape[1], step):
-        mixed[:, start : start + step] = w @ said[:, start : start + step]
+    for start in range(0, flat.shape[1], step):
+        mixed[:, start : start + step] = w @ flat[:, start : start + step]
     return out
 
 
 def majority_labels(f: Array) -> Array:
     """Hard pseudo-labels by one vote per agent, the same for all: one-hot argmax_c #{j : argmax f_j = c}.
 
-    A tie goes to the lowest class, as in the authors' code. (agents, samples, classes) to (samples, classes).
+    A tie goes to the lowest class, as in the authors' code. Returned is (samples, classes).
+
+    Args:
+        f: Predictions (agents, samples, classes).
 
     >>> f = np.array([[[0.9, 0.1]], [[0.4, 0.6]], [[0.3, 0.7]]])
     >>> majority_labels(f).tolist()

@@ -1,4 +1,4 @@
-"""How good and how close predictions are."""
+"""Scores of predictions, and distances between predictions."""
 
 from collections.abc import Callable
 
@@ -16,18 +16,18 @@ def accuracy(f: Array, y: Labels) -> float:
 
 
 def accuracy_on(label: int, f: Array, y: Labels) -> float:
-    """The accuracy on samples of one class; NaN where there are none."""
+    """The accuracy on samples of one class; NaN without any."""
     own = y == label
     return accuracy(f[own], y[own]) if own.any() else float("nan")
 
 
 def sensitivity(f: Array, y: Labels) -> float:
-    """With two classes, the share of samples of the second (such as ill) that are told; NaN with more."""
+    """With two classes, the share of samples of the second (such as ill) that are recognised; NaN with more."""
     return accuracy_on(1, f, y) if f.shape[1] == 2 else float("nan")
 
 
 def specificity(f: Array, y: Labels) -> float:
-    """With two classes, the share of samples of the first (such as healthy) that are told; NaN with more."""
+    """With two classes, the share of samples of the first (such as healthy) that are recognised; NaN with more."""
     return accuracy_on(0, f, y) if f.shape[1] == 2 else float("nan")
 
 
@@ -47,14 +47,14 @@ def auc(f: Array, y: Labels) -> float:
     """Area under the ROC curve: the probability that a sample of a class gets a higher value for it than another.
 
     Equal values count half. With two classes the second's; with more the mean over the classes that some samples
-    have and others have not, each against the rest. NaN where there is no such class.
+    have and others have not, each against the rest. NaN without such a class.
 
     >>> auc(np.array([[0.9, 0.1], [0.6, 0.4], [0.7, 0.3], [0.2, 0.8]]), np.array([0, 0, 1, 1]))
     0.75
     """
     columns = [1] if f.shape[1] == 2 else range(f.shape[1])
     areas = [area(f[:, c], y == c) for c in columns]
-    known = [one for one in areas if not np.isnan(one)]
+    known = [value for value in areas if not np.isnan(value)]
     return float(np.mean(known)) if known else float("nan")
 
 
@@ -71,14 +71,14 @@ def calibration_error(f: Array, y: Labels, bins: int = 15) -> float:
     The bins B_b divide the probability of the most probable class, from 0 to 1, evenly.
     """
     sure, right = f.max(axis=1).astype(np.float64), f.argmax(axis=1) == y
-    place = np.clip(np.ceil(sure * bins).astype(int) - 1, 0, bins - 1)
-    gap = np.bincount(place, right - sure, minlength=bins)
+    bin_of = np.clip(np.ceil(sure * bins).astype(int) - 1, 0, bins - 1)
+    gap = np.bincount(bin_of, right - sure, minlength=bins)
     return float(np.abs(gap).sum() / len(y))
 
 
 def area(values: Array, positive: NDArray[np.bool_]) -> float:
     """The AUC of `values` for telling `positive` samples from others: pairs that are in order, ties half."""
-    own, others = np.sort(values[positive]), np.sort(values[~positive])  # sorted ones are found faster
+    own, others = np.sort(values[positive]), np.sort(values[~positive])  # faster if sorted
     if not len(own) or not len(others):
         return float("nan")
     below, not_above = (int(others.searchsorted(own, side).sum()) for side in ("left", "right"))

@@ -1,7 +1,7 @@
-"""Robust means of predictions: what agents say together when some of them may say anything.
+"""Robust means of predictions, for agents of which some may be attackers.
 
 `f` is (agents, samples, outputs); returned is (samples, outputs), the same for everyone. With `normalise`, rows are
-scaled to sum to one again; where nothing is left of a row it is the mean.
+scaled to sum to one again; a row of zeros is replaced by the mean.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ Array = NDArray[np.floating]
 
 STEPS = 50
 CLOSE = 1e-6
-"""A step of Weiszfeld's shorter than this is the last one."""
+"""Weiszfeld's algorithm ends after a step shorter than this."""
 
 
 def coordinate_median(f: Array, normalise: bool = True) -> Array:
@@ -22,8 +22,8 @@ def coordinate_median(f: Array, normalise: bool = True) -> Array:
     >>> coordinate_median(np.array([[[0.8, 0.2]], [[0.6, 0.4]], [[0.0, 1.0]]])).round(2).tolist()
     [[0.6, 0.4]]
     """
-    found = np.concatenate([np.median(part, axis=0) for part in chunks(f)])
-    return _normalised(found, f) if normalise else found
+    median = np.concatenate([np.median(chunk, axis=0) for chunk in chunks(f)])
+    return _normalised(median, f) if normalise else median
 
 
 def trimmed_mean(f: Array, share: float, normalise: bool = True) -> Array:
@@ -34,8 +34,8 @@ def trimmed_mean(f: Array, share: float, normalise: bool = True) -> Array:
     """
     cut = _share_of(share, f)
     kept = slice(cut, len(f) - cut)
-    found = np.concatenate([np.sort(part, axis=0)[kept].mean(axis=0) for part in chunks(f)])
-    return _normalised(found, f) if normalise else found
+    mean = np.concatenate([np.sort(chunk, axis=0)[kept].mean(axis=0) for chunk in chunks(f)])
+    return _normalised(mean, f) if normalise else mean
 
 
 def geometric_median(f: Array, steps: int = STEPS) -> Array:
@@ -44,23 +44,23 @@ def geometric_median(f: Array, steps: int = STEPS) -> Array:
     r <- sum_j f_j / |f_j - r| / sum_j 1 / |f_j - r|, with distances kept above 1e-6. It is a mean of the f_j with
     positive weights, and so a distribution where they are (Pillutla, Kakade and Harchaoui, 2022).
     """
-    return np.concatenate([_weiszfeld(part, steps) for part in chunks(f)])
+    return np.concatenate([_weiszfeld(chunk, steps) for chunk in chunks(f)])
 
 
 def filtered_mean(f: Array, share: float) -> Array:
-    """The mean over the agents that a spectral filter leaves, for each sample; floor(share N) go, in two steps.
+    """The mean over the agents that a spectral filter keeps, for each sample; floor(share N) are removed in two steps.
 
-    In each step, with m the mean of what is left and v the direction in which it varies most (the first eigenvector of
-    its covariance), those with the largest (v . (f_j - m))^2 go. So does Cronus (Chang et al., 2019), with the filter
-    of Diakonikolas et al. (2017); a number of agents goes here where the theorem has a bound on the tail, for which one
-    would have to know the covariance of the honest.
+    In each step, with m the mean of the rest and v its direction of largest variance (the first eigenvector of the
+    covariance), the agents with the largest (v . (f_j - m))^2 are removed. Cronus (Chang et al., 2019) does this with
+    the filter of Diakonikolas et al. (2017); here the number of agents is fixed, as the theorem's bound on the tail
+    needs the covariance of honest agents.
 
     >>> f = np.array([[[0.8, 0.2]], [[0.7, 0.3]], [[0.9, 0.1]], [[0.0, 1.0]]])
     >>> filtered_mean(f, 0.25).round(2).tolist()
     [[0.8, 0.2]]
     """
     out = _share_of(share, f)
-    parts = [_filtered(part.swapaxes(0, 1).astype(np.float64), (out - out // 2, out // 2)) for part in chunks(f)]
+    parts = [_filtered(chunk.swapaxes(0, 1).astype(np.float64), (out - out // 2, out // 2)) for chunk in chunks(f)]
     return np.concatenate(parts).astype(f.dtype)
 
 
@@ -70,7 +70,7 @@ def mean_distances(f: Array, centre: Array) -> Array:
 
 
 def exponential_weights(losses: Array, step: float) -> Array:
-    """p_j proportional to exp(-step L_j), where L_j is the sum of an agent's losses over the rounds so far; (agents,).
+    """p_j proportional to exp(-step L_j), where L_j is the sum of an agent's losses over rounds; (agents,).
 
     >>> exponential_weights(np.array([1.0, 1.0, 9.0]), 1.0).round(3).tolist()
     [0.5, 0.5, 0.0]
@@ -80,12 +80,12 @@ def exponential_weights(losses: Array, step: float) -> Array:
 
 
 def _share_of(share: float, f: Array) -> int:
-    """floor(share N), where a product such as 0.29 x 100 that is rounded to just below 29 counts as 29."""
+    """floor(share N); a product such as 0.29 x 100, which is rounded to just below 29, counts as 29."""
     return int(share * len(f) + 1e-9)
 
 
 def _filtered(y: Array, steps: tuple[int, int]) -> Array:
-    """`y` is (samples, agents, outputs); so many agents go in each step."""
+    """`y` is (samples, agents, outputs); `steps` are the numbers of agents to remove."""
     kept = np.ones(y.shape[:2], dtype=bool)
     for out in (number for number in steps if number):
         centred = np.where(kept[..., None], y - _mean_of(y, kept), 0)

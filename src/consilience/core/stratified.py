@@ -1,8 +1,8 @@
-"""Trust per stratum: whom to believe depends on what a sample looks like to everyone together.
+"""Trust per stratum: trust in a peer depends on the class that a sample seems to have, and on how clear this is.
 
 One number per peer is coarse: a hospital that never saw a disease is trusted on it as much as elsewhere, and one that
 agrees where all are sure may lie where they are not. Here samples fall into strata by the class that a robust
-reference gives them and by whether it is sure, and a peer counts in a stratum as far as it is informative there.
+reference predicts and by whether it is sure, and a peer's weight in a stratum is how informative it is there.
 
 `f` is always (agents, samples, classes), a distribution over classes for each agent and sample.
 """
@@ -18,19 +18,19 @@ Array = NDArray[np.floating]
 Indices = NDArray[np.integer]
 
 FEW_CLASSES = 4
-"""Up to so many the middle means of all are computed at once."""
+"""Up to this number of classes, the middle means of all are computed at once."""
 LEAST = 1e-3
-"""Added to every score: who knows nothing still counts a little."""
+"""Added to every score, so that no agent counts nothing."""
 
 
 def correlations(f: Array, groups: Indices | None = None) -> Array:
     """rho_ij = <u_i, u_j> / (|u_i| |u_j|) with u_i(x) = f_i(x) - mean over x of f_i, over samples and classes.
 
-    Where samples belong to `groups` (samples,), such as the labels that they are about, the mean is that of the group:
-    that one label is more frequent than another is no agreement.
+    With `groups` (samples,), such as the labels of rows, the mean is that of the group, so that different frequencies
+    of labels do not count as agreement.
 
-    0 where one of the two says always the same. The cosine of two probability vectors is high by chance; without the
-    mean, what is left is whether they move together. (agents, agents).
+    0 if one of the two is constant. The cosine of two probability vectors is high by chance; without the mean it is
+    high only if they vary together. (agents, agents).
 
     >>> f = np.array([[[0.9, 0.1], [0.2, 0.8]], [[0.8, 0.2], [0.4, 0.6]], [[0.1, 0.9], [0.7, 0.3]]])
     >>> correlations(f).round(2).tolist()
@@ -40,8 +40,8 @@ def correlations(f: Array, groups: Indices | None = None) -> Array:
     products = np.zeros((agents, agents))
     for own in [f] if groups is None else (f[:, groups == group] for group in np.unique(groups)):
         mean = own.mean(axis=1, dtype=np.float64).astype(f.dtype)
-        for part in chunks(own):
-            u = flat(part - mean[:, None])
+        for chunk in chunks(own):
+            u = flat(chunk - mean[:, None])
             products += u @ u.T
     size = np.sqrt(np.diagonal(products))
     scale = np.outer(size, size)
@@ -68,10 +68,10 @@ def trust_by_correlation(rho: Array) -> Array:
 
 
 def voices(rho: Array, power: float) -> Array:
-    """v_j = 1 / sum_k max(0, rho_jk)^power, at most the median over j: those who say the same share a voice, (agents,).
+    """v_j = 1 / sum_k max(0, rho_jk)^power, at most the median over j: agents that agree in everything share a voice.
 
-    Three who agreed on what to say count as one. Nobody counts more than usual by being unlike the others, and among
-    agents that all agree alike nothing changes. With the power 0 all voices are the same.
+    Three colluding agents count as one. No agent counts more by being unlike the others, and if all agents agree alike
+    nothing changes. With the power 0 all voices are the same. (agents,).
 
     >>> voices(np.array([[1, 1, 0.5, 0], [1, 1, 0.5, 0], [0.5, 0.5, 1, 0], [0, 0, 0, 1]]), 20).round(2).tolist()
     [0.5, 0.5, 0.75, 0.75]
@@ -83,7 +83,7 @@ def voices(rho: Array, power: float) -> Array:
 
 
 def capped(w: Array) -> Array:
-    """`w` with no peer above the median of its row; self stays. Who is trusted most cannot rule alone.
+    """`w` with no peer above the median of its row; the diagonal stays. No peer can dominate a row.
 
     >>> capped(np.array([[0.2, 0.6, 0.1, 0.1]]))[0].round(3).tolist()
     [0.364, 0.273, 0.182, 0.182]
@@ -97,32 +97,32 @@ def capped(w: Array) -> Array:
 def middle_mean(w: Array, f: Array) -> Array:
     """The mean of the middle third: of every coordinate, a third of the weight is cut off below and a third above.
 
-    `w` is (agents,), `f` (agents, ...); returned is (...). Agents that hold less than a third of the
-    weight cannot move it beyond what the others say. Between two agents with the same weight it is their mean, where a
-    median would be the lower one.
+    `w` is (agents,), `f` (agents, ...); returned is (...). Agents with less than a third of the weight cannot move it
+    beyond the predictions of the others. For two agents with equal weights it is their mean, not one of them as for a
+    median.
 
     >>> middle_mean(np.array([1.0, 1.0, 1.0]), np.array([[0.25], [0.5], [0.75]])).round(4).tolist()
     [0.5]
     >>> middle_mean(np.array([1.0, 1.0]), np.array([[0.1], [0.9]])).round(4).tolist()
     [0.5]
     """
-    values = np.asarray(f, dtype=np.float32).reshape(len(f), -1) + np.float32(0)  # of -0.0 the sign would count
+    values = np.asarray(f, dtype=np.float32).reshape(len(f), -1) + np.float32(0)  # + 0 removes the sign of -0.0
     signed = bool((values < 0).any())
     result = np.empty(values.shape[1], dtype=np.float32)
     numbers = np.arange(len(f), dtype=np.uint64)[:, None]
     share = w / w.sum()
     step = max(1, CHUNK_BYTES // (64 * len(f)))
     for start in range(0, len(result), step):
-        part = np.ascontiguousarray(values[:, start : start + step])
-        bits = part.view(np.uint32)
+        chunk = np.ascontiguousarray(values[:, start : start + step])
+        bits = chunk.view(np.uint32)
         bits = _sortable(bits) if signed else bits
         keys = (bits.astype(np.uint64) << np.uint64(32)) | numbers
-        keys.sort(axis=0)  # by value, which the bits of floats that are not negative follow, then by agent
+        keys.sort(axis=0)  # by value (bits of floats >= 0 have the same order), then by agent
         agents = (keys & np.uint64(0xFFFFFFFF)).astype(np.intp)
         bits = (keys >> np.uint64(32)).astype(np.uint32)
         sorted_values = (_unsortable(bits) if signed else bits).view(np.float32)
         below, total = np.zeros(keys.shape[1]), np.zeros(keys.shape[1])
-        inside = np.zeros(keys.shape[1])  # of the middle third, what lies below
+        inside = np.zeros(keys.shape[1])  # weight of the middle third so far
         for row, value in zip(agents, sorted_values, strict=True):
             below += share[row]
             reached = np.clip(below - 1 / 3, 0, 1 / 3)
@@ -133,21 +133,21 @@ def middle_mean(w: Array, f: Array) -> Array:
 
 
 def _sortable(bits: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Bits of floats of any sign as whole numbers in the order of the floats."""
+    """Bits of floats of any sign as integers in the order of the floats."""
     return bits ^ np.where(bits >> 31, np.uint32(0xFFFFFFFF), np.uint32(0x80000000))
 
 
 def _unsortable(bits: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """The floats' own bits."""
+    """The inverse of `_sortable`."""
     return bits ^ np.where(bits >> 31, np.uint32(0x80000000), np.uint32(0xFFFFFFFF))
 
 
 def reference(w0: Array, f: Array, candidates: int = 3) -> tuple[Indices, Array]:
     """c(x) and how sure: the largest of the middle means r_c(x) of all predictions for each class c, (samples,) each.
 
-    They are weighted by what agents receive: an agent's weight is the median over rows of the capped trust `w0` in it,
-    which a minority cannot move far. As r_c is at most 3/2 of the weighted mean, the largest is among the `candidates`
-    with the highest means unless 3/2 of the next mean is as large; only then all are looked at.
+    An agent's weight is the median over rows of the capped trust `w0` in it, which a minority cannot move far. As r_c
+    is at most 3/2 of the weighted mean, the largest is among the `candidates` with the highest means unless 3/2 of the
+    next mean is as large; only then all classes are computed.
     """
     w = np.median(w0, axis=0)
     if f.shape[2] <= FEW_CLASSES:
@@ -169,7 +169,7 @@ def reference(w0: Array, f: Array, candidates: int = 3) -> tuple[Indices, Array]
 
 @dataclass(frozen=True)
 class Strata:
-    """Samples by what the reference says of them."""
+    """Samples by their class in the reference, and by how sure it is."""
 
     classes: Indices
     """c(x), (samples,)."""
@@ -193,30 +193,30 @@ def strata(classes: Indices, sure: Array, outputs: int, groups: Indices | None =
     return Strata(classes, groups * kinds + 2 * classes + unsure, kinds * (int(groups.max(initial=0)) + 1))
 
 
-def informativeness(f: Array, found: Strata, k0: float = 0.0, groups: Indices | None = None) -> Array:
-    """s_j[b]: how much more than usual agent j says the reference's class in stratum b, (agents, strata).
+def informativeness(f: Array, stratum: Strata, k0: float = 0.0, groups: Indices | None = None) -> Array:
+    """s_j[b]: how much more than on average agent j predicts the reference's class in stratum b, (agents, strata).
 
     a_j(x) = max(0, f_j(x)[c(x)] - mean over x' of f_j(x')[c(x)]) + 0.001, at most what more than a third of the agents
-    reach: if fewer lie, nobody counts more by being sure than some honest agent does. s_j[b] is its mean over the
-    stratum, shrunk to its mean over all samples as `shrunk` says. Somebody who always says the most frequent class
-    says it nowhere more than usual.
+    reach: if fewer are attackers, no agent counts more by being sure than some honest agent does. s_j[b] is its mean
+    over the stratum, shrunk to its mean over all samples by `shrunk`. An agent that always predicts the most frequent
+    class predicts it nowhere more than on average.
     """
     samples = np.arange(f.shape[1])
-    said = f[:, samples, found.classes].astype(np.float64)
+    predicted = f[:, samples, stratum.classes].astype(np.float64)
     groups = np.zeros(len(samples), dtype=np.intp) if groups is None else groups
     usual = np.stack([f[:, groups == g].mean(axis=1, dtype=np.float64) for g in range(int(groups.max(initial=0)) + 1)])
-    a = np.maximum(0, said - usual[groups, :, found.classes].T) + LEAST
-    return shrunk(np.minimum(a, reached_by_a_third(a)), found.numbers, found.count, k0)
+    a = np.maximum(0, predicted - usual[groups, :, stratum.classes].T) + LEAST
+    return shrunk(np.minimum(a, reached_by_a_third(a)), stratum.numbers, stratum.count, k0)
 
 
 def reached_by_a_third(a: Array) -> Array:
-    """The (floor((N - 1) / 3) + 1)-th largest over agents: more than a third of them are there or above, (samples,).
+    """The (floor((N - 1) / 3) + 1)-th largest over agents: more than a third of them reach it, (samples,).
 
     >>> reached_by_a_third(np.array([[0.9], [0.5], [0.4], [0.1]])).tolist()
     [0.5]
     """
-    place = len(a) - 1 - (len(a) - 1) // 3
-    return np.asarray(np.partition(a, place, axis=0)[place])
+    rank = len(a) - 1 - (len(a) - 1) // 3
+    return np.asarray(np.partition(a, rank, axis=0)[rank])
 
 
 def shrunk(a: Array, numbers: Indices, count: int, k0: float = 0.0) -> Array:
@@ -232,10 +232,10 @@ def shrunk(a: Array, numbers: Indices, count: int, k0: float = 0.0) -> Array:
 
 
 def samples_worth(a: Array, sizes: Indices, sums: Array) -> float:
-    """How many samples of a stratum are worth as much as the mean over all: variance within / variance between strata.
+    """The weight of the mean over all, in samples of a stratum: variance within / variance between strata.
 
     The empirical Bayes weight of a one-way random-effects model, estimated by moments and pooled over agents; from
-    0.1 to 10,000, and 5 where there are too few strata or samples to tell.
+    0.1 to 10,000, and 5 if there are too few strata or samples.
     """
     used = sizes > 0
     strata_used, samples = int(used.sum()), int(sizes.sum())
@@ -252,8 +252,8 @@ def samples_worth(a: Array, sizes: Indices, sums: Array) -> float:
 def agreement(w0: Array, f: Array, classes: Indices) -> float:
     """max(0, 2 A - 1), with A the share of samples on which mean and middle mean name the same class.
 
-    The weights of both are those of `reference`, whose classes are `classes`. Where the two differ much, somebody pulls
-    at the mean, or agents know different things: then informativeness, which is measured against the reference, says
+    The weights of both are those of `reference`, whose classes are `classes`. If the two differ much, some agents
+    distort the mean, or agents know different things: then informativeness, which is relative to the reference, means
     less.
     """
     w = np.median(w0, axis=0)
@@ -271,8 +271,8 @@ def stratified_weights(w0: Array, s: Array, p: float) -> Array:
 def stratified_labels(w: Array, f: Array, numbers: Indices, rows: Indices) -> Array:
     """psi_i(x) = sum_j w_ij[b(x)] f_j(x) for the agents `rows`, (rows, samples, classes).
 
-    `w` is (strata, agents, agents). Each stratum is one product for all agents, so that the bits of a row do not
-    depend on which rows are asked for.
+    `w` is (strata, agents, agents). Each stratum is one product for all agents, so that the bits of a row do not depend
+    on `rows`.
     """
     psi = np.empty((len(rows), *f.shape[1:]), dtype=f.dtype)
     order = np.argsort(numbers, kind="stable")
@@ -281,14 +281,14 @@ def stratified_labels(w: Array, f: Array, numbers: Indices, rows: Indices) -> Ar
     for stratum, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
         for first in range(start, end, step):
             members = order[first : min(first + step, end)]
-            said = np.ascontiguousarray(f[:, members]).reshape(len(f), -1)
-            mixed = w[stratum].astype(f.dtype) @ said
+            predictions = np.ascontiguousarray(f[:, members]).reshape(len(f), -1)
+            mixed = w[stratum].astype(f.dtype) @ predictions
             psi[:, members] = mixed[rows].reshape(len(rows), len(members), -1)
     return psi
 
 
 def labels_of_rows(w: Array, f: Array, numbers: Indices, rows: Indices) -> Array:
-    """The same, computed for few `rows` by themselves: faster, and the last bits may differ."""
+    """As `stratified_labels`, computed for few `rows` alone: faster, and the last bits may differ."""
     weights = w[:, rows].astype(f.dtype)[numbers]
     return np.stack([np.matmul(weights[:, None, at], f.transpose(1, 0, 2))[:, 0] for at in range(len(rows))])
 
@@ -300,9 +300,9 @@ def mean_weights(w: Array, numbers: Indices) -> Array:
 
 
 def class_weights(w: Array, numbers: Indices, classes: int) -> Array:
-    """The mean of w_ij(x) over the samples of each class, or label: (classes, agents, agents); NaN where none is.
+    """The mean of w_ij(x) over the samples of each class, or label: (classes, agents, agents); NaN without samples.
 
-    The strata of a class, of which there are equally many, follow each other.
+    All classes have the same number of strata, which follow each other.
     """
     sizes = np.bincount(numbers, minlength=len(w)).reshape(classes, -1)
     total = sizes.sum(axis=1)
@@ -312,7 +312,7 @@ def class_weights(w: Array, numbers: Indices, classes: int) -> Array:
 
 
 def class_sizes(numbers: Indices, count: int, classes: int) -> tuple[Indices, Array]:
-    """Samples of each class, and the share of them of which the reference is unsure."""
+    """Samples of each class, and the share of them on which the reference is unsure."""
     sizes = np.bincount(numbers, minlength=count).reshape(classes, -1)
     total = sizes.sum(axis=1)
     return total, np.asarray(sizes[:, 1::2].sum(axis=1) / np.maximum(total, 1))

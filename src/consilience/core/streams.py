@@ -8,7 +8,7 @@ import numpy as np
 def stream(seed: int, *names: str | int) -> np.random.Generator:
     """A generator that depends on the seed and the names alone.
 
-    A draw from one stream moves no draw of another, so agents may train in any order or in parallel.
+    Draws from one stream do not change those of another, so that agents can train in any order or in parallel.
 
     >>> int(stream(0, "batches", "agent 3", 1).integers(100)) == int(stream(0, "batches", "agent 3", 1).integers(100))
     True

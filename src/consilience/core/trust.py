@@ -1,4 +1,4 @@
-"""Trust: how far each agent believes each peer, from predictions on the shared data alone.
+"""Trust: how far each agent trusts each peer, from predictions on the shared data alone.
 
 Every function returns weights whose rows sum to one. `f` is always (agents, samples, outputs).
 """
@@ -13,7 +13,7 @@ Array = NDArray[np.floating]
 OFFSET = 1.0
 FLOOR = 1e-3
 CHUNK_BYTES = 4 * 2**20
-"""Predictions are worked on in parts of this size: temporaries stay small, and in the cache."""
+"""Predictions are processed in chunks of this size, so that temporaries are small and stay in the cache."""
 
 
 def entropy(f: Array) -> Array:
@@ -32,7 +32,7 @@ def confidence(f: Array, offset: float = OFFSET, floor: float = FLOOR) -> Array:
     """beta(x) = 1 / max(H(f(x)) + offset, floor), how much a sample counts for an agent.
 
     The paper prints 1 / H (`offset=0`); the authors' code uses 1 / (H + 1) (`offset=1`, our default: 1 / H is
-    unbounded, so that a few saturated samples would own a whole row; see docs/notation.md).
+    unbounded, so that a few saturated samples would dominate a row; see docs/notation.md).
     """
     return np.asarray(1 / np.maximum(entropy(f) + offset, floor))
 
@@ -42,23 +42,32 @@ def entropy_trust(f: Array, offset: float = OFFSET, floor: float = FLOOR) -> Arr
 
     gamma_ij = 1/n* sum_x beta_i(x) <f_i(x), f_j(x)> / (|f_i(x)| |f_j(x)|).
 
+    Args:
+        f: Predictions (agents, samples, outputs).
+        offset: Added to the entropy in beta: 1 as in the authors' code, 0 as in the paper.
+        floor: Smallest divisor in beta.
+
     >>> f = np.array([[[0.9, 0.1]], [[0.8, 0.2]], [[0.1, 0.9]]])
     >>> entropy_trust(f).round(2).tolist()
     [[0.45, 0.45, 0.1], [0.42, 0.43, 0.15], [0.14, 0.22, 0.64]]
     """
     gamma = np.zeros((len(f), len(f)))
-    for part in chunks(f):
-        direction = _directions(part)
-        weighted = direction * confidence(part, offset, floor)[..., None]
+    for chunk in chunks(f):
+        direction = _directions(chunk)
+        weighted = direction * confidence(chunk, offset, floor)[..., None]
         gamma += flat(weighted) @ flat(direction).T
     return _normalise(gamma)
 
 
 def cosine_trust(f: Array) -> Array:
-    """Plain cosine trust, the matrix Phi: `entropy_trust` with beta = 1."""
+    """Plain cosine trust, the matrix Phi: `entropy_trust` with beta = 1.
+
+    Args:
+        f: Predictions (agents, samples, outputs).
+    """
     gamma = np.zeros((len(f), len(f)))
-    for part in chunks(f):
-        direction = flat(_directions(part))
+    for chunk in chunks(f):
+        direction = flat(_directions(chunk))
         gamma += direction @ direction.T
     return _normalise(gamma)
 
@@ -71,9 +80,13 @@ def uniform_trust(agents: int) -> Array:
 def gaussian_trust(f: Array, scale: Array) -> Array:
     """Trust for regression: w_ij proportional to 1/n* sum_x exp(-|f_i(x) - f_j(x)|^2 / (2 m s_i^2)).
 
-    `scale` is s_i, the noise in agent i's own labels: a peer within the noise is a peer that agrees. Both it and the
-    squared distance are means over the m outputs, so that an output that stands there twice changes nothing. The paper
-    gives no formula for regression; this one behaves as its appendix A.1 describes.
+    A peer within the noise of an agent's own labels agrees with it. s_i and the squared distance are means over the m
+    outputs, so that a duplicated output changes nothing. The paper gives no formula for regression; this one behaves as
+    its appendix A.1 describes.
+
+    Args:
+        f: Predictions (agents, samples, outputs).
+        scale: s_i, the noise in agent i's own labels, (agents,).
     """
     gamma = np.empty((len(f), len(f)))
     for i, s in enumerate(scale):
@@ -90,6 +103,10 @@ def metropolis(phi: Array, pi: Array) -> Array:
     For a symmetric `phi` this is the Metropolis chain of the paper's example (label `P-and-Phi`).
     Works on arrays of `fractions.Fraction` too.
 
+    Args:
+        phi: Transition matrix (agents, agents).
+        pi: Consensus distribution (agents,).
+
     >>> metropolis(np.array([[0.5, 0.5], [0.5, 0.5]]), np.array([0.8, 0.2])).tolist()
     [[0.875, 0.125], [0.5, 0.5]]
     """
@@ -101,19 +118,24 @@ def metropolis(phi: Array, pi: Array) -> Array:
 
 
 def ideal_trust(f: Array, pi: Array) -> Array:
-    """The trust one would choose if the consensus distribution `pi` were known: `metropolis` on Phi."""
+    """The trust one would choose if the consensus distribution `pi` were known: `metropolis` on Phi.
+
+    Args:
+        f: Predictions (agents, samples, outputs).
+        pi: Consensus distribution (agents,).
+    """
     return metropolis(cosine_trust(f), pi)
 
 
 def restrict(w: Array, heard: NDArray[np.bool_]) -> Array:
-    """Kept trust when only some were heard: the columns of the others are dropped and each row renormalised.
+    """Trust in the agents that were `heard`: the other columns are dropped and each row is normalised again.
 
-    A row that trusted none of those heard falls back to uniform trust in them.
+    A row without trust in any of them becomes uniform.
     """
-    part = w[:, heard]
-    total = part.sum(axis=1, keepdims=True)
-    even = np.full_like(part, 1 / part.shape[1])
-    return np.asarray(np.divide(part, total, out=even, where=total > 0))
+    columns = w[:, heard]
+    total = columns.sum(axis=1, keepdims=True)
+    even = np.full_like(columns, 1 / columns.shape[1])
+    return np.asarray(np.divide(columns, total, out=even, where=total > 0))
 
 
 def chunks(f: Array) -> Iterator[Array]:
@@ -125,7 +147,7 @@ def chunks(f: Array) -> Iterator[Array]:
 
 
 def _directions(f: Array) -> Array:
-    """f(x) / |f(x)|, as a new array."""
+    """f(x) / |f(x)|, a new array."""
     norm = np.sqrt(np.einsum("isc,isc->is", f, f))
     return np.asarray(f / norm[..., None])
 

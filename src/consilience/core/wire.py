@@ -1,7 +1,7 @@
-"""The form of published predictions: bytes of a length known beforehand, and what a reader makes of them.
+"""The form of published predictions: how they are encoded to a known number of bytes, and decoded.
 
-Nothing in them describes itself: samples, outputs and form are agreed before. All numbers are little-endian, row by
-row. What was rounded once is not changed by being encoded and decoded again.
+The bytes do not describe themselves: samples, outputs and form are agreed before. All numbers are little-endian, row by
+row. Predictions that were rounded once do not change when they are encoded and decoded again.
 """
 
 from dataclasses import dataclass
@@ -19,14 +19,18 @@ FORMS = ("float32", "float16", "top-k", "label")
 
 @dataclass(frozen=True)
 class Wire(Options):
-    """How an agent's predictions (samples, outputs) look when they are published.
+    """The form in which an agent's predictions (samples, outputs) are published.
 
-    - float32: as they are, 4 bytes a number.
+    - float32: unchanged, 4 bytes a number.
     - float16: rounded, 2 bytes a number. Rows of probabilities then sum to one within 0.0005.
     - top-k: of each row the `top` largest probabilities in float16, largest first, then for all rows their classes, in
       one byte each up to 256 classes, two up to 65,536 and four beyond. The rest of a row is spread evenly over the
       other classes.
-    - label: of each row the most probable class alone, in as many bytes as in top-k; readers take it as certain.
+    - label: of each row only the most probable class, in as many bytes as in top-k; for readers its probability is one.
+
+    Args:
+        form: float32, float16, top-k or label.
+        top: For top-k, the number of probabilities that are published of each row.
 
     >>> wire = Wire("top-k", top=1)
     >>> data = wire.encode(np.array([[0.75, 0.2, 0.05]], np.float32))
@@ -39,7 +43,7 @@ class Wire(Options):
     form: str = option(
         "float32", "float32 | float16 | top-k (the largest and their classes) | label (one class)", one_of=FORMS
     )
-    top: int = option(3, "top-k: how many of the largest probabilities are published, at most all but one", at_least=1)
+    top: int = option(3, "top-k: number of probabilities that are published, at most all but one", at_least=1)
 
     def size(self, samples: int, outputs: int) -> int:
         """Bytes of an agent's predictions."""
@@ -64,7 +68,7 @@ class Wire(Options):
         return f.astype("<f2").tobytes()
 
     def decode(self, data: bytes | memoryview, samples: int, outputs: int) -> Array:
-        """Predictions (samples, outputs) in float32; an error if `data` cannot be such. Sums are not checked."""
+        """Predictions (samples, outputs) in float32; an error if `data` has another form. Sums are not checked."""
         if len(data) != self.size(samples, outputs):
             raise ConsilienceError(
                 f"predictions of {len(data)} bytes, but {samples} samples of {outputs} outputs in the form {self.form} "
@@ -86,7 +90,7 @@ class Wire(Options):
         if marked.sum() != classes.size or not np.isfinite(values).all():
             raise ConsilienceError(
                 f"predictions in the form top-k name a class twice in a row, one beyond the {outputs} there are, or "
-                "values that are not finite. Ask the sender to publish anew."
+                "values that are not finite. Ask the sender to publish again."
             )
         rest = (1 - values.sum(axis=1, dtype=np.float64)) / max(1, outputs - kept)
         f = np.repeat(np.clip(rest, 0, values.min(axis=1)).astype(np.float32)[:, None], outputs, axis=1)
@@ -94,7 +98,7 @@ class Wire(Options):
         return f
 
     def rounded(self, f: Array) -> Array:
-        """`f` as its readers will have it."""
+        """`f` as readers decode it."""
         return f if self.form == "float32" else self.decode(self.encode(f), *f.shape)
 
     def _kept(self, outputs: int) -> int:
@@ -106,7 +110,7 @@ def _certain(classes: Array, outputs: int) -> Array:
     if classes.max(initial=0) >= outputs:
         raise ConsilienceError(
             f"predictions in the form label name a class beyond the {outputs} there are. Ask the sender to publish "
-            "anew."
+            "again."
         )
     f = np.zeros((len(classes), outputs), dtype=np.float32)
     f[np.arange(len(classes)), classes.astype(np.intp)] = 1

@@ -1,4 +1,7 @@
-"""Algorithm 1 of the paper: the only consensus loop, for simulation, cluster and deployment alike."""
+"""Algorithm 1 of the paper: the only consensus loop, for simulations, clusters and sites alike.
+
+`Consensus.rounds` shows its four lines: publish predictions f, trust w, pseudo-labels psi, training.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,13 +23,12 @@ from consilience.methods.listening.protocol import Listening
 from consilience.methods.listening.sparse import Sparse
 from consilience.methods.memory import ConsensusMemory
 from consilience.methods.mixing import SCHEDULES, Mixing
-from consilience.methods.protocol import Exchange, Record, Round, Start, check_wire
+from consilience.methods.protocol import Exchange, Record, Round, Start, check_wire, wrong_checkpoint
 from consilience.methods.refining.class_prior import PRIORS, EvenClasses
 from consilience.methods.refining.dual_variables import DualVariables
 from consilience.methods.trust import trust_named
-from consilience.methods.trust.default import Default
-from consilience.methods.trust.paper import Paper
 from consilience.methods.trust.protocol import Trust, check_rule
+from consilience.methods.trust.simple import Default, Paper
 from consilience.tasks.protocol import Array, Task
 
 
@@ -36,19 +38,19 @@ from consilience.tasks.protocol import Array, Task
 class Consensus(Options):
     """Collaborative learning via prediction consensus (Fan, Mendler-Dünner and Jaggi, 2023).
 
-    Rounds include the warm-up, in which agents train alone. Everyone uses what was published, the agent itself
-    included. By default the trust rule is that of the task, which for classes is `stratified`, or `paper` where trust
-    is kept over rounds. `Consensus(trust=Paper())` is the method of the paper. `methods/aliases.py` names others.
+    Rounds include the warm-up, in which agents train alone. Agents use predictions as they were published, their own
+    included. The default trust rule is that of the task: `stratified` for classes, or `paper` if trust is kept over
+    rounds. `Consensus(trust=Paper())` is the method of the paper. `methods/aliases.py` names other combinations.
 
     Args:
-        warmup: rounds of training alone before the first exchange.
-        lam: weight of the disagreement with the pseudo-labels; with 0 nothing is exchanged.
-        trust: a rule, or any function (predictions) -> matrix.
-        schedule: when trust is made: dynamic, static or every-K.
-        wire: the form in which predictions are published.
-        listening: whom agents hear: `Everyone()` or `Sparse(peers, random_peers)`.
-        prior: what is known of the classes of the shared data.
-        duals: step of the dual variables.
+        warmup: Rounds of training alone before the first exchange.
+        lam: Weight of the disagreement with the pseudo-labels; with 0 nothing is exchanged.
+        trust: A trust rule, or any function (predictions) -> matrix.
+        schedule: When trust is computed: dynamic, static or every-K.
+        wire: Form of published predictions.
+        listening: Whom agents hear: `Everyone()` or `Sparse(peers, random_peers)`.
+        prior: What is known of the class frequencies of the shared data: unknown or even.
+        duals: Step of the dual variables; 0 turns them off.
         learning: `Joint()`, `Sequential(passes)`, `Revisit(passes)` or `OneSet(weight)`.
     """
 
@@ -56,19 +58,17 @@ class Consensus(Options):
     lam: float = option(0.5, "weight of the disagreement with the pseudo-labels", at_least=0, below=1e6)
     trust: Trust | Callable[..., Any] = option(
         Default(),
-        "the trust rule, from predictions: default | stratified | paper | centred | uniform | ...",
+        "the trust rule: default | stratified | paper | centred | uniform | ...",
         named=trust_named,
     )
     schedule: str = option(
-        "dynamic", "trust is made dynamic (every round) | every-K (rounds) | static (once)", like=SCHEDULES
+        "dynamic", "trust is computed dynamic (every round) | every-K (rounds) | static (once)", like=SCHEDULES
     )
-    wire: Wire = option(Wire(), "predictions as they are published")
+    wire: Wire = option(Wire(), "form of published predictions")
     listening: Listening = option(
         Everyone(), "whom agents hear: everyone | sparse (some peers each)", named=listening_named
     )
-    prior: str = option(
-        "unknown", "classes of the shared data that pseudo-labels are matched with: unknown | even", one_of=PRIORS
-    )
+    prior: str = option("unknown", "class frequencies that pseudo-labels are given: unknown | even", one_of=PRIORS)
     duals: float = option(0.0, "step of the dual variables (ADMM); 0 turns them off", at_least=0, below=1.618)
     learning: Learning = option(
         Joint(),
@@ -87,41 +87,8 @@ class Consensus(Options):
                 "dual variables correct soft pseudo-labels that are learned together with private labels. Set duals=0, "
                 "or use learning=joint and a trust rule that weighs peers."
             )
-        if isinstance(self.trust, Default) and self.schedule != "dynamic":  # what is kept over rounds is one matrix
+        if isinstance(self.trust, Default) and self.schedule != "dynamic":  # only one matrix can be kept over rounds
             object.__setattr__(self, "trust", Paper())
-
-    @property
-    def label(self) -> str:
-        """The name of the combination; without one, the schedule or the trust rule."""
-        alias = alias_of(self)
-        if alias is not None:
-            return alias.name
-        if self.schedule != "dynamic":
-            return self.schedule
-        return "consensus" if self.trust == Default() else self._rule.replace(" ", "-")
-
-    @property
-    def title(self) -> str:
-        """As in tables."""
-        alias = alias_of(self)
-        words = []
-        if alias is None and self.schedule != "dynamic":
-            words += [self.schedule] + ([] if isinstance(self.trust, Paper) else [self._rule])
-        elif (alias is None and self.trust != Default()) or (alias is not None and alias.name == "paper"):
-            words += [self._rule]
-        if isinstance(self.listening, Sparse):
-            words += [f"{self.listening.peers} + {self.listening.random_peers} peers"]
-        if alias is None and not isinstance(self.learning, Joint):
-            words += [getattr(self.learning, "name", "own learning")]
-        words += ["duals"] if self.duals else []
-        name = "consensus" if alias is None or alias.name == "paper" else alias.title
-        return f"{name} ({', '.join(words)})" if words else name
-
-    @property
-    def refinements(self) -> tuple[EvenClasses | DualVariables, ...]:
-        """What is done with pseudo-labels before agents learn from them, in this order."""
-        prior = (EvenClasses(),) if self.prior == "even" else ()
-        return (*prior, DualVariables(self.duals)) if self.duals else prior
 
     def rounds(self, agents: LocalAgents, shared: Array, exchange: Exchange, start: Start) -> Iterator[Round]:
         """Algorithm 1. `agents` are those of this process; the exchange supplies the other agents' predictions."""
@@ -137,46 +104,76 @@ class Consensus(Options):
                 continue
             private = self.learning.train_first(agents, shared)
             if self.learning.trains_first or not own:
-                own = self._published(agents, shared)
+                own = self._published(agents, shared)  # f_i(X*)
             heard = self.listening.listen(mixing, agents, exchange, t, own, memory, start.seed)  # f_j, w_ij, psi_i
             t, psi, memory = heard.number, heard.psi, heard.memory
             for refine in self.refinements:
                 psi, memory = refine(agents, own, psi, memory)
             losses = self.learning.learn(agents, shared, psi, self.lam, private)  # L(f(X_i), y_i) + lam dist(f, psi)
             own = self._published(agents, shared)
-            record = heard.record(own, losses, count(shared), after=self._repeats)
-            del heard, psi  # of many agents they are large
+            record = heard.record(own, losses, count(shared), self._hears_last_round)
+            del heard, psi  # large with many agents
             yield Round(t, record, memory.packed())
+
+    @property
+    def refinements(self) -> tuple[EvenClasses | DualVariables, ...]:
+        """Changes of the pseudo-labels before agents learn from them, in this order."""
+        prior = (EvenClasses(),) if self.prior == "even" else ()
+        return (*prior, DualVariables(self.duals)) if self.duals else prior
+
+    @property
+    def label(self) -> str:
+        """The alias of the combination; without one, the schedule or the trust rule."""
+        alias = alias_of(self)
+        if alias is not None:
+            return alias.name
+        if self.schedule != "dynamic":
+            return self.schedule
+        return "consensus" if self.trust == Default() else self._rule.replace(" ", "-")
+
+    @property
+    def title(self) -> str:
+        """The name in tables, with the parts that differ from the default."""
+        alias = alias_of(self)
+        words = []
+        if alias is None and self.schedule != "dynamic":
+            words += [self.schedule] + ([] if isinstance(self.trust, Paper) else [self._rule])
+        elif (alias is None and self.trust != Default()) or (alias is not None and alias.name == "paper"):
+            words += [self._rule]
+        if isinstance(self.listening, Sparse):
+            words += [f"{self.listening.peers} + {self.listening.random_peers} peers"]
+        if alias is None and not isinstance(self.learning, Joint):
+            words += [getattr(self.learning, "name", "own learning")]
+        words += ["duals"] if self.duals else []
+        name = "consensus" if alias is None or alias.name == "paper" else alias.title
+        return f"{name} ({', '.join(words)})" if words else name
 
     @property
     def _rule(self) -> str:
         return str(getattr(self.trust, "name", "own rule"))
 
-    def _published(self, agents: LocalAgents, shared: Array) -> dict[str, Array]:
-        """f_i(X*) as everyone will read it. Single labels are made when they are sent: nothing is measured on these."""
-        f = agents.published(shared)
-        return f if self.wire.form == "label" else {name: self.wire.rounded(each) for name, each in f.items()}
-
     @property
-    def _repeats(self) -> bool:
-        """Whether what is heard in a round is what agents said after the last one."""
+    def _hears_last_round(self) -> bool:
+        """Whether agents exchange the predictions that were recorded after the last round."""
         return not self.learning.trains_first and self.wire.form != "label"
 
+    def _published(self, agents: LocalAgents, shared: Array) -> dict[str, Array]:
+        """f_i(X*) as everyone reads it. Only the exchange reduces it to labels, so that scores use probabilities."""
+        f = agents.published(shared)
+        return f if self.wire.form == "label" else {name: self.wire.rounded(own) for name, own in f.items()}
+
     def _memory(self, start: Start, names: tuple[str, ...]) -> ConsensusMemory:
-        """What `start` holds, if it is this method's."""
+        """The memory in `start`, after a check that it is that of this method."""
         memory = ConsensusMemory.unpacked(start.memory)
-        mine = {"trust"}
-        mine |= {"peers"} if isinstance(self.listening, Sparse) else set()
-        mine |= {"duals"} if self.duals else set()
-        if any(memory.agents[name].kinds != mine for name in names if name in memory.agents):
-            raise ConsilienceError(
-                f"the checkpoint of round {start.done} does not hold what {self.title} keeps for these agents. "
-                "Was it made by another method? Resume with the same one, or start again in another folder."
-            )
+        kinds = {"trust"}
+        kinds |= {"peers"} if isinstance(self.listening, Sparse) else set()
+        kinds |= {"duals"} if self.duals else set()
+        if any(memory.agents[name].kinds != kinds for name in names if name in memory.agents):
+            raise wrong_checkpoint(start.done, self.title)
         return memory
 
     def _check(self, task: Task, samples: int) -> None:
-        """Refuses what makes no sense for the task."""
+        """Raises an error if an option does not fit the task or the shared data."""
         if getattr(self.trust, "needs_classes", False) and not task.sums_to_one:
             raise ConsilienceError(
                 f"{self.title} makes labels of the probabilities of classes, and {task.name} has none. Use consensus, "

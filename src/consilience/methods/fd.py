@@ -1,4 +1,4 @@
-"""FD: everyone's mean prediction for each class, in place of shared data."""
+"""FD: agents share their mean prediction for each class, without shared data."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,9 +25,13 @@ from consilience.tasks.protocol import Array
 class FD(Options):
     """L(f(x), y) + gamma L(f(x), T_iy), T_ic the mean over j != i of agent j's mean prediction for class c.
 
-    Federated distillation (Jeong et al., 2018). Only these means travel, to a server and back; the shared data are for
-    measuring only. Means are of the predictions after local training; the paper has them along the way. For a class
-    that no other agent has, T is the label itself. Models may be of any kind.
+    Federated distillation (Jeong et al., 2018). Only these means travel, to a server and back; the shared data are used
+    for evaluation only. Means are of the predictions after local training; in the paper, of those during training. For
+    a class that no other agent has, T is the label itself. Models may be of any kind.
+
+    Args:
+        warmup: Rounds of training alone before the first means.
+        gamma: Weight of the distance to the others' means.
     """
 
     warmup: int = option(1, "rounds of training alone before the first means", at_least=1)
@@ -54,8 +58,8 @@ class FD(Options):
                 missing = [name for name in roster if name not in means]
                 if missing:
                     raise ConsilienceError(
-                        f"agents {', '.join(missing)} live in another process, but FD averages what all of them say in "
-                        "one. Put all agents into one process, or use consensus."
+                        f"agents {', '.join(missing)} live in another process, but FD averages all predictions in one. "
+                        "Put all agents into one process, or use consensus."
                     )
                 heard = roster
                 teacher = dict(zip(roster, others_means(np.stack([means[n]["means"] for n in roster])), strict=True))
@@ -69,7 +73,7 @@ class FD(Options):
 
 
 def _check_rows(agent: Agent) -> None:
-    """Refuses an agent that does not let the method work with its private data, or must not."""
+    """Raises an error if an agent does not give the method access to its private data."""
     if not implements(agent, OwnRows):
         raise ConsilienceError(
             f"agent {agent.name!r} ({agent.kind}) does not show its private data to a method (`rows` and `labels`), "

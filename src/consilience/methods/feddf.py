@@ -1,4 +1,4 @@
-"""FedDF: models are averaged, and the average learns what all of them say together of the shared data."""
+"""FedDF: models are averaged, and the average is trained on the mean of their predictions on the shared data."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -31,28 +31,30 @@ class FedDF(ServerMethod):
     """x <- sum_i p_i y_i, then x distils softmax(1/N sum_i z(y_i)) on the shared data (Lin et al., 2020, Algorithm 1).
 
     z(y_i) are the logits of agent i's model. The server distils with the agents' optimizer, batches and learning rate,
-    and as it has no labels to stop by, for a number of passes. Only weights travel: the server predicts by itself.
+    for a fixed number of passes, as it has no labels to stop by. Only weights travel: the server predicts by itself.
+
+    Args:
+        passes: Passes of the server over the shared data in a round.
     """
 
     passes: int = option(5, "over the shared data in a round, by the server", at_least=1)
 
-    def counted(self, losses: Losses, first: bool, samples: int) -> Losses:
+    def add_cost(self, losses: Losses, first: bool, samples: int) -> Losses:
         """The server predicts with every agent's model, and trains its own."""
         return replace(add_forward_cost(losses, samples), trained=losses.trained + first * self.passes * samples)
 
-    def refined(self, x: Weights, members: Sequence[Averageable], shared: Rows, share: ShareArrays) -> Weights:
-        """The average after its distillation. The process of the first agent plays this part of the server."""
-        agents = [cast(Agent, one) for one in members]
+    def after_average(self, x: Weights, members: Sequence[Averageable], shared: Rows, share: ShareArrays) -> Weights:
+        """The average after its distillation, which the process of the first agent carries out."""
+        agents = [cast(Agent, member) for member in members]
         task = agents[0].task
         if not task.sums_to_one:
             raise ConsilienceError(
                 f"FedDF distils the logits of classes, and {task.name} has none. Use fedavg, or consensus."
             )
-        said = share({agent.name: {"f": agent.predict(shared)} for agent in agents})
-        first, *_ = said
-        pupils = [agent for agent in agents if agent.name == first]
-        found: dict[str, Weights] = {}
-        for agent in pupils:
+        predictions = share({agent.name: {"f": agent.predict(shared)} for agent in agents})
+        first = next(iter(predictions))
+        distilled: dict[str, Weights] = {}
+        for agent in [agent for agent in agents if agent.name == first]:
             if not implements(agent, TrainsOnShared):
                 raise ConsilienceError(
                     f"agent {first!r} ({agent.kind}) cannot train on the shared data alone, as the server of FedDF "
@@ -61,7 +63,7 @@ class FedDF(ServerMethod):
             server = copied(agent)
             cast(Averageable, server).set_weights(x)
             cast(Averageable, server).reset_optimizer()
-            psi = mean_logits(np.stack([one["f"] for one in said.values()]))
+            psi = mean_logits(np.stack([arrays["f"] for arrays in predictions.values()]))
             cast(TrainsOnShared, server).train_on_shared(shared, psi, self.passes)
-            found[first] = cast(Averageable, server).weights()
-        return share(found)[first]
+            distilled[first] = cast(Averageable, server).weights()
+        return share(distilled)[first]

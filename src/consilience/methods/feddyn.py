@@ -14,26 +14,31 @@ from consilience.methods.server import Local, RoundEnd, ServerMethod, each
 @final
 @dataclass(frozen=True)
 class FedDyn(ServerMethod):
-    """Agents minimise F_i(y) - <lambda_i, y> + alpha/2 |y - x|^2; the server keeps h (Acar et al., 2021, Alg. 1)."""
+    """Agents minimise F_i(y) - <lambda_i, y> + alpha/2 |y - x|^2; the server keeps h (Acar et al., 2021, Alg. 1).
+
+    Args:
+        alpha: Weight of the dynamic regulariser.
+        evaluate: Whether agents hold the `server`'s model or the `average` of theirs.
+    """
 
     alpha: float = option(0.1, "weight of the dynamic regulariser", above=0)
 
-    measured: str = option(
+    evaluate: str = option(
         "server",
-        "agents hold the server's model | the average of their models (which its authors measure)",
+        "agents are evaluated with the server's model | the average of theirs, as its authors do",
         one_of=("server", "average"),
     )
 
-    remembers = True
+    keeps_state = True
 
     @property
     def title(self) -> str:
-        """With the model that is measured, if it is not the server's."""
-        return "FedDyn" if self.measured == "server" else "FedDyn (average of agents)"
+        """With the model that is evaluated, if it is not the server's."""
+        return "FedDyn" if self.evaluate == "server" else "FedDyn (average of agents)"
 
-    def held(self, end: RoundEnd, x: Weights) -> Weights:
+    def published_model(self, end: RoundEnd, x: Weights) -> Weights:
         """x, or sum_i p_i y_i."""
-        return x if self.measured == "server" else end.average()
+        return x if self.evaluate == "server" else end.average()
 
     def gradient(self, g: Any, y: Any, x: Any, common: Any, own: Any) -> Any:
         """g - lambda_i + alpha (y - x)."""

@@ -1,4 +1,4 @@
-"""How agents judge their peers, and when: a trust rule and a schedule."""
+"""Trust: by which rule, and in which rounds it is computed."""
 
 from dataclasses import dataclass
 from typing import final
@@ -16,22 +16,22 @@ SCHEDULES = r"dynamic|static|every-[1-9]\d*"
 @final
 @dataclass(frozen=True)
 class View:
-    """Predictions by which agents of this process judge: as everyone has them, or as some were told them alone."""
+    """The predictions that some agents of this process received, from which they compute trust."""
 
     agents: tuple[str, ...]
-    """Those of this process who judge by them."""
+    """Agents of this process that received them."""
     names: tuple[str, ...]
-    """Whose predictions they are."""
+    """Agents that made the predictions."""
     f: Array
     """(names, samples, outputs)."""
     alone: bool = False
-    """Whether nobody else judges by them, so that only the rows of `agents` need be right."""
+    """Whether no other process has this view, so that only the rows of `agents` are needed."""
 
 
 @final
 @dataclass(frozen=True)
 class Mixing:
-    """Trust w by `rule` from predictions f, made in the rounds that the `schedule` names."""
+    """Trust w by `rule` from predictions f, in the rounds of the `schedule`."""
 
     rule: Trust
     schedule: str = "dynamic"
@@ -39,15 +39,15 @@ class Mixing:
 
     @property
     def period(self) -> int:
-        """Rounds from one trust matrix to the next: 1 for dynamic, K for every-K; 0 for static, which makes one."""
+        """Rounds from one trust matrix to the next: 1 for dynamic, K for every-K, 0 for static."""
         return {"dynamic": 1, "static": 0}[self.schedule] if "-" not in self.schedule else int(self.schedule[6:])
 
     def is_due(self, t: int) -> bool:
-        """Whether the schedule asks for new trust in round t. The first exchange follows on the warm-up."""
+        """Whether trust is computed in round t. The first exchange is in the round after the warm-up."""
         return self.period > 0 and (t - self.warmup - 1) % self.period == 0
 
-    def judge(self, view: View, agents: LocalAgents, t: int, memory: dict[str, Array]) -> TrustResult:
-        """What the rule makes of a view, given what it kept: trust w (names, names), and perhaps pseudo-labels."""
+    def trust_and_labels(self, view: View, agents: LocalAgents, t: int, memory: dict[str, Array]) -> TrustResult:
+        """The rule's result for a view and the rule's `memory`: trust w (names, names), perhaps pseudo-labels."""
         rows = np.array([view.names.index(name) for name in view.agents], dtype=np.intp)
         noise = {agent.name: agent.noise for agent in agents}
         noises = np.array([noise.get(name, np.nan) for name in view.names])

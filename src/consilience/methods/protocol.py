@@ -1,4 +1,4 @@
-"""What a method is: a frozen dataclass of options with one generator, and what it needs of the world around it."""
+"""The interfaces of a method and of an exchange, and the types that pass between a method and the driver."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,40 +13,40 @@ from consilience.tasks.protocol import Array, Task
 
 @dataclass(frozen=True)
 class Memory:
-    """What later rounds need of earlier ones. It goes through the checkpoint."""
+    """State that later rounds need; it is saved in the checkpoint."""
 
     common: dict[str, Array] = field(default_factory=dict)
     """The same in every process."""
     own: dict[str, dict[str, Array]] = field(default_factory=dict)
-    """By agent: what belongs to it alone."""
+    """Arrays of one agent alone, by agent."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """What is written down of a round, and no later round needs."""
+    """Results of a round, for the history. No later round needs them."""
 
     predictions: dict[str, Array]
-    """What this process's agents say of the shared data after training."""
+    """Predictions of this process's agents on the shared data after training."""
     losses: dict[str, Losses]
     sent: dict[str, int]
     """Bytes that each agent of this process sent."""
     heard: tuple[str, ...] = ()
     """Agents that were heard, in the order of the roster."""
     received: dict[str, Array] = field(default_factory=dict)
-    """What they said before training."""
+    """Their predictions before training; empty if these are not those after the last round."""
     trust: Array | None = None
     """(agents of this process, roster); None where nobody was weighed."""
     by_class: dict[str, Array] = field(default_factory=dict)
     """For rules that weigh peers differently on each class: trust (agents of this process, roster, classes), samples
     (classes,) and unsure (classes,)."""
     peers: Array | None = None
-    """Where agents heard some peers only, which (agents of this process, heard): places in the roster. Trust then has
-    the same shape, and is in these."""
+    """In sparse exchange: the peers of each agent as indices in the roster, (agents of this process, heard). Trust then
+    has the same shape."""
 
 
 @dataclass(frozen=True)
 class Round:
-    """One round of a method, seen after its training."""
+    """One round of a method, after its training."""
 
     number: int
     record: Record
@@ -55,76 +55,78 @@ class Round:
 
 @dataclass(frozen=True)
 class Start:
-    """From where to where a method goes: the last round, and what is known of the rounds already done."""
+    """Where a method starts and ends."""
 
     rounds: int
+    """The last round."""
     done: int = 0
+    """Rounds already done, before a checkpoint."""
     memory: Memory = field(default_factory=Memory)
+    """State after these rounds."""
     seed: int = 0
-    """Of what a method draws."""
 
 
 @dataclass(frozen=True)
 class Received:
-    """What one process knows after an exchange."""
+    """What one process received in an exchange."""
 
     predictions: dict[str, Array]
     """Predictions on the shared data by agent. An agent that is missing here was not heard this round."""
     sent: dict[str, int]
     """Bytes that each agent of this process sent."""
     number: int = 0
-    """The round that was exchanged, if it is later than the one asked for: a site that was away takes it up."""
+    """The round that was exchanged. It is later than the one asked for if this site was away."""
     told: dict[str, dict[str, Array]] = field(default_factory=dict)
-    """By agent: what some of its peers told it alone, in place of the predictions that everyone else has of them."""
+    """By agent: predictions that some peers sent to it alone, instead of those that everyone else received."""
 
 
 class Exchange(Protocol):
-    """How predictions travel. `agents` of a method are those of this process; the exchange makes up the difference."""
+    """How predictions travel. A method's `agents` are those of this process; the exchange supplies the others' data."""
 
     roster: tuple[str, ...]
     """All agents. Its order is the order of rows and columns of every trust matrix."""
 
     def gather(self, number: int, own_predictions: dict[str, Array]) -> Received:
-        """Publishes the predictions of this process's agents in round `number`; those of everyone who was heard."""
+        """Publishes the predictions of this process's agents in round `number`; returns those of all who were heard."""
 
 
 class SparseExchange(Protocol):
-    """An exchange in which agents may hear a few peers only."""
+    """An exchange in which each agent can hear a few peers only."""
 
     def gather_some(self, number: int, own_predictions: dict[str, Array], wanted: dict[str, Array]) -> Received:
-        """As `gather`, where each agent of this process hears those `wanted`, places in the roster, and nobody else.
+        """As `gather`, but each agent of this process hears only the peers `wanted`, as indices in the roster.
 
-        The answer may hold more, which is in this process for other agents.
+        The result may hold more predictions, for other agents of this process.
         """
 
 
 class SharesArrays(Protocol):
-    """An exchange that carries more than predictions, such as weights. Organisations' exchanges do not."""
+    """An exchange that carries arrays of any kind, such as weights. Exchanges between organisations do not."""
 
     def share(self, arrays: dict[str, Weights]) -> dict[str, Weights]:
-        """The arrays of all agents, in the order of the roster, from those of this process's agents."""
+        """Publishes the arrays of this process's agents; returns those of all agents in the order of the roster."""
 
 
 class StatefulExchange(Protocol):
-    """An exchange that must know later what it saw before. What it keeps goes through the checkpoint."""
+    """An exchange with a state that is saved in the checkpoint."""
 
     def state(self) -> dict[str, Array]:
-        """What a later `restore` needs; the same in every process."""
+        """The state; the same in every process."""
 
     def restore(self, state: dict[str, Array]) -> None:
-        """Takes up a saved `state`."""
+        """Restores a saved `state`."""
 
 
 class Method(Protocol):
-    """A way of learning together. Its fields are its options."""
+    """A method of collaborative learning: a frozen dataclass whose fields are its options."""
 
     @property
     def label(self) -> str:
-        """How tables and folders call it: one word."""
+        """Its name in tables and folders: one word."""
 
     @property
     def title(self) -> str:
-        """How it is called in text."""
+        """Its name in text."""
 
     @property
     def warmup(self) -> int:
@@ -139,25 +141,26 @@ class Method(Protocol):
         """The form in which predictions are published."""
 
     def rounds(self, agents: LocalAgents, shared: Array, exchange: Exchange, start: Start) -> Iterator[Round]:
-        """Goes through the rounds after `start.done` up to `start.rounds`, and yields each when it has ended."""
+        """Runs the rounds after `start.done` up to `start.rounds`, and yields each when it has ended.
+
+        Args:
+            agents: Agents of this process.
+            shared: Shared data.
+            exchange: How predictions travel between all agents.
+            start: Last round, rounds already done, and their memory.
+        """
 
 
-class NamedByClass:
-    """A method whose class has its name."""
-
-    @property
-    def label(self) -> str:
-        """The name in small letters."""
-        return type(self).__name__.lower()
-
-    @property
-    def title(self) -> str:
-        """The name."""
-        return type(self).__name__
+def wrong_checkpoint(done: int, title: str) -> ConsilienceError:
+    """The error for a checkpoint that does not hold the memory of the method `title`."""
+    return ConsilienceError(
+        f"the checkpoint of round {done} does not hold what {title} keeps for these agents. "
+        "Was it made by another method? Resume with the same one, or start again in another folder."
+    )
 
 
 def check_wire(wire: Wire, task: Task) -> None:
-    """Refuses a form of predictions that the task does not have."""
+    """Raises an error if the task's predictions cannot have the form of the wire."""
     if wire.form in ("top-k", "label") and not task.sums_to_one:
         raise ConsilienceError(
             f"wire.form is '{wire.form}', which is for probabilities that sum to one. Use float32 or float16 for "

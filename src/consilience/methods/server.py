@@ -1,7 +1,7 @@
 """The loop that FedAvg, FedProx, SCAFFOLD, FedDyn and FedDF share. Their equations are in `core/federated.py`.
 
-A method is a subclass that changes some of the steps `gradient`, `own_update`, `server_update` and `refined`, which
-read like the lines of its pseudocode. `x` is the server's model, `y` that of an agent after its local training.
+A method is a subclass that overrides some of the steps `gradient`, `own_update`, `server_update` and `after_average`,
+which read like the lines of its pseudocode. `x` is the server's model, `y` that of an agent after local training.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -18,7 +18,15 @@ from consilience.base.options import Options, option
 from consilience.base.rows import Rows, count
 from consilience.core.federated import average, shares
 from consilience.core.wire import Wire
-from consilience.methods.protocol import Exchange, Memory, NamedByClass, Record, Round, SharesArrays, Start
+from consilience.methods.protocol import (
+    Exchange,
+    Memory,
+    Record,
+    Round,
+    SharesArrays,
+    Start,
+    wrong_checkpoint,
+)
 from consilience.tasks.protocol import Array
 
 ShareArrays = Callable[[dict[str, Weights]], dict[str, Weights]]
@@ -33,36 +41,36 @@ _ADVICE = (
 
 @dataclass
 class Local:
-    """One agent's local training in a round, seen from its end."""
+    """One agent's local training in a round, when it has ended."""
 
     x: Weights
-    """The server's model, from which it began."""
+    """The server's model, from which training started."""
     y: Weights
     common: Weights
-    """What the server keeps."""
+    """State of the server."""
     own: Weights
-    """What the agent keeps."""
+    """State of the agent."""
     agent: Averageable
     gradients: dict[str, Any] = field(default_factory=dict)
-    """The sum of the gradients that the agent saw, by parameter."""
+    """Sum of the agent's gradients, by parameter."""
 
 
 @dataclass(frozen=True)
 class RoundEnd:
-    """What the server has at the end of a round. Lists are in the order of the roster."""
+    """What the server knows at the end of a round. Lists are in the order of the roster."""
 
     p: list[float]
     """The agents' shares of the samples."""
     x: Weights
-    """The server's model, from which all began."""
+    """The server's model, from which all agents started."""
     common: Weights
-    """What the server keeps."""
+    """State of the server."""
     y: list[Weights]
     """The agents' models."""
     before: list[Weights]
-    """What each agent kept at the beginning of the round."""
+    """State of each agent at the beginning of the round."""
     own: list[Weights]
-    """What each agent keeps now."""
+    """State of each agent now."""
 
     def average(self) -> Weights:
         """sum_i p_i y_i."""
@@ -70,198 +78,209 @@ class RoundEnd:
 
 
 @dataclass(frozen=True)
-class ServerMethod(NamedByClass, Options):
+class ServerMethod(Options):
     """A server sends its model, everyone trains it on private data, and the server averages.
 
-    All agents start from the first one's weights, and hold the server's model after every round, or what `held` makes
-    of it. In a warm-up they train alone; then the server averages their models, and the first round begins from there.
-    The order of the roster is the order of summation. Every process plays the server, with the same numbers. The
-    shared data are for measuring only.
+    All agents start from the first one's weights, and after every round hold the server's model, or the one that
+    `published_model` returns. In a warm-up they train alone; then the server averages their models, and the first
+    round starts from there. Sums are in the order of the roster. Every process plays the server, with the same numbers.
+    The shared data are used for evaluation only.
+
+    Args:
+        keep_optimizer: Keep the state of the local optimizer across rounds.
+        warmup: Rounds of training alone before the first averaging.
+        server_ema: Decay of an exponential moving average of the server's models, which agents then hold; 0 = none.
     """
 
     keep_optimizer: bool = option(False, "keep the local optimizer's state across rounds")
     warmup: int = option(0, "rounds of training alone before the first averaging", at_least=0)
     server_ema: float = option(
-        0.0, "agents hold an average of the server's models; so much of it stays in a round", at_least=0, below=1
+        0.0, "agents hold a moving average of the server's models with this decay; 0 = none", at_least=0, below=1
     )
 
     uses_shared, wire = False, Wire()
-    remembers = False
-    """Whether server and agents keep a tensor for every parameter from round to round, at first zeros."""
+    keeps_state = False
+    """Whether server and agents have a state: a tensor for every parameter, at first zeros."""
     sends_memory = False
-    """Whether what the server keeps travels to the agents, and their changes back."""
+    """Whether the server's state travels to the agents, and their changes back."""
+
+    @property
+    def label(self) -> str:
+        """The class name in small letters."""
+        return type(self).__name__.lower()
+
+    @property
+    def title(self) -> str:
+        """The class name."""
+        return type(self).__name__
 
     def gradient(self, g: Any, y: Any, x: Any, common: Any, own: Any) -> Any:
         """The gradient that an agent uses instead of `g`, tensor by tensor, before every optimizer step."""
         return g
 
     def own_update(self, local: Local) -> Weights:
-        """What an agent keeps of a round."""
+        """The agent's next state."""
         return local.own
 
     def server_update(self, end: RoundEnd) -> tuple[Weights, Weights]:
-        """The server's next model, buffers included, and what it keeps."""
+        """The server's next model, buffers included, and its next state."""
         return end.average(), end.common
 
-    def refined(self, x: Weights, members: Sequence[Averageable], shared: Rows, share: ShareArrays) -> Weights:
-        """What the server makes of its next model before it sends it; the agents still hold theirs."""
+    def after_average(self, x: Weights, members: Sequence[Averageable], shared: Rows, share: ShareArrays) -> Weights:
+        """The server's next model after further training, before it is sent; agents still hold their own models."""
         return x
 
-    def counted(self, losses: Losses, first: bool, samples: int) -> Losses:
-        """With what the server did for an agent, given the shared samples; the `first` has what it did for all."""
+    def add_cost(self, losses: Losses, first: bool, samples: int) -> Losses:
+        """Adds the server's computation for an agent; the `first` agent gets what the server did once for all."""
         return losses
 
-    def held(self, end: RoundEnd, x: Weights) -> Weights:
-        """The model that agents hold, and are measured with, after a round that left the server with `x`."""
+    def published_model(self, end: RoundEnd, x: Weights) -> Weights:
+        """The model that agents hold and are evaluated with after a round; `x` is the server's."""
         return x
 
     def rounds(self, agents: LocalAgents, shared: Array, exchange: Exchange, start: Start) -> Iterator[Round]:
         """Rounds of local training and averaging."""
         share = sharing(exchange, f"{self.title} averages models")
-        members = [_averageable(agent) for agent in agents]
+        members = {agent.name: _averageable(agent) for agent in agents}
         roster = exchange.roster
-        here = {agent.name: agent for agent in members}
-        samples = share({agent.name: {"samples": np.array(agent.samples)} for agent in members})
+        samples = share({name: {"samples": np.array(agent.samples)} for name, agent in members.items()})
         missing = [name for name in roster if name not in samples]
         if missing:
             raise ConsilienceError(
                 f"agents {', '.join(missing)} live in another process, but {self.title} averages all models in one. "
                 "Put all agents into one process, or use consensus."
             )
-        x = share({name: agent.weights() for name, agent in here.items() if name == roster[0]})[roster[0]]
-        for agent in members:
+        x = share({name: agent.weights() for name, agent in members.items() if name == roster[0]})[roster[0]]
+        for agent in members.values():
             _check_architecture(agent, roster[0], x)
         p = shares([int(samples[name]["samples"]) for name in roster])
-        common, own = self._memory(x, members[0].trained_names, roster, start)
+        common, own = self._state(x, next(iter(members.values())).trained_names, roster, start)
         if not start.done:
-            _spread(x, members)
+            _set_weights(members, x)
         for t in range(start.done + 1, min(self.warmup, start.rounds) + 1):
             losses = agents.train(shared, {}, lam=0.0)
-            memory = self._remembered(common, own, here, {}, {})
-            yield Round(t, Record(agents.published(shared), losses, dict.fromkeys(here, 0)), memory)
-        x, held = self._server(x, start)
+            memory = self._memory(common, own, members, {}, {})
+            yield Round(t, Record(agents.published(shared), losses, dict.fromkeys(members, 0)), memory)
+        x, published = self._server_model(x, start)
         for t in range(max(start.done, self.warmup) + 1, start.rounds + 1):
-            begins = self.warmup > 0 and t == self.warmup + 1
-            if begins:
-                ys = share({name: agent.weights() for name, agent in here.items()})
+            first_average = self.warmup > 0 and t == self.warmup + 1
+            if first_average:
+                ys = share({name: agent.weights() for name, agent in members.items()})
                 x = each(lambda *y: average(y, p), *ys.values())
-            _spread(x, members)
+            _set_weights(members, x)
             trained: dict[str, Weights] = {}
-            kept: dict[str, Weights] = {}
-            losses = agents.each(partial(self._local_round, here, x, common, own, trained, kept))
-            sent = {name: self._bytes(x, y, common) + begins * _size(y) for name, y in trained.items()}
-            ys, after = share(trained), share(kept)
+            states: dict[str, Weights] = {}
+            losses = agents.each(partial(self._local_round, members, x, common, own, trained, states))
+            sent = {name: self._bytes(x, y, common) + first_average * _size(y) for name, y in trained.items()}
+            ys, after = share(trained), share(states)
             after = {name: after.get(name, {}) for name in roster}
             end = RoundEnd(p, x, common, list(ys.values()), list(own.values()), list(after.values()))
             (x, common), own = self.server_update(end), after
-            x = self.refined(x, members, shared, share)
-            losses = {name: self.counted(one, name == roster[0], count(shared)) for name, one in losses.items()}
-            held = self._averaged(held, self.held(end, x))
-            _spread(held, members)
-            memory = self._remembered(common, own, here, x, held)
+            x = self.after_average(x, list(members.values()), shared, share)
+            losses = {name: self.add_cost(loss, name == roster[0], count(shared)) for name, loss in losses.items()}
+            published = self._moving_average(published, self.published_model(end, x))
+            _set_weights(members, published)
+            memory = self._memory(common, own, members, x, published)
             yield Round(t, Record(agents.published(shared), losses, sent, roster), memory)
 
     def _local_round(
         self,
-        here: dict[str, Averageable],
+        members: dict[str, Averageable],
         x: Weights,
         common: Weights,
         own: dict[str, Weights],
         trained: dict[str, Weights],
-        kept: dict[str, Weights],
-        one: Agent,
+        states: dict[str, Weights],
+        agent: Agent,
     ) -> Losses:
-        """Local training of one agent, which leaves its weights in `trained` and what it keeps in `kept`."""
-        agent = here[one.name]
+        """Local training of one agent: puts its weights into `trained`, its next state into `states`."""
+        member = members[agent.name]
         if not self.keep_optimizer:
-            agent.reset_optimizer()
-        local = Local(x, {}, common, own[one.name], agent)
-        losses = agent.train_alone(self._correction(local))
-        trained[one.name] = local.y = agent.weights()
-        kept[one.name] = self.own_update(local)
+            member.reset_optimizer()
+        local = Local(x, {}, common, own[agent.name], member)
+        losses = member.train_alone(self._correction(local))
+        trained[agent.name] = local.y = member.weights()
+        states[agent.name] = self.own_update(local)
         return losses
 
     def _correction(self, local: Local) -> Correction | None:
         """The method's change to the gradient; under Adam, before it is normalised."""
-        if type(self).gradient is ServerMethod.gradient and not self.remembers:
+        if type(self).gradient is ServerMethod.gradient and not self.keeps_state:
             return None
-        beside: dict[str, tuple[Any, Any, Any]] = {}
+        known: dict[str, tuple[Any, ...]] = {}
 
         def correct(name: str, g: Any, y: Any) -> Any:
-            if name not in beside:
-                parts = (local.x, local.common, local.own)
-                beside[name] = tuple(_like(y, part[name]) if name in part else None for part in parts)  # type: ignore[assignment]
-            if self.remembers:
+            if name not in known:
+                tensors = (local.x, local.common, local.own)
+                known[name] = tuple(_like(y, weights[name]) if name in weights else None for weights in tensors)
+            if self.keeps_state:
                 local.gradients[name] = local.gradients[name] + g if name in local.gradients else g
-            return self.gradient(g, y, *beside[name])
+            return self.gradient(g, y, *known[name])
 
         return correct
 
-    def _memory(
+    def _state(
         self, x: Weights, parameters: list[str], roster: tuple[str, ...], start: Start
     ) -> tuple[Weights, dict[str, Weights]]:
-        """Zeros before the first round, afterwards what `start` holds: the server's, and each agent's."""
-        names = [name for name in parameters if name in x] if self.remembers else []
+        """State of the server and of each agent: zeros before the first round, afterwards from `start`."""
+        names = [name for name in parameters if name in x] if self.keeps_state else []
         common = {name: np.zeros_like(x[name]) for name in names}
         own = {agent: {name: np.zeros_like(x[name]) for name in names} for agent in roster}
         if not start.done:
             return common, own
-        found = start.memory
-        kept = {name: value for name, value in found.common.items() if not name.startswith(_SERVER)}
-        if kept.keys() != common.keys() or any(found.own.get(a, {}).keys() != own[a].keys() for a in roster):
-            raise ConsilienceError(
-                f"the checkpoint of round {start.done} does not hold what {self.title} keeps for these agents. "
-                "Was it made by another method? Resume with the same one, or start again in another folder."
-            )
-        return kept, {name: found.own.get(name, {}) for name in roster}
+        memory = start.memory
+        saved = {name: value for name, value in memory.common.items() if not name.startswith(_SERVER)}
+        if saved.keys() != common.keys() or any(memory.own.get(a, {}).keys() != own[a].keys() for a in roster):
+            raise wrong_checkpoint(start.done, self.title)
+        return saved, {name: memory.own.get(name, {}) for name in roster}
 
-    def _averaged(self, before: Weights, held: Weights) -> Weights:
-        """d a + (1 - d) x with d = `server_ema`; x itself where nothing is averaged, or nothing was before."""
+    def _moving_average(self, before: Weights, x: Weights) -> Weights:
+        """d a + (1 - d) x with d = `server_ema`; x itself without an average, or in the first round."""
         d = self.server_ema
-        return each(lambda a, x: d * a + (1 - d) * x, before, held) if d and before else held
+        return each(lambda a, x: d * a + (1 - d) * x, before, x) if d and before else x
 
-    def _remembered(
-        self, common: Weights, own: dict[str, Weights], here: Collection[str], x: Weights, held: Weights
+    def _memory(
+        self, common: Weights, own: dict[str, Weights], names: Collection[str], x: Weights, published: Weights
     ) -> Memory:
         """What a later round needs: the server's model only where agents hold another one."""
-        server = {f"{_SERVER}{name}": value for name, value in x.items()} if held is not x else {}
-        return Memory(common | server, {name: own[name] for name in here})
+        server = {f"{_SERVER}{name}": value for name, value in x.items()} if published is not x else {}
+        return Memory(common | server, {name: own[name] for name in names})
 
-    def _server(self, x: Weights, start: Start) -> tuple[Weights, Weights]:
-        """The server's model and the one that agents hold, before the next round, from `x`, which agents hold."""
+    def _server_model(self, x: Weights, start: Start) -> tuple[Weights, Weights]:
+        """The server's model and the one that agents hold, `x`, before the next round."""
         if start.done <= self.warmup:
             return x, {}
         return {n.removeprefix(_SERVER): v for n, v in start.memory.common.items() if n.startswith(_SERVER)} or x, x
 
     def _bytes(self, x: Weights, y: Weights, common: Weights) -> int:
-        """To and from one agent in one round: the model down and up, and where it travels the memory down and up."""
+        """To and from one agent in one round: the model, and if it is sent the state, down and up."""
         return _size(x) + _size(y) + (2 * _size(common) if self.sends_memory else 0)
 
 
 def sharing(exchange: Exchange, what: str) -> ShareArrays:
-    """How arrays travel to all; refused where only predictions do. `what` the method does stands in the error."""
+    """The exchange's way to share arrays; an error, which says `what` the method needs, if it has none."""
     if not implements(exchange, SharesArrays):
         raise ConsilienceError(f"{what}, but between organisations only predictions travel. Use consensus.")
     return cast(SharesArrays, exchange).share
 
 
-def each(rule: Callable[..., Any], *parts: Weights) -> Weights:
-    """`rule` on every tensor that the first part names, in double precision, rounded to the precision of that part."""
-    first = parts[0]
+def each(rule: Callable[..., Any], *weights: Weights) -> Weights:
+    """`rule` on every tensor of the first weights, in double precision, rounded to the precision of that tensor."""
+    first = weights[0]
     return {
-        key: np.asarray(rule(*(w[key].astype(np.float64) for w in parts))).astype(first[key].dtype) for key in first
+        key: np.asarray(rule(*(w[key].astype(np.float64) for w in weights))).astype(first[key].dtype) for key in first
     }
 
 
 def as_array(tensor: Any) -> Array:
-    """A torch tensor, on whatever device, or an array, as an array in single precision."""
+    """A torch tensor (on any device) or an array as an array in single precision."""
     if hasattr(tensor, "detach"):
         tensor = tensor.detach().float().cpu().numpy()
     return np.asarray(tensor, dtype=np.float32)
 
 
 def _like(tensor: Any, array: Array) -> Any:
-    """`array` as the same kind of thing as `tensor`: of its type, and on its device."""
+    """`array` as a tensor of the type and on the device of `tensor`, which may be an array as well."""
     if not hasattr(tensor, "detach"):
         return array
     import torch
@@ -269,8 +288,8 @@ def _like(tensor: Any, array: Array) -> Any:
     return torch.from_numpy(array).to(tensor)
 
 
-def _spread(weights: Weights, members: Sequence[Averageable]) -> None:
-    for agent in members:
+def _set_weights(members: dict[str, Averageable], weights: Weights) -> None:
+    for agent in members.values():
         agent.set_weights(weights)
 
 
@@ -284,7 +303,7 @@ def _check_architecture(agent: Averageable, first: str, x: Weights) -> None:
     """Refuses an agent whose weights do not have the shapes of `x`, which are those of the `first` agent."""
     weights = agent.weights()
     for key in [*x, *weights]:
-        ours, theirs = (getattr(part.get(key), "shape", "missing") for part in (x, weights))
+        ours, theirs = (getattr(tensors.get(key), "shape", "missing") for tensors in (x, weights))
         if ours != theirs:
             raise ConsilienceError(
                 f"agent {agent.name!r} ({agent.kind}) differs from agent {first!r} in {key}: "

@@ -1,4 +1,4 @@
-"""What every table and figure of the paper has: the runs it needs, its table, its check and its drawing."""
+"""Artefacts: tables and figures of the paper, each with its runs, table, check and drawing."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -20,43 +20,43 @@ Need = tuple[str, str, str]
 @final
 @dataclass(frozen=True)
 class Outcome:
-    """What an artefact gave."""
+    """The result of an artefact."""
 
     sentences: list[str]
-    """Which part of the expectation holds."""
+    """Which parts of the expectation hold."""
     written: list[Path]
     table: "pd.DataFrame | None" = None
-    """What is worth showing on screen; the CSV is among `written` in any case."""
+    """The table for the screen; its CSV is in `written` anyway."""
     caveat: str = ""
-    """What to know before the sentences are believed."""
+    """A warning about the sentences."""
 
 
 class Artefact(Protocol):
-    """A table or figure of the paper. Whoever makes it runs its jobs, if it has any, and lets it finish."""
+    """A table or figure of the paper: its jobs are run first, then `finish` is called."""
 
     @property
     def name(self) -> str:
-        """How it is called on the command line; its files are NAME.csv, NAME.png and NAME.svg."""
+        """Its name on the command line; its files are NAME.csv, NAME.png and NAME.svg."""
 
     @property
     def title(self) -> str:
-        """What it is called in the paper, and what it shows."""
+        """Its name in the paper, and what it shows."""
 
     @property
     def expectation(self) -> str:
-        """Written before the run: what the paper says, as something that can fail. Empty where it claims nothing."""
+        """The paper's claim as a condition that can fail, written before the run; empty without a claim."""
 
     def jobs(self, scale: str, seeds: Sequence[int], folder: Path) -> list[Job]:
-        """The runs it needs, which other artefacts may need as well; none for a toy."""
+        """Its runs, which artefacts can share; none for a toy."""
 
     def finish(self, runs: Runs, scale: str, seeds: Sequence[int], folder: Path) -> Outcome:
-        """Makes its table, checks it and draws it, from finished runs in the order of its jobs."""
+        """Makes, checks and draws its table from finished runs in the order of its jobs."""
 
 
 @final
 @dataclass(frozen=True)
 class FromRuns:
-    """An artefact that is made from runs on real images."""
+    """An artefact from runs on real images."""
 
     name: str
     title: str
@@ -85,7 +85,7 @@ def needs(datasets: Sequence[str], variants: Sequence[str], methods: Sequence[st
 
 
 def verdict(holds: object) -> str:
-    """How a sentence says whether something holds."""
+    """The verdict in a sentence."""
     return "holds" if holds else "does not hold"
 
 

@@ -19,12 +19,12 @@ from consilience.paper.artefact import Artefact
 
 _FILES = (fig1, figA1, fig2, fig3, table1, schedule, fig4, fig5, fig6, lam, communication, theory)
 
-ARTEFACTS: tuple[Artefact, ...] = tuple(one for file in _FILES for one in file.ARTEFACTS)
+ARTEFACTS: tuple[Artefact, ...] = tuple(known for file in _FILES for known in file.ARTEFACTS)
 
 
 def artefact(name: str) -> Artefact:
     """An artefact by name."""
-    for one in ARTEFACTS:
-        if one.name == name:
-            return one
-    raise ConsilienceError(f"unknown artefact {name!r}. Known: {', '.join(one.name for one in ARTEFACTS)}.")
+    by_name = {known.name: known for known in ARTEFACTS}
+    if name not in by_name:
+        raise ConsilienceError(f"unknown artefact {name!r}. Known: {', '.join(by_name)}.")
+    return by_name[name]

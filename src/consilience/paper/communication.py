@@ -19,19 +19,19 @@ def tabulate(runs: Runs) -> "pd.DataFrame":
     import pandas as pd
 
     rows = []
-    for one, run in runs:
+    for job, run in runs:
         sent = run.metrics.groupby("round")["bytes_sent"].sum()
         measured = int(sent[sent > 0].iloc[-1]) if (sent > 0).any() else 0
         agents, shared = len(run.names), run.summary.shared_samples
         classes, parameters = len(run.summary.classes), run.summary.agents[0].parameters or 0
-        if one.method in CONSENSUS:
+        if job.method in CONSENSUS:
             formula, value = "4 N (N-1) n* C", 4 * agents * (agents - 1) * shared * classes
         else:
-            twice = 2 if one.method == "scaffold" else 1
+            twice = 2 if job.method == "scaffold" else 1
             formula, value = f"{4 * 2 * twice} N |params|", 4 * 2 * twice * agents * parameters
-        if one.method == "alone":
+        if job.method == "alone":
             formula, value = "0", 0
-        rows.append((one.settings.data.dataset, one.method, measured, formula, value))
+        rows.append((job.settings.data.dataset, job.method, measured, formula, value))
     return pd.DataFrame(rows, columns=["dataset", "method", "bytes_per_round", "formula", "formula_bytes"])
 
 
@@ -39,14 +39,14 @@ def check(table: "pd.DataFrame") -> list[str]:
     """Both kinds of methods against their formulas, and against each other."""
     measured = table["bytes_per_round"]
     consensus = table["method"].isin(CONSENSUS)
-    said = []
+    sentences = []
     for kind, chosen in (("Consensus", consensus), ("Server methods", ~consensus)):
         off = int((measured - table["formula_bytes"])[chosen].abs().max())
-        said.append(f"{kind}: measured bytes equal the formula: {verdict(off == 0)} (at most {off:,} off).")
+        sentences.append(f"{kind}: measured bytes equal the formula: {verdict(off == 0)} (at most {off:,} off).")
     most, least = int(measured[consensus].max()), int(measured[~consensus].min())
     against = f"{most:,} against {least:,}"
-    said.append(f"Consensus sends less than every server method: {verdict(most < least)} ({against}).")
-    return said
+    sentences.append(f"Consensus sends less than every server method: {verdict(most < least)} ({against}).")
+    return sentences
 
 
 def draw(table: "pd.DataFrame", runs: Runs, stem: Path) -> tuple[Path, Path]:

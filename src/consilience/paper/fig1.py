@@ -1,4 +1,4 @@
-"""Fig. 1: three polynomials with equal trust agree on X* and keep parameters of their own."""
+"""Fig. 1: three polynomials with equal trust agree on X* with different parameters."""
 
 from dataclasses import dataclass
 from itertools import combinations
@@ -37,7 +37,7 @@ EXPECTATIONS = {
     "gain": "Every agent is closer to the truth on X* after 20 rounds than alone.",
     "rich and scarce": "Every agent changes less where it has data (within 1 sd) than where it has none (3 sd).",
 }
-"""What the paper says, as conditions that can fail; written before the first run."""
+"""The paper's claims as conditions that can fail, written before the first run."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def compute(seed: int) -> Fig1:
     """Consensus on X* without the same parameters (section 3.4 of the paper).
 
     A polynomial of degree 4 does not fit 50 noisy labels exactly, so the differences level off instead of vanishing.
-    They could not vanish and leave the parameters different: polynomials that agree on five points are the same.
+    If they vanished the parameters would be the same: so are polynomials that agree on five points.
     """
     import pandas as pd
 
@@ -71,7 +71,7 @@ def compute(seed: int) -> Fig1:
     moved = np.abs(on_shared[20] - on_shared[0])
     rich, scarce = (moved.mean(axis=1, where=chosen) for chosen in (away(scenario) <= 1, away(scenario) > 3))
     steps = near[[0, 5, 20, 50]]
-    found: Found = {
+    results: Found = {
         "approach": ((np.diff(steps) < 0).all(), told(differences=steps)),
         "consensus": (near[20:].max() <= 1, told(largest=near[20:].max())),
         "parameters": (apart[20] > 0.01, told(distance=apart[20])),
@@ -79,7 +79,7 @@ def compute(seed: int) -> Fig1:
         "gain": ((errors["together"] < errors["alone"]).all(), told(**errors[["alone", "together"]])),
         "rich and scarce": ((rich < scarce).all(), told(with_data=rich, without=scarce)),
     }
-    return Fig1(scenario, on_shared, on_wide, course, errors, judged(EXPECTATIONS, found))
+    return Fig1(scenario, on_shared, on_wide, course, errors, judged(EXPECTATIONS, results))
 
 
 def coefficient_distance(f: Array) -> float:

@@ -1,4 +1,4 @@
-"""Fig. 2: decision regions of small networks, one of which has learnt from wrong labels only."""
+"""Fig. 2: decision regions of small networks, one trained on wrong labels only."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ EXPECTATIONS = {
     "dynamic beats alone": "The mean accuracy of the good agents is higher with dynamic trust than alone.",
     "least trusted": "The agent with flipped labels receives the least trust in every round.",
 }
-"""What the paper says, as conditions that can fail; written before the first run."""
+"""The paper's claims as conditions that can fail, written before the first run."""
 
 CENTRES = np.array([(-2, 2), (2, 2), (-2, -2), (2, -2)], dtype=np.float32)
 AXIS = np.linspace(-5, 5, 121, dtype=np.float32)
@@ -50,7 +50,7 @@ class Fig2:
 def gaussian_classes(seed: int, samples: int = 100) -> Scenario:
     """Four Gaussian classes, four agents: agents 0 to 2 have 10 % random wrong labels, agent 3 only shifted ones.
 
-    The paper does not say how many samples: here 100 per agent, and 200 shared ones, equally from all classes.
+    The paper does not give the number of samples: here 100 per agent, and 200 shared ones, equally from all classes.
     """
 
     def sample(count: int, draw: np.random.Generator) -> tuple[Array, Array]:
@@ -73,10 +73,10 @@ def gaussian_classes(seed: int, samples: int = 100) -> Scenario:
 
 
 def compute(seed: int, rounds: int = 25) -> Fig2:
-    """The networks trained alone, with naive and with dynamic trust (section 5.1), and what the paper says of them.
+    """The networks trained alone, with naive and with dynamic trust (section 5.1), and the paper's claims.
 
-    The paper does not say for how long: here 5 rounds alone and 25 together, each of 5 steps of Adam (rate 0.01) on
-    all data at once, with lambda 0.5.
+    The paper does not give the number of rounds: here 5 rounds alone and 25 together, each of 5 steps of Adam (rate
+    0.01) on all data at once, with lambda 0.5.
     """
     import pandas as pd
 
@@ -96,13 +96,13 @@ def compute(seed: int, rounds: int = 25) -> Fig2:
     good = table[["alone", "naive", "paper"]][:3]
     mean, lead = good.mean(), good["paper"] - good["naive"]
     least = received.argmin(axis=1) == 3
-    found: Found = {
+    results: Found = {
         "dynamic beats naive": (mean["paper"] > mean["naive"], told(dynamic=mean["paper"], naive=mean["naive"])),
         "every good agent": ((lead > 0).all(), told(lead=lead)),
         "dynamic beats alone": (mean["paper"] > mean["alone"], told(dynamic=mean["paper"], alone=mean["alone"])),
         "least trusted": (least.all(), f"in {least.sum()} of {len(least)} rounds"),
     }
-    return Fig2(scenario, regions, received, table, judged(EXPECTATIONS, found))
+    return Fig2(scenario, regions, received, table, judged(EXPECTATIONS, results))
 
 
 def _networks(scenario: Scenario, seed: int) -> list[Agent]:
@@ -126,11 +126,11 @@ def draw(data: Fig2, stem: str | Path) -> tuple[Path, Path]:
     """Private data and decision regions of the four agents, with dynamic and with naive trust."""
     with style():
         figure = blank(12, 5.2)
-        parts = figure.subfigures(1, 3, squeeze=False)[0]
+        subfigures = figure.subfigures(1, 3, squeeze=False)[0]
         titles = ("(a) private data, labels flipped", "(b) dynamic trust", "(c) naive trust")
-        for part, method, title in zip(parts, ("", "paper", "naive"), titles, strict=True):
-            part.suptitle(title, fontsize=10)
-            panels = part.subplots(2, 2, sharex=True, sharey=True)
+        for subfigure, method, title in zip(subfigures, ("", "paper", "naive"), titles, strict=True):
+            subfigure.suptitle(title, fontsize=10)
+            panels = subfigure.subplots(2, 2, sharex=True, sharey=True)
             for number, axes in enumerate(panels.flat):
                 share = data.scenario.shares[str(number)]
                 if method:
@@ -143,9 +143,9 @@ def draw(data: Fig2, stem: str | Path) -> tuple[Path, Path]:
                     axes.set_title(f"agent {number}: {flipped} flipped")
                 axes.set(xlim=(-5, 5), ylim=(-5, 5), xticks=(-4, 0, 4), yticks=(-4, 0, 4), aspect="equal")
                 axes.spines[:].set_visible(True)
-            part.supxlabel("x₁", fontsize=9)
-            part.supylabel("x₂", fontsize=9)
-        handles, labels = parts[0].axes[0].get_legend_handles_labels()
+            subfigure.supxlabel("x₁", fontsize=9)
+            subfigure.supylabel("x₂", fontsize=9)
+        handles, labels = subfigures[0].axes[0].get_legend_handles_labels()
         meaning = "label in the data, class predicted in a region"
         figure.legend(handles, labels, loc="outside lower center", ncols=4, title=meaning)
         return save(figure, stem)
@@ -162,7 +162,7 @@ def _draw_regions(axes: "Axes", regions: Array) -> None:
     """Decision regions in light colours with black borders; at each class's mean the marker of what is predicted."""
     from matplotlib.colors import ListedColormap, to_rgb
 
-    light = ListedColormap([tuple(0.45 + 0.55 * part for part in to_rgb(colour)) for colour in COLOURS])
+    light = ListedColormap([tuple(0.45 + 0.55 * channel for channel in to_rgb(colour)) for colour in COLOURS])
     edge = (AXIS[1] - AXIS[0]) / 2
     extent = (AXIS[0] - edge, AXIS[-1] + edge, AXIS[0] - edge, AXIS[-1] + edge)
     axes.imshow(regions, origin="lower", extent=extent, cmap=light, vmin=0, vmax=3, interpolation="nearest")

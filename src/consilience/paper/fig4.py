@@ -1,4 +1,4 @@
-"""Fig. 4: learned trust, among agents of which some have wrong labels or weak models."""
+"""Fig. 4: learned trust among agents, some with wrong labels or weak models."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -29,29 +29,29 @@ def tabulate(runs: Runs) -> "pd.DataFrame":
     import pandas as pd
 
     rows = []
-    for one, run in runs:
+    for job, run in runs:
         received = trust_received(trust_matrix(run))
         marked = marked_agents(run)
         for number, name in enumerate(run.names):
             group = "marked" if number in marked else "other"
-            rows.append((one.settings.data.dataset, experiment(one), name, group, float(received[number])))
+            rows.append((job.settings.data.dataset, experiment(job), name, group, float(received[number])))
     return pd.DataFrame(rows, columns=["dataset", "experiment", "agent", "group", "trust_received"])
 
 
 def check(table: "pd.DataFrame") -> list[str]:
-    """Whether bad agents are told from all others, for each experiment."""
-    said = []
-    for where, part in table.groupby("experiment", sort=False):
-        most = part[part["group"] == "marked"]["trust_received"].max()
-        least = part[part["group"] == "other"]["trust_received"].min()
-        said.append(f"{where}: every marked agent receives less trust than every other: {verdict(most < least)}.")
-    return said
+    """Whether bad agents receive less trust than all others, for each experiment."""
+    sentences = []
+    for where, rows in table.groupby("experiment", sort=False):
+        most = rows[rows["group"] == "marked"]["trust_received"].max()
+        least = rows[rows["group"] == "other"]["trust_received"].min()
+        sentences.append(f"{where}: every marked agent receives less trust than every other: {verdict(most < least)}.")
+    return sentences
 
 
 def draw(table: "pd.DataFrame", runs: Runs, stem: Path) -> tuple[Path, Path]:
     """The matrices of all experiments, bad agents framed."""
-    matrices = {experiment(one): trust_matrix(run) for one, run in runs}
-    marked = {experiment(one): marked_agents(run) for one, run in runs}
+    matrices = {experiment(job): trust_matrix(run) for job, run in runs}
+    marked = {experiment(job): marked_agents(run) for job, run in runs}
     return draw_trust(matrices, marked, stem)
 
 
@@ -64,10 +64,10 @@ def draw_trust(
     """
     with style():
         figure = blank(4.0 * len(matrices), 4.3)
-        parts = figure.subfigures(1, len(matrices), squeeze=False)[0]
-        for part, (title, w) in zip(parts, matrices.items(), strict=True):
+        subfigures = figure.subfigures(1, len(matrices), squeeze=False)[0]
+        for subfigure, (title, w) in zip(subfigures, matrices.items(), strict=True):
             agents = len(w)
-            upper, lower = part.subplots(2, 1, sharex=True, height_ratios=(agents, 1.2))
+            upper, lower = subfigure.subplots(2, 1, sharex=True, height_ratios=(agents, 1.2))
             shown = np.ma.array(w, mask=np.eye(agents, dtype=bool))
             image = upper.imshow(shown, cmap="cividis", aspect="auto")
             upper.set_facecolor("#FFFFFF")
@@ -82,7 +82,7 @@ def draw_trust(
             upper.set(title=title, ylabel="trust of agent", yticks=range(agents))
             upper.tick_params(bottom=False)
             lower.set(xlabel="in agent", xticks=range(agents), yticks=[0], yticklabels=["sum"])
-            part.colorbar(image, ax=[upper, lower], shrink=0.8, aspect=30, label="trust")
+            subfigure.colorbar(image, ax=[upper, lower], shrink=0.8, aspect=30, label="trust")
             for axes in (upper, lower):
                 axes.spines[:].set_visible(False)
         return save(figure, stem)

@@ -20,27 +20,27 @@ def tabulate(runs: Runs) -> "pd.DataFrame":
     import pandas as pd
 
     scores: dict[tuple[str, str, str], list[float]] = {}
-    for one, run in runs:
-        last = run.last_round().set_index("agent")[score_of(one.settings.data.dataset)]
+    for job, run in runs:
+        last = run.last_round().set_index("agent")[score_of(job.settings.data.dataset)]
         for group, weak in (("strong", False), ("weak", True)):
             members = [a.name for a in run.summary.agents if (a.model == "linear") == weak]
-            scores.setdefault((one.settings.data.dataset, one.method, group), []).append(float(last[members].mean()))
+            scores.setdefault((job.settings.data.dataset, job.method, group), []).append(float(last[members].mean()))
     rows = [(*key, *interval) for key, interval in intervals(scores).items()]
     return pd.DataFrame(rows, columns=["dataset", "method", "group", "mean", "half_width"])
 
 
 def check(table: "pd.DataFrame") -> list[str]:
     """Dynamic trust against training alone and naive trust, on each dataset."""
-    said = []
-    for dataset, part in table.groupby("dataset", sort=False):
-        mean = part.pivot_table(index="group", columns="method", values="mean")
+    sentences = []
+    for dataset, rows in table.groupby("dataset", sort=False):
+        mean = rows.pivot_table(index="group", columns="method", values="mean")
         for other in ("alone", "naive"):
             gap = mean["paper"] - mean[other]
-            said.append(
+            sentences.append(
                 f"{dataset}: dynamic trust beats {other} for strong agents: {verdict(gap['strong'] > 0)} "
                 f"({gap['strong']:+.3f}), for weak agents: {verdict(gap['weak'] > 0)} ({gap['weak']:+.3f})."
             )
-    return said
+    return sentences
 
 
 def draw(table: "pd.DataFrame", runs: Runs, stem: Path) -> tuple[Path, Path]:
@@ -54,15 +54,15 @@ def draw(table: "pd.DataFrame", runs: Runs, stem: Path) -> tuple[Path, Path]:
         panels = figure.subplots(1, len(datasets), squeeze=False)[0]
         for axes, dataset in zip(panels, datasets, strict=True):
             for shift, group, hatch in ((-0.2, "strong", ""), (0.2, "weak", "////")):
-                part = table[(table["dataset"] == dataset) & (table["group"] == group)].set_index("method")
-                for place, method in enumerate(methods):
-                    if method not in part.index:
+                rows = table[(table["dataset"] == dataset) & (table["group"] == group)].set_index("method")
+                for position, method in enumerate(methods):
+                    if method not in rows.index:
                         continue
-                    mean, half = float(part["mean"][method]), float(np.nan_to_num(part["half_width"][method]))
+                    mean, half = float(rows["mean"][method]), float(np.nan_to_num(rows["half_width"][method]))
                     face = _lighter(colour_of(method)) if hatch else colour_of(method)
                     bar: dict[str, Any] = {"color": face, "hatch": hatch, "edgecolor": "black", "linewidth": 0.8}
                     error: dict[str, Any] = {"elinewidth": 1.2, "capsize": 3, "ecolor": "black"}
-                    axes.bar(place + shift, mean, 0.4, yerr=half or None, error_kw=error, **bar)
+                    axes.bar(position + shift, mean, 0.4, yerr=half or None, error_kw=error, **bar)
             axes.set(title=dataset, xlim=(-0.6, len(methods) - 0.4))
             axes.set_xticks(range(len(methods)), [_broken(method) for method in methods])
             axes.grid(True, axis="y")
@@ -77,7 +77,7 @@ def _lighter(colour: str) -> tuple[float, ...]:
     """Half way to white, so that a hatch can be seen on it."""
     from matplotlib.colors import to_rgb
 
-    return tuple((1 + part) / 2 for part in to_rgb(colour))
+    return tuple((1 + channel) / 2 for channel in to_rgb(colour))
 
 
 def _broken(method: str) -> str:

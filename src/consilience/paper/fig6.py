@@ -1,7 +1,7 @@
 """Fig. 6: accuracy on CIFAR-100 against local epochs, and against rounds."""
 
+from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from consilience.paper.artefact import FromRuns, Runs, needs, verdict
@@ -12,26 +12,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def tabulate_epochs(runs: Runs) -> "pd.DataFrame":
-    """Score after the last round against the number of local epochs."""
-    return score_against(runs, lambda settings: settings.training.epochs)
-
-
 def check_epochs(table: "pd.DataFrame") -> list[str]:
     """Both statements for each step to more epochs."""
     scores = table.pivot_table(index="x", columns="method", values="mean")
-    said = []
+    sentences = []
     for fewer, more in pairwise(scores.index):
         gain = scores.loc[more] - scores.loc[fewer]
         kept = f"consensus keeps its accuracy: {verdict(gain['paper'] >= 0)} ({gain['paper']:+.3f})"
         lost = f"FedAvg loses: {verdict(gain['fedavg'] < 0)} ({gain['fedavg']:+.3f})"
-        said.append(f"From {fewer:g} to {more:g} local epochs {kept}, {lost}.")
-    return said
-
-
-def draw_epochs(table: "pd.DataFrame", runs: Runs, stem: Path) -> tuple[Path, Path]:
-    """One line per method."""
-    return draw_lines(table, stem, "local epochs")
+        sentences.append(f"From {fewer:g} to {more:g} local epochs {kept}, {lost}.")
+    return sentences
 
 
 def tabulate_rounds(runs: Runs) -> "pd.DataFrame":
@@ -40,12 +30,12 @@ def tabulate_rounds(runs: Runs) -> "pd.DataFrame":
 
     from consilience.experiments.compare import estimate
 
-    parts = []
-    for one, run in runs:
-        score = score_of(one.settings.data.dataset)
+    tables = []
+    for job, run in runs:
+        score = score_of(job.settings.data.dataset)
         mean = run.metrics.groupby("round")[score].mean()
-        parts.append(pd.DataFrame({"x": mean.index, "method": one.method, "mean": mean.to_numpy()}))
-    table = pd.concat(parts).groupby(["x", "method"])["mean"]
+        tables.append(pd.DataFrame({"x": mean.index, "method": job.method, "mean": mean.to_numpy()}))
+    table = pd.concat(tables).groupby(["x", "method"])["mean"]
     half = table.apply(lambda values: estimate(values.to_numpy()).half_width)
     return pd.DataFrame({"mean": table.mean(), "half_width": half}).reset_index()
 
@@ -65,20 +55,15 @@ def check_rounds(table: "pd.DataFrame") -> list[str]:
     ]
 
 
-def draw_rounds(table: "pd.DataFrame", runs: Runs, stem: Path) -> tuple[Path, Path]:
-    """One line per method."""
-    return draw_lines(table, stem, "round")
-
-
 ARTEFACTS = (
     FromRuns(
         "fig6-epochs",
         "Fig. 6, left: accuracy against local epochs, CIFAR-100",
         "Consensus keeps its accuracy with more local epochs, FedAvg loses.",
         needs(["cifar100"], ["epochs-1", "epochs-3", "epochs-5"], ("fedavg", "paper")),
-        tabulate_epochs,
+        partial(score_against, value_of=lambda settings: settings.training.epochs),
         check_epochs,
-        draw_epochs,
+        partial(draw_lines, xlabel="local epochs"),
     ),
     FromRuns(
         "fig6-rounds",
@@ -87,6 +72,6 @@ ARTEFACTS = (
         needs(["cifar100"], ["regular"], ("fedavg", "alone", "naive", "paper")),
         tabulate_rounds,
         check_rounds,
-        draw_rounds,
+        partial(draw_lines, xlabel="round"),
     ),
 )

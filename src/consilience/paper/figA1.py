@@ -37,7 +37,7 @@ EXPECTATIONS = {
     "dynamic beats naive": "Every strong agent is closer to the truth on X* with dynamic than with naive trust.",
     "naive impairs": "With naive trust every strong agent is worse than alone even where it has data.",
 }
-"""What the paper says, as conditions that can fail; written before the first run."""
+"""The paper's claims as conditions that can fail, written before the first run."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class FigA1:
 
 
 def compute(seed: int) -> FigA1:
-    """The polynomials trained alone, with naive and with dynamic trust, and what the paper says of them."""
+    """The polynomials trained alone, with naive and with dynamic trust, and the paper's claims."""
     scenario = polynomial(seed, 4)
     inside: dict[str, Array] = {}
     fits: dict[str, Array] = {}
@@ -70,7 +70,7 @@ def compute(seed: int) -> FigA1:
     squares = {name: np.square(f - scenario.shared_y[:, 0]) for name, f in inside.items()}
     own = {name: np.sqrt(values.mean(axis=1, where=away(scenario) <= 1))[:3] for name, values in squares.items()}
     best, naive = strong["paper"], strong["naive"]
-    found: Found = {
+    results: Found = {
         "weak underfits": (weak > 2 * best.max(), told(weak=weak, strong=best)),
         "strong agree": (apart <= 1, told(largest=apart)),
         "strong predict well": ((best < 1).all(), told(errors=best)),
@@ -79,7 +79,7 @@ def compute(seed: int) -> FigA1:
         "dynamic beats naive": ((best < naive).all(), told(dynamic=best, naive=naive)),
         "naive impairs": ((own["naive"] > own["alone"]).all(), told(**own)),
     }
-    return FigA1(scenario, fits, in_weak, errors, judged(EXPECTATIONS, found))
+    return FigA1(scenario, fits, in_weak, errors, judged(EXPECTATIONS, results))
 
 
 def draw(data: FigA1, stem: str | Path) -> tuple[Path, Path]:

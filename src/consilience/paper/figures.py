@@ -1,7 +1,7 @@
-"""How all figures look, and how they are written: as PNG and as SVG. Each is drawn in the file of its artefact.
+"""The style of all figures, and their files (PNG and SVG). Each is drawn in the module of its artefact.
 
-The colours are told apart by the colour-blind too (Okabe and Ito, Color universal design, 2008); markers, dashes and
-hatches tell methods apart on a black-and-white print. The same data give the same SVG, byte by byte.
+Colour-blind readers can distinguish the colours (Okabe and Ito, Color universal design, 2008); markers, dashes and
+hatches distinguish methods on a black-and-white print. The same data give the same SVG, byte by byte.
 """
 
 from collections.abc import Iterable, Iterator
@@ -57,7 +57,7 @@ STYLE = {
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Our look while a figure is made; whatever matplotlib was set to before holds again afterwards."""
+    """Our style while a figure is made; matplotlib's settings are restored afterwards."""
     try:
         import matplotlib
     except ImportError as error:
@@ -69,7 +69,7 @@ def style() -> Iterator[None]:
 
 
 def blank(width: float, height: float) -> "Figure":
-    """An empty figure of so many inches that belongs to no window."""
+    """An empty figure of this size in inches, without a window."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
@@ -80,15 +80,15 @@ def by_labels(table: "pd.DataFrame", score: str) -> "tuple[Figure, list[tuple[Ax
     kinds = list(dict.fromkeys(table["labels"]))
     figure = blank(3.6 * len(kinds), 2.9)
     panels = figure.subplots(1, len(kinds), squeeze=False, sharex=True, sharey=True)[0]
-    found = []
+    drawn = []
     for axes, kind in zip(panels, kinds, strict=True):
-        part = table[table["labels"] == kind]
-        lines = np.arange(len(part))[::-1]
-        axes.set_yticks(lines, [method_named(method).title for method in part["method"]])
+        rows = table[table["labels"] == kind]
+        lines = np.arange(len(rows))[::-1]
+        axes.set_yticks(lines, [method_named(method).title for method in rows["method"]])
         axes.set(title=f"{kind} labels", xlabel=score)
         axes.grid(True, axis="x")
-        found.append((axes, part, lines))
-    return figure, found
+        drawn.append((axes, rows, lines))
+    return figure, drawn
 
 
 def save(figure: "Figure", stem: str | Path) -> tuple[Path, Path]:
@@ -107,8 +107,8 @@ def save(figure: "Figure", stem: str | Path) -> tuple[Path, Path]:
 
 def in_order(methods: Iterable[str]) -> list[str]:
     """Methods as METHOD_COLOURS lists them, then the others as they come."""
-    found = list(dict.fromkeys(methods))
-    return [m for m in METHOD_COLOURS if m in found] + [m for m in found if m not in METHOD_COLOURS]
+    names = list(dict.fromkeys(methods))
+    return [m for m in METHOD_COLOURS if m in names] + [m for m in names if m not in METHOD_COLOURS]
 
 
 def colour_of(method: str) -> str:

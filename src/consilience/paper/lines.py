@@ -21,16 +21,14 @@ def score_against(runs: Runs, value_of: Callable[[Settings], float]) -> "pd.Data
     import pandas as pd
 
     scores: dict[tuple[float, str], list[float]] = {}
-    for one, run in runs:
-        key = float(value_of(one.settings)), one.method
-        scores.setdefault(key, []).append(mean_score(run, one.settings.data.dataset))
+    for job, run in runs:
+        key = float(value_of(job.settings)), job.method
+        scores.setdefault(key, []).append(mean_score(run, job.settings.data.dataset))
     rows = [(*key, *interval) for key, interval in sorted(intervals(scores).items())]
     return pd.DataFrame(rows, columns=["x", "method", "mean", "half_width"])
 
 
-def draw_lines(
-    table: "pd.DataFrame", stem: str | Path, xlabel: str, ylabel: str = "accuracy on the shared data"
-) -> tuple[Path, Path]:
+def draw_lines(table: "pd.DataFrame", runs: Runs, stem: str | Path, xlabel: str) -> tuple[Path, Path]:
     """A score against local epochs, rounds or lambda, one line per method with its interval.
 
     `table` has the columns x, method, mean and half_width. A few x that lie too close to be read are spaced evenly.
@@ -43,9 +41,9 @@ def draw_lines(
         crowded = few and len(values) > 1 and np.diff(values).min() < 0.08 * np.ptp(values)
         places = np.arange(len(values)) if crowded else values
         for method in in_order(table["method"]):
-            part = table[table["method"] == method].sort_values("x")
-            x, mean = places[np.searchsorted(values, part["x"])], part["mean"].to_numpy(float)
-            half = np.nan_to_num(part["half_width"].to_numpy(float))
+            rows = table[table["method"] == method].sort_values("x")
+            x, mean = places[np.searchsorted(values, rows["x"])], rows["mean"].to_numpy(float)
+            half = np.nan_to_num(rows["half_width"].to_numpy(float))
             dashes = {"fedavg": "--", "fedprox": "--", "scaffold": "--", "feddyn": "--", "alone": ":"}.get(method, "-")
             looks: dict[str, Any] = {"color": colour_of(method), "marker": METHOD_MARKERS.get(method, "h")}
             looks |= {"linestyle": dashes, "markersize": 5, "linewidth": 1.6, "label": method_named(method).title}
@@ -56,7 +54,7 @@ def draw_lines(
                 axes.fill_between(x, mean - half, mean + half, color=colour_of(method), alpha=0.18, linewidth=0)
         if few:
             axes.set_xticks(places, [f"{value:g}" for value in values])
-        axes.set(xlabel=xlabel, ylabel=ylabel)
+        axes.set(xlabel=xlabel, ylabel="accuracy on the shared data")
         axes.grid(True)
         figure.legend(loc="outside right upper")
         return save(figure, stem)

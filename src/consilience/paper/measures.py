@@ -1,4 +1,4 @@
-"""What artefacts measure on finished runs."""
+"""Measures of finished runs for artefacts."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TypeVar
@@ -9,7 +9,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def score_of(dataset: str) -> str:
-    """What the paper measures on X*: balanced accuracy for Fed-ISIC2019, accuracy otherwise."""
+    """The paper's score on X*: balanced accuracy for Fed-ISIC2019, accuracy otherwise."""
     return "balanced_accuracy_shared" if dataset == "fed-isic2019" else "accuracy_shared"
 
 
@@ -20,11 +20,11 @@ def mean_score(run: Run, dataset: str) -> float:
 
 
 def intervals(scores: Mapping[Key, Sequence[float]]) -> dict[Key, tuple[float, float]]:
-    """Mean and half-width of the 95 % interval over seeds, the latter not a number for a single seed."""
+    """Mean and half-width of the 95 % interval over seeds, NaN for a single seed."""
     from consilience.experiments.compare import estimate
 
-    found = {key: estimate(values) for key, values in scores.items()}
-    return {key: (one.mean, one.half_width) for key, one in found.items()}
+    estimates = {key: estimate(values) for key, values in scores.items()}
+    return {key: (estimated.mean, estimated.half_width) for key, estimated in estimates.items()}
 
 
 def marked_agents(run: Run) -> list[int]:

@@ -1,4 +1,4 @@
-"""What Fig. 1 and the figure of appendix A.1 share: polynomials that learn one curve together, and panels of fits."""
+"""Polynomials that learn one curve together, and panels of fits, for Fig. 1 and the figure of appendix A.1."""
 
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
@@ -34,7 +34,7 @@ def train(
 ) -> tuple[Array, Array, Array]:
     """Polynomials that train together: their predictions (kept rounds, agents, points) on X* and WIDE, and the trust.
 
-    There is one round alone, in which agents learn how noisy their labels are, and lambda is 1.
+    There is one round of training alone, in which agents estimate the noise of their labels, and lambda is 1.
     """
     models = tuple(f"polynomial-{degree}" for degree in degrees)
     changes = {"dataset": "polynomial", "agents.count": len(degrees), "models": models, "seed": seed}

@@ -26,11 +26,11 @@ CAVEATS = {
     "smoke": "At smoke scale the numbers and the verdicts mean nothing: two rounds on a few images show only that "
     "everything runs."
 }
-"""What to know of numbers at a scale, where they are not to be believed."""
+"""Warnings about the numbers at a scale."""
 
 
 def check_scale(scale: str) -> None:
-    """Refuses a scale that is not known."""
+    """Raises an error if a scale is unknown."""
     if scale not in SCALES:
         raise ConsilienceError(f"unknown scale {scale!r}. Known: {', '.join(SCALES)}.")
 
@@ -60,12 +60,12 @@ def job(dataset: str, variant: str, method: str, scale: str, seed: int, folder: 
     settings = settings_for(dataset, variant, scale, seed)
     if settings == settings_for(dataset, "regular", scale, seed):
         variant = "regular"
-    place = folder / f"{dataset}-{variant}" / f"seed-{seed}" / method
-    return Job(settings.with_method(method), place, method)
+    folder_of_run = folder / f"{dataset}-{variant}" / f"seed-{seed}" / method
+    return Job(settings.with_method(method), folder_of_run, method)
 
 
 def experiment(job: Job) -> str:
-    """How the data and models of a run are called: its dataset and variant, such as cifar10-regular."""
+    """The dataset and variant of a run, such as cifar10-regular."""
     return job.folder.parts[-3]
 
 

@@ -23,12 +23,12 @@ def tabulate(runs: Runs) -> "pd.DataFrame":
     import pandas as pd
 
     scores: dict[tuple[str, str, str], list[tuple[float, ...]]] = {}
-    for one, run in runs:
+    for job, run in runs:
         table = run.last_round()
         good = table[~table["low_quality"]]
-        key = one.settings.data.dataset, "low-quality" if one.settings.data.low_quality else "regular", one.method
+        key = job.settings.data.dataset, "low-quality" if job.settings.data.low_quality else "regular", job.method
         trained = float(run.metrics["samples_trained"].sum())
-        scores.setdefault(key, []).append((*(float(good[f"accuracy_{place}"].mean()) for place in PLACES), trained))
+        scores.setdefault(key, []).append((*(float(good[f"accuracy_{where}"].mean()) for where in PLACES), trained))
     rows = []
     half = intervals({key: [by_seed[1] for by_seed in values] for key, values in scores.items()})
     for key, values in scores.items():
@@ -38,18 +38,18 @@ def tabulate(runs: Runs) -> "pd.DataFrame":
 
 def check(table: "pd.DataFrame") -> list[str]:
     """Our default and the paper's rule against the best server method, at each place."""
-    said = []
-    for (dataset, labels), part in table.groupby(["dataset", "labels"], sort=False):
-        for place in PLACES:
-            ours = part.set_index("method")[place]
+    sentences = []
+    for (dataset, labels), rows in table.groupby(["dataset", "labels"], sort=False):
+        for where in PLACES:
+            ours = rows.set_index("method")[where]
             best = ours[[method for method in SERVER if method in ours]].max()
             for method in ("paper", "consensus"):
                 ahead = ours[method] - best
-                said.append(
-                    f"{dataset}, {labels} labels, {place}: {method} beats every server method that was run: "
+                sentences.append(
+                    f"{dataset}, {labels} labels, {where}: {method} beats every server method that was run: "
                     f"{verdict(ahead > 0)} ({ahead:+.3f})."
                 )
-    return said
+    return sentences
 
 
 def draw(table: "pd.DataFrame", runs: Runs, stem: Path) -> tuple[Path, Path]:
@@ -58,12 +58,12 @@ def draw(table: "pd.DataFrame", runs: Runs, stem: Path) -> tuple[Path, Path]:
 
     with style():
         figure, panels = by_labels(table, "accuracy")
-        for axes, part, lines in panels:
-            colours = [colour_of(method) for method in part["method"]]
-            for place, marker in MARKS.items():
-                axes.scatter(part[place], lines, marker=marker, s=36, c=colours)
+        for axes, rows, lines in panels:
+            colours = [colour_of(method) for method in rows["method"]]
+            for position, marker in MARKS.items():
+                axes.scatter(rows[position], lines, marker=marker, s=36, c=colours)
         grey: dict[str, Any] = {"color": "#555555", "linestyle": "none", "markersize": 6}
-        handles = [Line2D([], [], marker=marker, label=PLACES[place], **grey) for place, marker in MARKS.items()]
+        handles = [Line2D([], [], marker=marker, label=PLACES[position], **grey) for position, marker in MARKS.items()]
         figure.legend(handles=handles, loc="outside lower center", ncols=3)
         return save(figure, stem)
 

@@ -29,9 +29,9 @@ def tabulate(runs: Runs) -> "pd.DataFrame":
     import pandas as pd
 
     scores: dict[tuple[str, str, str], list[float]] = {}
-    for one, run in runs:
-        dataset, variant = one.settings.data.dataset, "low-quality" if one.settings.data.low_quality else "regular"
-        scores.setdefault((dataset, variant, one.method), []).append(mean_score(run, dataset))
+    for job, run in runs:
+        dataset, variant = job.settings.data.dataset, "low-quality" if job.settings.data.low_quality else "regular"
+        scores.setdefault((dataset, variant, job.method), []).append(mean_score(run, dataset))
     rows = []
     for (dataset, variant, method), interval in intervals(scores).items():
         seeds = len(scores[dataset, variant, method])
@@ -42,9 +42,9 @@ def tabulate(runs: Runs) -> "pd.DataFrame":
 
 def check(table: "pd.DataFrame") -> list[str]:
     """The paper's three statements on Table 1, checked on ours."""
-    said = []
-    for (dataset, labels), part in table.groupby(["dataset", "labels"], sort=False):
-        ours = part.set_index("method")["ours"]
+    sentences = []
+    for (dataset, labels), rows in table.groupby(["dataset", "labels"], sort=False):
+        ours = rows.set_index("method")["ours"]
         if not set(METHODS) <= set(ours.index):
             continue
         best = max(ours["static"], ours["paper"])
@@ -55,23 +55,23 @@ def check(table: "pd.DataFrame") -> list[str]:
         else:
             over_naive = f"dynamic trust stays within 0.02 of naive trust: {verdict(abs(gap) < 0.02)}"
         where = f"{dataset}, {labels} labels"
-        said += [
+        sentences += [
             f"{where}: consensus beats training alone: {verdict(over_alone > 0)} ({over_alone:+.3f}).",
             f"{where}: consensus beats every server method: {verdict(over_server > 0)} ({over_server:+.3f}).",
             f"{where}: {over_naive} ({gap:+.3f}).",
         ]
-    return said
+    return sentences
 
 
 def draw(table: "pd.DataFrame", runs: Runs, stem: Path) -> tuple[Path, Path]:
     """One panel for regular and one for low-quality labels; our score with its interval, and the printed one."""
     with style():
         figure, panels = by_labels(table, "score on the shared data")
-        for axes, part, lines in panels:
-            colours = [METHOD_COLOURS.get(method, "black") for method in part["method"]]
-            half = np.nan_to_num(part["half_width"].to_numpy(float))
-            axes.barh(lines, part["ours"], 0.6, color=colours, xerr=half if half.any() else None, capsize=3)
-            axes.scatter(part["paper"], lines, marker="|", s=140, color="black", label="printed in the paper")
+        for axes, rows, lines in panels:
+            colours = [METHOD_COLOURS.get(method, "black") for method in rows["method"]]
+            half = np.nan_to_num(rows["half_width"].to_numpy(float))
+            axes.barh(lines, rows["ours"], 0.6, color=colours, xerr=half if half.any() else None, capsize=3)
+            axes.scatter(rows["paper"], lines, marker="|", s=140, color="black", label="printed in the paper")
         handles, names = panels[0][0].get_legend_handles_labels()
         figure.legend(handles, names, loc="outside lower center")
         return save(figure, stem)

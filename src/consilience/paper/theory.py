@@ -29,14 +29,14 @@ def tabulate(runs: Runs) -> "pd.DataFrame":
     import pandas as pd
 
     rows = []
-    for one, run in runs:
+    for job, run in runs:
         trace = self_confidence(run.trust)
         low = marked_agents(run)
         bound = contraction_bound(run.trust)[-1]
         rows.append(
             {
-                "experiment": experiment(one),
-                "method": one.method,
+                "experiment": experiment(job),
+                "method": job.method,
                 "rounds": len(run.trust),
                 "stochastic": sum(is_stochastic(w) for w in run.trust),
                 "trace_falls": int((np.diff(trace) <= 1e-9).sum()),
@@ -52,25 +52,25 @@ def tabulate(runs: Runs) -> "pd.DataFrame":
 
 def check(table: "pd.DataFrame") -> list[str]:
     """What holds in each run, and in how many rounds."""
-    said = []
+    sentences = []
     for row in table.to_dict("records"):
         where, rounds = f"{row['experiment']}, {row['method']}", row["rounds"]
-        said.append(f"{where}: W is row-stochastic and positive in {row['stochastic']} of {rounds} rounds.")
+        sentences.append(f"{where}: W is row-stochastic and positive in {row['stochastic']} of {rounds} rounds.")
         fell = f"self-confidence fell in {row['trace_falls']} of {rounds - 1} rounds"
-        said.append(f"{where}: {fell}, from {row['trace_first']:.2f} to {row['trace_last']:.2f}.")
+        sentences.append(f"{where}: {fell}, from {row['trace_first']:.2f} to {row['trace_last']:.2f}.")
         holds = verdict(row["delta"] <= row["bound"] * (1 + 1e-9))
-        said.append(f"{where}: the bound of the lemma {holds} ({row['delta']:.1e} against {row['bound']:.1e}).")
+        sentences.append(f"{where}: the bound of the lemma {holds} ({row['delta']:.1e} against {row['bound']:.1e}).")
         if row["proposition"] >= 0:
             kept = f"{row['proposition']} of {rounds} rounds"
-            said.append(f"{where}: the conditions of the proposition on low-quality agents hold in {kept}.")
-    return said
+            sentences.append(f"{where}: the conditions of the proposition on low-quality agents hold in {kept}.")
+    return sentences
 
 
 def draw(table: "pd.DataFrame", runs: Runs, stem: Path) -> tuple[Path, Path]:
     """The runs of the first seed."""
     first = runs[0][0].settings.run.seed
-    chosen = [(one, run) for one, run in runs if one.settings.run.seed == first]
-    return draw_theory({f"{experiment(one)}, {one.method}": run.trust for one, run in chosen}, stem)
+    chosen = [(job, run) for job, run in runs if job.settings.run.seed == first]
+    return draw_theory({f"{experiment(job)}, {job.method}": run.trust for job, run in chosen}, stem)
 
 
 def draw_theory(trust: Mapping[str, Array], stem: str | Path) -> tuple[Path, Path]:
@@ -81,7 +81,7 @@ def draw_theory(trust: Mapping[str, Array], stem: str | Path) -> tuple[Path, Pat
         for (name, w), colour in zip(trust.items(), METHOD_COLOURS.values(), strict=False):
             rounds = np.arange(1, len(w) + 1)
             left.plot(rounds, self_confidence(w), marker="o", markersize=3, color=colour, label=name)
-            differences = [row_difference(one) for one in products(w)]
+            differences = [row_difference(product) for product in products(w)]
             right.semilogy(rounds, np.maximum(differences, 1e-17), marker="o", markersize=3, color=colour)
             right.semilogy(rounds, np.maximum(contraction_bound(w), 1e-17), linestyle=":", color=colour)
         left.set(xlabel="round of collaboration", ylabel="trace of W", title="self-confidence (Claim 2: never rises)")

@@ -1,6 +1,6 @@
-"""What the paper's toy experiments share: they take seconds, need no runs, and are the same at every scale.
+"""Toy experiments of the paper: they take seconds, need no runs, and are the same at every scale.
 
-Rounds count collaboration alone: round 0 is what an agent has learnt from its private data by itself.
+Rounds count collaboration only: in round 0 agents have trained on their private data alone.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -35,7 +35,7 @@ class Claim:
 
 
 class ToyResult(Protocol):
-    """What a toy experiment gives: at least its claims."""
+    """The result of a toy experiment: at least its claims."""
 
     @property
     def claims(self) -> list[Claim]:
@@ -48,7 +48,7 @@ Data = TypeVar("Data", bound=ToyResult)
 @final
 @dataclass(frozen=True)
 class Toy(Generic[Data]):
-    """An artefact that is computed at once."""
+    """An artefact that is computed without runs."""
 
     name: str
     title: str
@@ -89,9 +89,9 @@ def watch(
     return seen, run.trust
 
 
-def judged(expectations: Mapping[str, str], found: Found) -> list[Claim]:
-    """Every expectation with what was found."""
-    return [Claim(name, text, bool(found[name][0]), found[name][1]) for name, text in expectations.items()]
+def judged(expectations: Mapping[str, str], results: Found) -> list[Claim]:
+    """Every expectation with its result."""
+    return [Claim(name, text, bool(results[name][0]), results[name][1]) for name, text in expectations.items()]
 
 
 def told(**numbers: Any) -> str:
@@ -101,4 +101,4 @@ def told(**numbers: Any) -> str:
     'alone 0.91 0.93, in all 2'
     """
     parts = (" ".join(f"{value:.4g}" for value in np.ravel(values)) for values in numbers.values())
-    return ", ".join(f"{name.replace('_', ' ')} {part}" for name, part in zip(numbers, parts, strict=True))
+    return ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in zip(numbers, parts, strict=True))

@@ -1,4 +1,4 @@
-"""What a series of private steps has cost, and the noise that fits a budget.
+"""The privacy loss of a series of private steps, and the noise that fits a budget.
 
 The accountant of record is dp-accounting's (PLD; Koskela et al., 2020, Doroshenko et al., 2022), which bounds the
 privacy loss of Poisson-sampled Gaussian steps by convolving its distribution. The tests compare it with opacus' PRV
@@ -15,15 +15,15 @@ from consilience.base.errors import ConsilienceError
 from consilience.privacy.entry import Used
 
 INTERVAL = 1e-3
-"""Mesh of the accountant of record. Everything is rounded up: a coarse mesh never makes epsilon smaller."""
+"""Grid of the accountant of record. It rounds up: a coarser grid never makes epsilon smaller."""
 TOLERANCE = 1e-3
-"""The chosen noise spends between (1 - this) of the budget and all of it."""
+"""The chosen noise spends at least 1 - TOLERANCE of the budget."""
 MOST_NOISE = 1e4
 
 
 @lru_cache(maxsize=4096)
 def epsilon_of_record(steps: Used, delta: float) -> float:
-    """Epsilon at `delta` of all these steps together (dp-accounting, PLD). Infinite where a step had no noise."""
+    """Epsilon at `delta` of all these steps together (dp-accounting, PLD). Infinite if a step had no noise."""
     if not steps:
         return 0.0
     if any(noise <= 0 for noise, _, _ in steps):
@@ -36,9 +36,9 @@ def epsilon_of_record(steps: Used, delta: float) -> float:
 
 
 def noise_for(epsilon: float, delta: float, rate: float, steps: int, before: Used = ()) -> float:
-    """The least noise with which `steps` more steps after those `before` stay within epsilon, to a part in a thousand.
+    """The smallest noise, within 0.1 %, for which `steps` more steps after those `before` stay within epsilon.
 
-    Infinite if less than a hundredth of the budget is left, or no noise would do.
+    Infinite if less than a hundredth of the budget is left, or no noise is enough.
     """
     if not steps:
         return 1.0
@@ -48,19 +48,19 @@ def noise_for(epsilon: float, delta: float, rate: float, steps: int, before: Use
     def spent(noise: float) -> float:
         return epsilon_of_record(tuple(sorted((*before, (noise, rate, steps)))), delta)
 
-    low, high = 0.0, inf  # too little, enough
+    low, high = 0.0, inf  # too little noise, enough noise
     guess = _gaussian_guess(epsilon, delta, rate, steps)
     while True:
-        found = spent(guess)
-        if found <= epsilon:
+        cost = spent(guess)
+        if cost <= epsilon:
             high = guess
-            if found >= (1 - TOLERANCE) * epsilon or high - low <= 1e-3 * high:
+            if cost >= (1 - TOLERANCE) * epsilon or high - low <= 1e-3 * high:
                 return high
         else:
             low = guess
         if low > MOST_NOISE:
             return inf
-        near = guess * found / ((1 - TOLERANCE / 2) * epsilon)  # noise and epsilon are nearly in inverse proportion
+        near = guess * cost / ((1 - TOLERANCE / 2) * epsilon)  # noise is nearly proportional to 1 / epsilon
         middle = 2 * low if high == inf else sqrt(low * high) if low else high / 2
         guess = near if not before and low * (1 + 1e-9) < near < high else middle
 
@@ -72,13 +72,13 @@ def _gaussian_guess(epsilon: float, delta: float, rate: float, steps: int) -> fl
 
 
 def within(steps: Used, planned: Used) -> bool:
-    """Whether `steps` are a part of `planned`."""
+    """Whether `steps` are among those `planned`."""
     most = {(noise, rate): count for noise, rate, count in planned}
     return all(count <= most.get((noise, rate), 0) for noise, rate, count in steps)
 
 
 def advantage(epsilon: float, delta: float) -> float:
-    """The most that anyone can tell members from others: AUC at most this (Kairouz et al., 2015, hypothesis testing).
+    """Upper bound of the AUC of any membership attack (Kairouz et al., 2015, hypothesis testing).
 
     The area under min(1, e^eps a + delta, 1 - e^-eps (1 - delta - a)).
 

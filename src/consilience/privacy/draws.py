@@ -1,4 +1,4 @@
-"""Where a private agent's noise and samples come from."""
+"""Random draws of a private agent: noise and samples."""
 
 import os
 from typing import Protocol, final
@@ -16,12 +16,12 @@ class Draws(Protocol):
         """`count` independent numbers from N(0, 1)."""
 
     def chosen(self, rows: int, rate: float) -> NDArray[np.int64]:
-        """The rows of a Poisson sample: each of so many, on its own, with the chance `rate`."""
+        """A Poisson sample: each of `rows` is drawn independently with the chance `rate`."""
 
 
 @final
 class Repeatable:
-    """From a secret number, round and agent alone: who knows them can repeat every draw, and take the noise away."""
+    """Draws from a secret, agent and round alone: with these one can repeat every draw, and subtract the noise."""
 
     def __init__(self, secret: int, agent: str, number: int, attempt: int) -> None:
         self._noise = stream(secret, "noise", agent, number, attempt)
@@ -32,13 +32,13 @@ class Repeatable:
         return self._noise.standard_normal(count, dtype=np.float32)
 
     def chosen(self, rows: int, rate: float) -> NDArray[np.int64]:
-        """Of every row a number below 1 decides."""
+        """A uniform number decides for every row."""
         return np.flatnonzero(self._sample.random(rows) < rate)
 
 
 @final
 class Secure:
-    """From the operating system's generator, which nobody can repeat.
+    """Draws from the operating system's generator, which cannot be repeated.
 
     A normal number is half the sum of four, which hides the gaps between floating-point numbers (Holohan and Braghin,
     2021, section 5.1; opacus' secure mode does the same).
@@ -53,7 +53,7 @@ class Secure:
         return halved
 
     def chosen(self, rows: int, rate: float) -> NDArray[np.int64]:
-        """Of every row a number below 1 decides."""
+        """A uniform number decides for every row."""
         return np.flatnonzero(_uniform(rows) < rate)
 
 

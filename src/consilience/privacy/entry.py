@@ -20,7 +20,7 @@ class LedgerEntry(NamedTuple):
 
     @property
     def problem(self) -> str:
-        """Why no training can have made it; empty if one can."""
+        """Why the entry is invalid; empty if it is valid."""
         if not (isfinite(self.rate) and 0 < self.rate <= 1):
             return f"the rate {self.rate} is not between 0 and 1"
         if not (isfinite(self.noise) and self.noise > 0):
@@ -29,29 +29,29 @@ class LedgerEntry(NamedTuple):
 
 
 Used = tuple[tuple[float, float, int], ...]
-"""(noise, rate, steps), each pair of noise and rate once: all that an accountant needs."""
+"""(noise, rate, steps), each pair of noise and rate once, as accountants need it."""
 
 
 def used(entries: Iterable[LedgerEntry]) -> Used:
-    """What entries come to, in a fixed order.
+    """The sum of entries, in a fixed order.
 
-    >>> used([Entry(1, 0.5, 2.0, 10), Entry(2, 0.5, 2.0, 10)])
+    >>> used([LedgerEntry(1, 0.5, 2.0, 10), LedgerEntry(2, 0.5, 2.0, 10)])
     ((2.0, 0.5, 20),)
     """
     steps: dict[tuple[float, float], int] = {}
-    for one in entries:
-        if one.steps:
-            steps[one.noise, one.rate] = steps.get((one.noise, one.rate), 0) + one.steps
+    for entry in entries:
+        if entry.steps:
+            steps[entry.noise, entry.rate] = steps.get((entry.noise, entry.rate), 0) + entry.steps
     return tuple((noise, rate, count) for (noise, rate), count in sorted(steps.items()))
 
 
 def to_array(entries: Sequence[LedgerEntry]) -> NDArray[np.float64]:
     """(entries, 4)."""
-    return np.array([tuple(one) for one in entries], dtype=np.float64).reshape(-1, 4)
+    return np.array([tuple(entry) for entry in entries], dtype=np.float64).reshape(-1, 4)
 
 
 def from_array(array: NDArray[np.float64]) -> list[LedgerEntry]:
-    """What `to_array` was given."""
+    """The inverse of `to_array`."""
     whole = np.nan_to_num(array, nan=-1, posinf=-1, neginf=-1)[:, [0, 3]].astype(np.int64).tolist()
     return [
         LedgerEntry(number, rate, noise, steps)

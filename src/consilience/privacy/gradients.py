@@ -40,8 +40,8 @@ def conv2d_gradients(layer: nn.Conv2d, activations: Sequence[Tensor], backprops:
     patches = x.as_strided((rows, height, width, high, wide, channels), steps)
     patches = patches.reshape(rows, height * width, high * wide, groups, channels // groups)
     at_output = backprops.permute(0, 2, 3, 1).reshape(rows, height * width, groups, -1)
-    found = torch.einsum("nqgo,nqkgc->ngokc", at_output, patches).transpose(3, 4)
-    gradients: dict[Tensor, Tensor] = {layer.weight: found.reshape(rows, *layer.weight.shape)}
+    weight_gradients = torch.einsum("nqgo,nqkgc->ngokc", at_output, patches).transpose(3, 4)
+    gradients: dict[Tensor, Tensor] = {layer.weight: weight_gradients.reshape(rows, *layer.weight.shape)}
     if layer.bias is not None:
         gradients[layer.bias] = backprops.sum(dim=(2, 3))
     return gradients
@@ -87,17 +87,17 @@ class PerSample:
         Only while `on`. `loss` is the mean loss of the sampled rows, to be called once; None where no row was sampled,
         and nothing but the noise is left. `expected` is the expected number of sampled rows. Returns the loss.
         """
-        found = torch.zeros(())
+        mean_loss = torch.zeros(())
         sums = [torch.zeros_like(p) for p in self._parameters]
         if loss is not None:
             with self._watching():
-                found = loss()
-                found.backward()  # type: ignore[no-untyped-call]
+                mean_loss = loss()
+                mean_loss.backward()  # type: ignore[no-untyped-call]
             sums = clipped_sum([self._taken(p) for p in self._parameters], clip)
         for parameter, total in zip(self._parameters, sums, strict=True):
             drawn = torch.from_numpy(draws.normal(parameter.numel())).view(parameter.shape).to(parameter)
             parameter.grad = total.view_as(parameter).add_(drawn, alpha=noise * clip).div_(expected)
-        return found.detach()
+        return mean_loss.detach()
 
     @contextmanager
     def _watching(self) -> Iterator[None]:
@@ -110,32 +110,32 @@ class PerSample:
     @staticmethod
     def _taken(parameter: nn.Parameter) -> Tensor:
         """The per-sample gradients of a parameter, zero where the loss does not depend on it."""
-        found: Any = getattr(parameter, "grad_sample", None)
+        per_sample: Any = getattr(parameter, "grad_sample", None)
         parameter.grad_sample = None  # type: ignore[attr-defined]
-        if isinstance(found, list):
+        if isinstance(per_sample, list):
             raise ConsilienceError(
                 "the model went over its private rows more than once in a step, so that a row would count twice. "
                 "Use a model that takes every sample once."
             )
-        if found is None:
+        if per_sample is None:
             return torch.zeros((1, *parameter.shape), dtype=parameter.dtype, device=parameter.device)
-        taken: Tensor = found
+        taken: Tensor = per_sample
         return taken
 
 
 def _check(name: str, model: nn.Module) -> None:
     """Refuses a model in which a row's gradient depends on other rows, or that keeps statistics of them."""
     who = f"agent {name!r}" if name else "this agent"
-    for part, layer in model.named_modules():
+    for layer_name, layer in model.named_modules():
         if isinstance(layer, nn.modules.batchnorm._BatchNorm):
             raise ConsilienceError(
-                f"{who}: {part or 'the model'} is {type(layer).__name__}, which mixes the rows of a batch and keeps "
-                "their mean, so that no row's part can be bounded. Use GroupNorm instead; the built-in models "
+                f"{who}: {layer_name or 'the model'} is {type(layer).__name__}, which mixes the rows of a batch and "
+                "keeps their mean, so that no row's part can be bounded. Use GroupNorm instead; the built-in models "
                 "convnet-gn, resnet20-gn and efficientnet-gn have it."
             )
         if getattr(layer, "track_running_stats", False):
             raise ConsilienceError(
-                f"{who}: {part} keeps statistics of private rows. Make it with track_running_stats=False, or use "
+                f"{who}: {layer_name} keeps statistics of private rows. Make it with track_running_stats=False, or use "
                 "GroupNorm."
             )
         if getattr(layer, "inplace", False):

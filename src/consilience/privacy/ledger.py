@@ -1,10 +1,10 @@
-"""The ledger that outlives runs: what was ever spent on a set of private rows, in an append-only file.
+"""The ledger across runs: all privacy loss ever spent on a set of private rows, in an append-only file.
 
-A folder holds one file for every set of rows of a site. The first line of a file says by what its rows are known again
-(`row_fingerprints`), so that a run on some of them, or on the same rows written otherwise, counts what was spent on
-them. Every line holds the hash of the line before it and, where the ledger has an owner, its signature; a small file
-beside it (.head) says how many lines there are and what the last one's hash is: it is written after each line, before
-anything that the line pays for can leave. Hashes of rows are keyed with a secret that stays in the folder.
+A folder holds one file for every set of rows of a site. The first line of a file has fingerprints of its rows
+(`row_fingerprints`), so that a run on some of them, or on the same rows in another notation, counts what was spent on
+them. Every line holds the hash of the previous line and, if the ledger has an owner, its signature. A small file
+(.head) holds the number of lines and the last line's hash: it is written after each line, before any result of the
+round can leave the site. Hashes of rows are keyed with a secret that stays in the folder.
 """
 
 import hashlib
@@ -34,12 +34,12 @@ from consilience.privacy.ledger_files import (
 from consilience.privacy.row_fingerprints import OTHER, SAME, relation, row_fingerprints
 
 VARIABLE = "CONSILIENCE_LEDGER"
-"""Names the folder of ledgers in the environment."""
+"""Environment variable with the folder of ledgers."""
 SECRET = ".secret"
 
 
 def ledger_folder() -> Path:
-    """Where ledgers are, unless a site says otherwise: it survives run folders and installations."""
+    """The default folder of ledgers, which does not depend on run folders and installations."""
     if os.environ.get(VARIABLE):
         return Path(os.environ[VARIABLE])
     state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
@@ -51,9 +51,9 @@ class LedgerFile:
     """The ledger of a set of rows, locked against any other run on some of the same rows as long as it is open.
 
     Args:
-        folder: Where ledgers are.
-        x: The private rows without their labels: a table, or an array.
-        owner: The site; without one, nothing but the chain of hashes protects the ledger.
+        folder: Folder of ledgers.
+        x: Private rows without labels: a table, or an array.
+        owner: The site; without one, only the chain of hashes protects the ledger.
     """
 
     def __init__(self, folder: Path, x: Any, owner: LedgerOwner | None = None) -> None:
@@ -61,7 +61,7 @@ class LedgerFile:
         self._file = -1
         self._others: list[LedgerEntry] = []
         self.similar: list[str] = []
-        """Names of ledgers whose rows seem to be these, written otherwise. What was spent there counts."""
+        """Names of ledgers that seem to have the same rows in another notation. What was spent there counts."""
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             gate = _locked(folder / ".lock", wait=True)
@@ -87,7 +87,7 @@ class LedgerFile:
         return self.path.stem
 
     def _open(self, folder: Path, secret: str) -> None:
-        fresh = not self.path.exists() or b"\n" not in self.path.read_bytes()  # or killed within the first line
+        fresh = not self.path.exists() or b"\n" not in self.path.read_bytes()  # or killed during the first line
         if fresh:
             check_head(self.path, read_head(self.path), [], None)
         unknown = self._count_other_ledgers(folder, secret)
@@ -111,20 +111,20 @@ class LedgerFile:
             self._lines, self._last, self._count = ledger.entries, ledger.last, 1 + len(ledger.entries)
             data = self.path.read_bytes()
             whole = data.rfind(b"\n") + 1
-            if whole < len(data):  # a kill within a line, before its round could leave
+            if whole < len(data):  # killed during a line, before the round's result could leave
                 os.ftruncate(self._file, whole)
                 os.fsync(self._file)
             self._seal()
         sync_folder(folder)
 
     def _count_other_ledgers(self, folder: Path, secret: str) -> list[str]:
-        """Counts what other ledgers spent on these rows; names those of this site that are on rows not known here."""
+        """Adds what other ledgers spent on these rows; returns the names of this site's ledgers on unrelated rows."""
         unknown, confirmed = [], self._owner.other_ledgers if self._owner else ()
         for path in sorted(folder.glob("*.jsonl")):
             if path == self.path:
                 continue
             ledger = read_ledger(path, self._owner)
-            if not ledger.last:  # killed within the first line
+            if not ledger.last:  # killed during the first line
                 continue
             if ledger.secret != secret:
                 raise _other_secret(path)
@@ -134,22 +134,22 @@ class LedgerFile:
             if how == OTHER:
                 unknown += [path.stem] * (self._owner is not None and ledger.owner == self._owner.public)
                 continue
-            os.close(_locked(path, wait=False))  # nobody else may be spending on these rows now
+            os.close(_locked(path, wait=False))  # no other run may spend on these rows now
             self._others += [entry for _, entry in ledger.entries]
             self.similar += [path.stem] * (how != SAME)
         return unknown
 
     @property
     def entries(self) -> list[LedgerEntry]:
-        """All that was spent on these rows, or on sets that hold some of them."""
+        """All entries on these rows, or on sets that share rows with them."""
         return [*self._others, *(entry for _, entry in self._lines)]
 
     def before(self, run: str) -> list[LedgerEntry]:
-        """What other runs spent."""
+        """Entries of other runs."""
         return [*self._others, *(entry for other, entry in self._lines if other != run)]
 
     def attempts(self, run: str, number: int) -> int:
-        """How often this run has entered this round: a round that is trained again draws other noise."""
+        """Number of entries of this round by this run: a repeated round draws new noise."""
         return sum(other == run and entry.round == number for other, entry in self._lines)
 
     def add(self, run: str, entry: LedgerEntry) -> None:
@@ -158,16 +158,16 @@ class LedgerFile:
         self._lines.append((run, entry))
 
     def check_holds(self, run: str, entries: Sequence[LedgerEntry]) -> None:
-        """Refuses a ledger that lacks what a checkpoint of the run says was spent."""
+        """Raises an error if entries of the run's checkpoint are missing in the ledger."""
         missing = Counter(entries) - Counter(entry for other, entry in self._lines if other == run)
         if missing:
             raise ConsilienceError(
                 f"the privacy ledger {self.path} lacks {missing.total()} rounds that the run has spent (first: round "
-                f"{min(one.round for one in missing)}). Restore it from a backup; without it nothing may be spent."
+                f"{min(entry.round for entry in missing)}). Restore it from a backup; without it nothing may be spent."
             )
 
     def close(self) -> None:
-        """Lets other runs use it."""
+        """Unlocks the file for other runs."""
         if self._file >= 0:
             os.close(self._file)
         self._file = -1
@@ -184,7 +184,7 @@ class LedgerFile:
         self._seal()
 
     def _seal(self) -> None:
-        """Writes the head over the one before it, which is as long: at once."""
+        """Overwrites the head, which always has the same length, in one write."""
         text = f"{self._count:012d} {self._last}".encode()
         if self._owner is not None:
             text += b" " + self._owner.sign(PURPOSE + text).hex().encode()
@@ -197,7 +197,7 @@ class LedgerFile:
 
 
 def _secret(folder: Path) -> bytes:
-    """What keys the hashes of rows in a folder; drawn when the first ledger is begun there."""
+    """The key of the hashes of rows in a folder; drawn with the first ledger."""
     path = folder / SECRET
     try:
         secret = bytes.fromhex(path.read_text("ascii", "replace").strip())
@@ -207,14 +207,14 @@ def _secret(folder: Path) -> bytes:
         ledgers = [read_ledger(path, None) for path in folder.glob("*.jsonl")]
         if not any(ledger.last for ledger in ledgers):
             secret = secrets.token_bytes(32)
-            part = path.with_suffix(".part")
-            handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            secret_part = path.with_suffix(".part")
+            handle = os.open(secret_part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             try:
                 os.write(handle, secret.hex().encode() + b"\n")
                 os.fsync(handle)
             finally:
                 os.close(handle)
-            part.replace(path)
+            secret_part.replace(path)
             sync_folder(folder)
             return secret
     except ValueError:
@@ -226,7 +226,7 @@ def _secret(folder: Path) -> bytes:
 
 
 def _check_of(secret: bytes) -> str:
-    """By what a ledger knows the secret again."""
+    """A hash by which a ledger recognises the secret."""
     return hashlib.blake2b(b"", key=secret, digest_size=8, person=b"check").hexdigest()
 
 

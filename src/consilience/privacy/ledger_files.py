@@ -1,4 +1,4 @@
-"""The files of a ledger as they are read: every line, the head, and the fingerprints of rows in the first line."""
+"""Reading a ledger: its lines, its head, and the fingerprints of rows in the first line."""
 
 import json
 from base64 import b64decode, b64encode
@@ -18,7 +18,7 @@ from consilience.privacy.row_fingerprints import Hashes, RowFingerprints
 HEAD = ".head"
 FORMAT = 2
 PURPOSE = b"CNSB"
-"""Before what is signed in a ledger: nothing else that a site signs begins like this."""
+"""Prefix of all signed bytes of a ledger, which no other signed message of a site has."""
 
 
 @dataclass(frozen=True)
@@ -29,27 +29,27 @@ class LedgerOwner:
     """Its public key in hexadecimal."""
     sign: Sign
     is_signed: Callable[[str, bytes, bytes], bool]
-    """Whether the holder of a public key made a signature of a message."""
+    """Whether a signature of a message is by the holder of a public key."""
     other_ledgers: tuple[str, ...] = ()
-    """Ledgers, by name, of which the site says that their rows are other ones."""
+    """Names of ledgers whose rows, as the site confirms, are unrelated."""
 
 
 @dataclass(frozen=True)
 class StoredLedger:
-    """A ledger's file as it was read; a line that was cut off by a kill is left out."""
+    """A ledger as read from its file, without an incomplete last line."""
 
     path: Path
     owner: str
     rows: RowFingerprints
     secret: str
     entries: list[tuple[str, LedgerEntry]]
-    """With the runs that made them."""
+    """(run, entry)."""
     last: str
     """Hash of the last line."""
 
 
 def read_head(path: Path) -> bytes | None:
-    """What the head of a ledger says; None if there is none."""
+    """The head of a ledger; None if it is missing."""
     try:
         return path.with_suffix(HEAD).read_bytes()
     except FileNotFoundError:
@@ -57,7 +57,7 @@ def read_head(path: Path) -> bytes | None:
 
 
 def check_head(path: Path, head: bytes | None, lines: Sequence[bytes], is_signed: Verify | None) -> None:
-    """Refuses a ledger whose end is not as its head says. One more line is fine: a kill came before the next head."""
+    """Raises an error if lines and head differ. One more line is fine: the process was killed before the head."""
     if head is None:
         if len(lines) <= 1:
             return
@@ -77,7 +77,7 @@ def check_head(path: Path, head: bytes | None, lines: Sequence[bytes], is_signed
 
 def read_ledger(path: Path, owner: LedgerOwner | None) -> StoredLedger:
     """A ledger's file, every line of it checked."""
-    head = read_head(path)  # before the lines: whoever writes now has written the lines first
+    head = read_head(path)  # before the lines, as a writer writes lines first
     data = path.read_bytes()
     lines = data[: data.rfind(b"\n") + 1].splitlines()
     before, entries = "", []
@@ -111,14 +111,9 @@ def read_ledger(path: Path, owner: LedgerOwner | None) -> StoredLedger:
 
 
 def _about(content: dict[str, Any], path: Path, site: LedgerOwner | None) -> dict[str, str]:
-    """What the first line of a ledger says beside its rows."""
-    if "format" not in content:
-        raise ConsilienceError(
-            f"the privacy ledger {path} is of an earlier version of consilience, which did not sign. Move it out of "
-            "the folder, and promise less in site.toml by what was spent in it, which audit.jsonl of its last run says."
-        )
+    """Owner and secret's hash in the first line of a ledger."""
     if content["format"] != FORMAT:
-        raise ConsilienceError(f"the privacy ledger {path} is of a later version of consilience. Update consilience.")
+        raise ConsilienceError(f"the privacy ledger {path} is of another version of consilience.")
     owner, secret = str(content["owner"]), str(content["secret"])
     named = path.stem.rpartition("-")[0]
     if named != owner[:8] or (site is not None and named == site.public[:8] and owner != site.public):
@@ -127,13 +122,13 @@ def _about(content: dict[str, Any], path: Path, site: LedgerOwner | None) -> dic
 
 
 def packed_rows(rows: RowFingerprints) -> dict[str, Any]:
-    """Fingerprints as a line of a ledger holds them."""
+    """Fingerprints as fields of the first line of a ledger."""
     hashes = {key: b64encode(getattr(rows, key).astype("<u8").tobytes()).decode() for key in ("rows", "without_one")}
     return hashes | {"shapes": sorted(rows.shapes)}
 
 
 def _rows_of(content: dict[str, Any]) -> RowFingerprints:
-    """What `packed_rows` made a line of."""
+    """The inverse of `packed_rows`."""
     rows, rest = _unpacked(content["rows"]), _unpacked(content["without_one"])
     if rest.size % max(1, rows.size):
         raise ValueError("its fingerprints are not as many as its rows")
@@ -146,7 +141,7 @@ def _unpacked(text: str) -> Hashes:
 
 
 def _bytes(text: str) -> bytes:
-    """Bytes in hexadecimal; none if they are not."""
+    """Bytes from hexadecimal; empty if it is invalid."""
     try:
         return bytes.fromhex(text)
     except ValueError:
@@ -154,4 +149,4 @@ def _bytes(text: str) -> bytes:
 
 
 def _refused(constant: str) -> float:
-    raise ValueError(f"{constant} is no number of a ledger")
+    raise ValueError(f"invalid number {constant}")

@@ -1,4 +1,4 @@
-"""The mechanism of a private agent: how much noise, what it has cost so far, and whether another round fits."""
+"""The mechanism of a private agent: its noise, the privacy loss so far, and whether another round fits the budget."""
 
 import hashlib
 import secrets
@@ -21,10 +21,10 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Spent:
-    """What a private agent has spent, for reports. The unit of privacy is one row of its private data."""
+    """Privacy loss of an agent, for reports. The unit of privacy is one private row."""
 
     epsilon: float | None
-    """Of record, by dp-accounting's PLD accountant, earlier runs on the same rows included; None: without a bound."""
+    """Of record, by dp-accounting's PLD accountant, earlier runs on the same rows included; None = unbounded."""
     budget: float
     delta: float
     clip: float
@@ -34,12 +34,12 @@ class Spent:
     """Chance of a row to be in the sample of a step."""
     steps: int
     rounds: int
-    """In which the agent trained on its private rows."""
+    """Rounds with training on private rows."""
     earlier: float | None
-    """Epsilon that earlier runs on the same rows had spent."""
+    """Epsilon of earlier runs on the same rows."""
     generator: str
     stopped: int
-    """The first round without private training because the budget was spent; 0 if there was none."""
+    """The first round without private training because the budget was spent; 0 = none."""
 
     def table(self) -> dict[str, Any]:
         """As a table of plain values."""
@@ -50,8 +50,8 @@ class Spent:
 class Mechanism:
     """DP-SGD of one agent: `steps` a round, each on a Poisson sample of the `rows` at `rate`.
 
-    Every round of training, the warm-up included, is an entry of the ledger. It is written before the round's result
-    can leave: into the ledger's file, if there is one, and into the checkpoint.
+    Every round of training, the warm-up included, is an entry of the ledger. It is written to the ledger's file, if
+    there is one, and to the checkpoint, before the round's result can leave the site.
     """
 
     def __init__(self, privacy: Privacy, agent: str, seed: int, rows: int, rate: float, steps: int) -> None:
@@ -64,13 +64,13 @@ class Mechanism:
         self._planned: Used = ()
         self._original: Mechanism | None = None
         self.stopped = 0
-        """The first round that had to be left out because it would have exceeded the budget; 0 if there was none."""
+        """The first round without private training because of the budget; 0 = none."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Mechanism":
-        """For a copy of the agent that trains beside it and stays where it is: nothing of it is published.
+        """For a copy of the agent that trains alone for comparison, and of which nothing is published.
 
-        It has as much noise as the original and stops when that does, and enters nothing into the ledger. Where the
-        noise is secret it draws other noise.
+        It has as much noise as the original, stops when that does, and writes nothing to the ledger. If the noise is
+        secret it draws other noise.
         """
         copy = Mechanism(self.privacy, self.agent, self._secret, self.rows, self.rate, self.steps)
         copy.entries, copy.stopped, copy._original = list(self.entries), self.stopped, self
@@ -79,7 +79,7 @@ class Mechanism:
         return copy
 
     def plan(self, rounds: int) -> None:
-        """Chooses the noise so that so many rounds in all fit the budget, unless it is given or chosen already."""
+        """Chooses the noise so that `rounds` in total fit the budget, unless it is already set."""
         budget, todo = self.privacy, max(rounds - len(self.entries), 1)
         if not self.noise:
             noise = noise_for(budget.epsilon, budget.delta, self.rate, todo * self.steps, used(self._all()))
@@ -94,7 +94,7 @@ class Mechanism:
         self._planned = whole if epsilon_of_record(whole, budget.delta) <= budget.epsilon else ()
 
     def begin(self, number: int) -> Draws | None:
-        """The draws of round `number`; None if the round would exceed the budget: then it must not take place."""
+        """Random draws of round `number`; None if the round would exceed the budget and must not take place."""
         if self._original is not None:
             self.noise, self.stopped = self._original.noise, self._original.stopped
             return None if self.stopped else self._drawn(number)
@@ -117,23 +117,23 @@ class Mechanism:
         return Repeatable(self._secret, self.agent, number, attempt)
 
     def end(self, number: int) -> None:
-        """Enters the round. With a ledger's file it is on the disk when this returns."""
+        """Records the round. With a ledger's file the entry is on disk when this returns."""
         entry = self._entry(number)
         if self._file is not None:
             self._file.add(self.run, entry)
         self.entries.append(entry)
 
     def keep(self, file: LedgerFile) -> None:
-        """From now on enters rounds into a file as well, counts what is in it, and draws from a secret of its own.
+        """Uses a ledger's file from now on: its entries count, and the noise follows from a new secret.
 
-        The seed of a federation is known to all peers: noise that followed from it could be taken away.
+        All peers know the seed of a federation: noise that followed from it could be subtracted.
         """
         self._file = file
         self._secret = secrets.randbits(256)
 
     @property
     def run(self) -> str:
-        """Names this run in the ledger, and comes back with its checkpoint."""
+        """The name of this run in the ledger, the same after a checkpoint."""
         return hashlib.sha256(f"run of {self.agent}: {self._secret}".encode()).hexdigest()[:16]
 
     @property
@@ -142,11 +142,11 @@ class Mechanism:
         return self._file
 
     def record(self) -> float:
-        """Epsilon so far, earlier runs on the same rows included: the one number that is shown, logged and reported."""
+        """Epsilon so far, with earlier runs on the same rows: the number in all logs and reports."""
         return epsilon_of_record(used(self._all()), self.privacy.delta)
 
     def spent(self) -> Spent:
-        """What a report says."""
+        """The privacy loss for reports."""
         budget = self.privacy
         earlier = epsilon_of_record(used(self._earlier()), budget.delta)
         return Spent(
@@ -156,7 +156,7 @@ class Mechanism:
             clip=budget.clip,
             noise=self.noise,
             rate=self.rate,
-            steps=sum(one.steps for one in self.entries),
+            steps=sum(entry.steps for entry in self.entries),
             rounds=len(self.entries),
             earlier=_finite(earlier),
             generator="operating system" if budget.secure else "secret" if self._file is not None else "seed",
@@ -170,11 +170,11 @@ class Mechanism:
         return {"entries": to_array(self.entries), "secret": secret, **numbers}
 
     def restore(self, state: dict[str, Array]) -> None:
-        """Takes up what `state` gave. What a ledger's file holds beyond it stays spent."""
+        """Restores a `state`. Further entries of a ledger's file still count."""
         noise = float(state["noise"])
         problem = next((entry.problem for entry in from_array(state["entries"]) if entry.problem), "")
         if problem or not 0 <= noise < inf:
-            problem = problem or f"the noise {noise} is none"
+            problem = problem or f"invalid noise {noise}"
             raise ConsilienceError(
                 f"agent {self.agent!r}: what its checkpoint says of its privacy budget is damaged ({problem}). Restore "
                 "the run folder from a backup; without it nothing may be spent."
@@ -189,7 +189,7 @@ class Mechanism:
         return LedgerEntry(number, self.rate, self.noise, self.steps * rounds)
 
     def _all(self) -> list[LedgerEntry]:
-        """Everything that was ever spent on these rows, as far as it is known here."""
+        """All known entries on these rows."""
         return self._file.entries if self._file is not None else self.entries
 
     def _earlier(self) -> list[LedgerEntry]:

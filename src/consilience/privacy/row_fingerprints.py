@@ -114,8 +114,8 @@ def _columns(x: Any) -> Iterator[Array]:
             yield _column(x.iloc[:, number].to_numpy())
         return
     parts = x.values() if isinstance(x, Mapping) else [x]
-    for part in parts:
-        array = np.asarray(part.cpu() if hasattr(part, "cpu") else part)
+    for values in parts:
+        array = np.asarray(values.cpu() if hasattr(values, "cpu") else values)
         for column in array.reshape(len(array), -1).T:
             yield _column(column)
 
@@ -150,15 +150,15 @@ def _mixed(bits: Hashes) -> Hashes:
 
 def _hidden(sums: Hashes, secret: bytes) -> Hashes:
     """Keyed hashes of sums of hashes, of the same shape."""
-    found = b"".join(_keyed(secret, "row", value.to_bytes(8, "little"), 8) for value in sums.ravel().tolist())
-    return np.frombuffer(found, dtype="<u8").astype(np.uint64).reshape(sums.shape)
+    hashes = b"".join(_keyed(secret, "row", value.to_bytes(8, "little"), 8) for value in sums.ravel().tolist())
+    return np.frombuffer(hashes, dtype="<u8").astype(np.uint64).reshape(sums.shape)
 
 
 def _shapes(columns: list[Array], secret: bytes) -> frozenset[str]:
     """Keyed hashes of the shapes of columns; of wide rows only some columns are looked at."""
     step = max(1, len(columns) // MOST_SHAPES)
-    found = (_shape(column) for column in columns[::step][:MOST_SHAPES] if column.dtype.kind == "f")
-    return frozenset(_keyed(secret, "shape", shape, 8).hex() for shape in found if shape)
+    shapes = (_shape(column) for column in columns[::step][:MOST_SHAPES] if column.dtype.kind == "f")
+    return frozenset(_keyed(secret, "shape", shape, 8).hex() for shape in shapes if shape)
 
 
 def _shape(column: Array) -> bytes:

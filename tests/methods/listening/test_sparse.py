@@ -12,9 +12,8 @@ from consilience.extend import Context, Received, Start
 from consilience.federation.peers.federation import check_method
 from consilience.methods.trust import trust_named
 from consilience.methods.trust.labels import Vote
-from consilience.methods.trust.paper import Paper
+from consilience.methods.trust.simple import Paper, Uniform
 from consilience.methods.trust.stratified import Stratified
-from consilience.methods.trust.uniform import Uniform
 from consilience.tasks import task_named
 from tests.methods.parrot import NAMES, SAMPLES, Elsewhere, Parrot, first_words, parrots, rounds_of
 

@@ -10,8 +10,7 @@ from consilience import Consensus, ConsilienceError, Cosine, Entropy, Gaussian, 
 from consilience.base.options import Options, from_table, option, to_table
 from consilience.extend import TRUST, Context
 from consilience.methods.trust import trust_named
-from consilience.methods.trust.centred import Centred
-from consilience.methods.trust.default import Default
+from consilience.methods.trust.simple import Centred, Default
 from consilience.methods.trust.stratified import Stratified
 from consilience.tasks import task_named
 from tests.methods.parrot import NAMES, NOISE, SAMPLES, first_words, parrots, rounds_of
@@ -105,8 +104,8 @@ def test_what_a_settings_file_may_say():
     assert trust_from("cosine", "here") == Cosine()
     assert trust_from({"name": "entropy", "offset": 0}, "here") == Entropy(offset=0.0)
     assert trust_from("default", "here") == trust_from({}, "here") == Default()
-    nested = {"name": "stratified", "base": {"name": "entropy", "offset": 0}, "p": 2}
-    assert trust_from(nested, "here") == Stratified(Entropy(offset=0.0), p=2.0)
+    nested = {"name": "stratified", "base": {"name": "entropy", "offset": 0}, "sharpness": 2}
+    assert trust_from(nested, "here") == Stratified(Entropy(offset=0.0), sharpness=2.0)
     assert trust_table(Default()) == {"name": "default"}
     assert trust_table(Entropy(0.25, 0.5)) == {"name": "entropy", "offset": 0.25, "floor": 0.5}
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 import consilience as cs
 from consilience.core.stratified import capped, centred_trust
 from consilience.core.trust import entropy_trust
-from consilience.methods.trust.centred import Centred
 from consilience.methods.trust.expguard import ExpGuard
 from consilience.methods.trust.protocol import Context, apply_rule
+from consilience.methods.trust.simple import Centred
 from consilience.methods.trust.stratified import Stratified
 from consilience.tasks import task_named
 from tests.conftest import blobs
@@ -51,9 +51,9 @@ def test_renaming_agents_or_classes_renames_the_answer(agents, samples, seed):
 @pytest.mark.parametrize(("base", "function"), [(cs.Entropy(), entropy_trust), (Centred(), centred_trust)])
 def test_without_sharpness_it_is_its_base(base, function):
     f = predictions(5, 40, 3, 0)
-    capped_base = Stratified(base=base, p=0.0, unison=0)(f, context(5))
+    capped_base = Stratified(base=base, sharpness=0.0, duplicate_power=0)(f, context(5))
     np.testing.assert_allclose(capped_base.trust, capped(function(f)), rtol=1e-6)
-    plain = Stratified(base=base, p=0.0, cap=False, unison=0)(f, context(5))
+    plain = Stratified(base=base, sharpness=0.0, cap=False, duplicate_power=0)(f, context(5))
     np.testing.assert_allclose(plain.trust, function(f), rtol=1e-6)
     mixed = np.tensordot(function(f).astype(np.float32), f, axes=1)
     np.testing.assert_allclose(plain.labels, mixed, atol=1e-5)
@@ -63,15 +63,15 @@ def test_without_sharpness_it_is_its_base(base, function):
 def test_three_liars_in_unison_weigh_as_much_as_one(base):
     f = predictions(8, 200, 4, 1)
     f[6] = f[7] = f[5]
-    alone = Stratified(base=base, p=0.0, cap=False)(f[:6], context(6)).trust
-    three = Stratified(base=base, p=0.0, cap=False)(f, context(8)).trust
+    alone = Stratified(base=base, sharpness=0.0, cap=False)(f[:6], context(6)).trust
+    three = Stratified(base=base, sharpness=0.0, cap=False)(f, context(8)).trust
     ratio = alone[0, 5] / alone[0, 1]
     assert three[0, 5:].sum() / three[0, 1] == pytest.approx(ratio, rel=0.02)
 
 
 def test_among_three_the_base_decides():
     f = predictions(3, 40, 3, 0)
-    np.testing.assert_allclose(Stratified()(f, context(3)).trust, Stratified(p=0.0)(f, context(3)).trust)
+    np.testing.assert_allclose(Stratified()(f, context(3)).trust, Stratified(sharpness=0.0)(f, context(3)).trust)
 
 
 def test_what_the_base_keeps_is_kept():
@@ -102,7 +102,7 @@ def test_multi_label_strata_are_those_of_each_label():
     assert wrong[0] == pytest.approx(uniform[0], abs=0.02)
 
 
-@pytest.mark.parametrize("rule", [Centred(), Stratified(p=0.0, cap=False, unison=0.0), Stratified()])
+@pytest.mark.parametrize("rule", [Centred(), Stratified(sharpness=0.0, cap=False, duplicate_power=0.0), Stratified()])
 def test_how_frequent_labels_are_is_no_agreement(rule):
     """Agent 3 says the contrary of each label; agent 4 knows how frequent each label is, and nothing else."""
     draw, frequent = np.random.default_rng(0), np.array([0.9, 0.1, 0.8, 0.2])

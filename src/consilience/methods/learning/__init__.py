@@ -7,6 +7,6 @@ LEARNING = Registry("way of learning", "consilience.methods.learning", "consilie
 
 
 def learning_named(name: str) -> Learning:
-    """A way of learning by its name; without a name private and shared samples come in the same steps."""
-    part: Learning = LEARNING.find(name or "joint")()
-    return part
+    """A way of learning by its name; `joint` without a name."""
+    learning: Learning = LEARNING.find(name or "joint")()
+    return learning

@@ -7,7 +7,7 @@ from consilience.agents.protocol import Agent, Losses
 from consilience.base.options import option
 from consilience.base.rows import Rows
 from consilience.methods.learning import LEARNING
-from consilience.methods.learning.protocol import OneAfterAnother, as_one_set
+from consilience.methods.learning.protocol import OneAfterAnother, train_as_one_set
 from consilience.tasks.protocol import Array
 
 
@@ -15,10 +15,14 @@ from consilience.tasks.protocol import Array
 @final
 @dataclass(frozen=True)
 class OneSet(OneAfterAnother):
-    """min over D_i u (X*, psi_i): every shared sample counts as `weight` private ones, whatever lam is."""
+    """min over D_i u (X*, psi_i): every shared sample counts as `weight` private ones, whatever lam is.
+
+    Args:
+        weight: Weight of a shared sample; a private one has 1.
+    """
 
     weight: float = option(1.0, "of a shared sample, where a private one has 1", above=0)
 
     def teach(self, agent: Agent, shared: Rows, psi: Array) -> Losses:
         """Both as one set."""
-        return as_one_set(agent, shared, psi, self.weight)
+        return train_as_one_set(agent, shared, psi, self.weight)

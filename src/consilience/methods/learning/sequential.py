@@ -1,4 +1,4 @@
-"""Private data first, then agents speak, then the shared data."""
+"""Private data first; then agents publish; then the shared data."""
 
 from dataclasses import dataclass
 from typing import final
@@ -8,7 +8,7 @@ from consilience.agents.protocol import Agent, Losses
 from consilience.base.options import option
 from consilience.base.rows import Rows
 from consilience.methods.learning import LEARNING
-from consilience.methods.learning.protocol import OneAfterAnother, as_one_set, pupil
+from consilience.methods.learning.protocol import OneAfterAnother, train_as_one_set, trains_on_shared
 from consilience.tasks.protocol import Array
 
 
@@ -18,7 +18,10 @@ from consilience.tasks.protocol import Array
 class Sequential(OneAfterAnother):
     """min L(f(X_i), y_i), publish f_i(X*), then min dist(f(X*), psi_i).
 
-    An agent that is fitted afresh every round would forget the first, and learns both as one set after it has spoken.
+    An agent that is fitted from scratch every round would forget the private data, and learns both as one set.
+
+    Args:
+        passes: Passes over the shared data in a round.
     """
 
     passes: int = option(5, "over the shared data in a round", at_least=1)
@@ -26,10 +29,10 @@ class Sequential(OneAfterAnother):
     trains_first = True
 
     def train_first(self, agents: LocalAgents, shared: Rows) -> dict[str, Losses]:
-        """Those who can learn from the shared data alone train on their private data."""
-        return {agent.name: agent.train(shared, None, 0.0) for agent in agents if pupil(agent)}
+        """Agents that can train on the shared data alone now train on their private data."""
+        return {agent.name: agent.train(shared, None, 0.0) for agent in agents if trains_on_shared(agent)}
 
     def teach(self, agent: Agent, shared: Rows, psi: Array) -> Losses:
         """The shared data alone, or both as one set."""
-        able = pupil(agent)
-        return as_one_set(agent, shared, psi) if able is None else able.train_on_shared(shared, psi, self.passes)
+        able = trains_on_shared(agent)
+        return train_as_one_set(agent, shared, psi) if able is None else able.train_on_shared(shared, psi, self.passes)

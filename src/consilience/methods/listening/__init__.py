@@ -7,6 +7,6 @@ LISTENING = Registry("way of listening", "consilience.methods.listening", "consi
 
 
 def listening_named(name: str) -> Listening:
-    """A way of listening by its name; without a name everyone hears everyone."""
-    part: Listening = LISTENING.find(name or "everyone")()
-    return part
+    """A way of listening by its name; `everyone` without a name."""
+    listening: Listening = LISTENING.find(name or "everyone")()
+    return listening

@@ -1,4 +1,4 @@
-"""Everyone hears everyone who is there."""
+"""Everyone hears all agents that are present."""
 
 from dataclasses import dataclass, replace
 from typing import final
@@ -20,16 +20,16 @@ from consilience.tasks.protocol import Array
 
 
 @dataclass(frozen=True)
-class _Belief:
-    """What the agents of a view believe."""
+class _Mixture:
+    """Trust and pseudo-labels of the agents of a view."""
 
     w: Array
     """(heard, heard): trust."""
     psi: dict[str, Array]
     rule: dict[str, Array]
-    """What the trust rule keeps."""
+    """Memory of the trust rule."""
     rows: dict[str, Array]
-    """Trust by agent in the whole roster, NaN in whom it has not heard; empty where trust was not made."""
+    """New trust by agent over the whole roster, NaN in agents it has not heard; empty if trust was not computed."""
     by_class: ByClass | None = None
 
 
@@ -37,7 +37,7 @@ class _Belief:
 @final
 @dataclass(frozen=True)
 class Everyone(Options):
-    """H_i(t) = all that are there. An attacker may tell some agents something else; these judge by what they heard."""
+    """H_i(t) = all agents present. A victim to which an attacker sends other predictions has a view of its own."""
 
     def listen(
         self,
@@ -49,68 +49,68 @@ class Everyone(Options):
         memory: ConsensusMemory,
         seed: int,
     ) -> Heard:
-        """f_j by exchange; then w_ij and psi_i, from what all have heard and, for victims, from what they were told."""
+        """f_j from the exchange; then w_ij and psi_i for the view that all have, and for each view of victims."""
         roster, answer = exchange.roster, exchange.gather(t, own)
         t, received = max(t, answer.number), answer.predictions
         heard = tuple(name for name in roster if name in received)
-        present = np.array([name in received for name in roster])
-        local = np.array([roster.index(name) for name in agents.names])
-        judges = tuple(name for name in agents.names if name in heard)
+        is_heard = np.array([name in received for name in roster])
+        local_rows = np.array([roster.index(name) for name in agents.names])
         if not heard:
-            alone = _over_roster(np.zeros((0, 0)), local, present)
+            alone = _over_roster(np.zeros((0, 0)), local_rows, is_heard)
             return Heard(t, heard, received, alone, {}, memory, answer.sent)
-        f = np.stack([received[name] for name in heard])
-        belief = _believe(mixing, View(judges, heard, f), agents, t, memory, memory.rule, present, local)
-        w, psi = belief.w, belief.psi
-        kept = {name: replace(memory.of(name), trust=row, rule={}) for name, row in belief.rows.items()}
-        now = ConsensusMemory(belief.rule, kept or memory.agents)
+        local = tuple(name for name in agents.names if name in heard)
+        view = View(local, heard, np.stack([received[name] for name in heard]))
+        mixture = _mix(mixing, view, agents, t, memory, memory.rule, is_heard, local_rows)
+        w, psi = mixture.w, mixture.psi
+        kept = {name: replace(memory.of(name), trust=row, rule={}) for name, row in mixture.rows.items()}
+        now = ConsensusMemory(mixture.rule, kept or memory.agents)
         for told, victims in _victims(answer.told, psi):
-            f = np.stack([told.get(name, received[name]) for name in heard])
+            view = View(local, heard, np.stack([told.get(name, received[name]) for name in heard]))
             rule = memory.of(victims[0]).rule
-            view = _believe(mixing, View(judges, heard, f), agents, t, memory, rule, present, local)
+            theirs = _mix(mixing, view, agents, t, memory, rule, is_heard, local_rows)
             for name in victims:
-                w[heard.index(name)], psi[name] = view.w[heard.index(name)], view.psi[name]
-                row = view.rows.get(name, memory.of(name).trust)
-                now = ConsensusMemory(now.rule, now.agents | {name: replace(now.of(name), trust=row, rule=view.rule)})
-        by_class = _rows_by_class(belief.by_class, local, present)
-        return Heard(t, heard, received, _over_roster(w, local, present), psi, now, answer.sent, by_class)
+                w[heard.index(name)], psi[name] = theirs.w[heard.index(name)], theirs.psi[name]
+                row = theirs.rows.get(name, memory.of(name).trust)
+                now = ConsensusMemory(now.rule, now.agents | {name: replace(now.of(name), trust=row, rule=theirs.rule)})
+        by_class = _rows_by_class(mixture.by_class, local_rows, is_heard)
+        return Heard(t, heard, received, _over_roster(w, local_rows, is_heard), psi, now, answer.sent, by_class)
 
 
-def _believe(
+def _mix(
     mixing: Mixing,
     view: View,
     agents: LocalAgents,
     t: int,
     memory: ConsensusMemory,
     rule: dict[str, Array],
-    present: NDArray[np.bool_],
-    local: NDArray[np.intp],
-) -> _Belief:
-    """w by the rule if it is due or somebody new is heard, otherwise the last one; psi_i = sum_j w_ij f_j.
+    is_heard: NDArray[np.bool_],
+    local_rows: NDArray[np.intp],
+) -> _Mixture:
+    """w by the rule if it is due or a new agent is heard, otherwise the last w; psi_i = sum_j w_ij f_j.
 
-    Pseudo-labels take the place of `view.f`, which is not needed afterwards.
+    Pseudo-labels overwrite `view.f`, which is not needed afterwards.
     """
-    trust = _last_trust(memory, agents.names, local, len(present))
-    unknown = np.isnan(trust[np.ix_(local, present)][present[local]]).any()
+    trust = _last_trust(memory, agents.names, local_rows, len(is_heard))
+    unknown = np.isnan(trust[np.ix_(local_rows, is_heard)][is_heard[local_rows]]).any()
     rows, by_class = dict[str, Array](), None
     labels: Array | list[Array] | None = None
     if unknown or mixing.is_due(t):
-        result = mixing.judge(view, agents, t, rule)
+        result = mixing.trust_and_labels(view, agents, t, rule)
         rule, labels, by_class = result.memory, result.labels, result.by_class
         trust = np.full_like(trust, np.nan)
-        trust[np.ix_(present, present)] = result.trust
-        rows = dict(zip(agents.names, trust[local], strict=True))
-    w = restrict(trust[present], present)
+        trust[np.ix_(is_heard, is_heard)] = result.trust
+        rows = dict(zip(agents.names, trust[local_rows], strict=True))
+    w = restrict(trust[is_heard], is_heard)
     if labels is None:
         mixed = pseudo_labels(w, view.f, out=view.f)
         labels = [mixed[view.names.index(name)] for name in view.agents]
-    return _Belief(w, dict(zip(view.agents, labels, strict=True)), rule, rows, by_class)
+    return _Mixture(w, dict(zip(view.agents, labels, strict=True)), rule, rows, by_class)
 
 
-def _last_trust(memory: ConsensusMemory, names: tuple[str, ...], local: NDArray[np.intp], agents: int) -> Array:
-    """The trust that was made last (roster, roster); NaN for what this process does not know."""
+def _last_trust(memory: ConsensusMemory, names: tuple[str, ...], local_rows: NDArray[np.intp], agents: int) -> Array:
+    """The last trust (roster, roster); NaN where this process does not know it."""
     matrix = np.full((agents, agents), np.nan)
-    for name, row in zip(names, local, strict=True):
+    for name, row in zip(names, local_rows, strict=True):
         trust = memory.of(name).trust
         if trust is not None:
             matrix[row] = trust
@@ -118,7 +118,7 @@ def _last_trust(memory: ConsensusMemory, names: tuple[str, ...], local: NDArray[
 
 
 def _victims(told: dict[str, dict[str, Array]], psi: dict[str, Array]) -> list[tuple[dict[str, Array], list[str]]]:
-    """What agents of this process were told alone, each with all who were told the same."""
+    """Predictions sent to some agents of this process alone, each with the agents that received the same."""
     groups: dict[int, tuple[dict[str, Array], list[str]]] = {}
     for name in psi:
         if told.get(name):
@@ -126,18 +126,20 @@ def _victims(told: dict[str, dict[str, Array]], psi: dict[str, Array]) -> list[t
     return list(groups.values())
 
 
-def _rows_by_class(by_class: ByClass | None, local: NDArray[np.intp], present: NDArray[np.bool_]) -> dict[str, Array]:
-    """Trust by class of this process's agents over the roster, (agents, roster, classes), as it is recorded."""
+def _rows_by_class(
+    by_class: ByClass | None, local_rows: NDArray[np.intp], is_heard: NDArray[np.bool_]
+) -> dict[str, Array]:
+    """Trust by class of this process's agents over the roster, (agents, roster, classes), for the record."""
     if by_class is None:
         return {}
-    full = np.zeros((len(present), len(present), len(by_class.samples)))
-    full[np.ix_(present, present)] = np.moveaxis(by_class.trust, 0, 2)
-    return {"trust": full[local], "samples": by_class.samples, "unsure": by_class.unsure}
+    full = np.zeros((len(is_heard), len(is_heard), len(by_class.samples)))
+    full[np.ix_(is_heard, is_heard)] = np.moveaxis(by_class.trust, 0, 2)
+    return {"trust": full[local_rows], "samples": by_class.samples, "unsure": by_class.unsure}
 
 
-def _over_roster(w: Array, local: NDArray[np.intp], present: NDArray[np.bool_]) -> Array:
-    """Rows of this process's agents over the roster. An agent whom nobody heard believes only itself this round."""
-    full = np.eye(len(present))
-    full[present] = 0
-    full[np.ix_(present, present)] = w
-    return full[local]
+def _over_roster(w: Array, local_rows: NDArray[np.intp], is_heard: NDArray[np.bool_]) -> Array:
+    """Trust rows of this process's agents over the roster. An agent that was not heard trusts only itself."""
+    full = np.eye(len(is_heard))
+    full[is_heard] = 0
+    full[np.ix_(is_heard, is_heard)] = w
+    return full[local_rows]

@@ -1,4 +1,4 @@
-"""What a way of listening returns."""
+"""The interface of listening, and its result."""
 
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -16,10 +16,10 @@ from consilience.tasks.protocol import Array
 
 @dataclass(frozen=True)
 class Heard:
-    """What the agents of this process heard in a round: f_j, w_ij and psi_i."""
+    """What the agents of this process heard in a round, and what follows: f_j, w_ij and psi_i."""
 
     number: int
-    """Of the round that was exchanged, which is later than the one asked for if this site was away."""
+    """The round that was exchanged. It is later than the one asked for if this site was away."""
     names: tuple[str, ...]
     """Agents that were heard, in the order of the roster."""
     predictions: dict[str, Array]
@@ -27,23 +27,23 @@ class Heard:
     trust: Array
     """w_ij, (agents of this process, roster), or (agents of this process, heard) in sparse exchange."""
     psi: dict[str, Array]
-    """psi_i by agent. Whoever was not heard has none, and trains alone."""
+    """psi_i by agent. An agent that was not heard has none, and trains alone."""
     memory: ConsensusMemory
     sent: dict[str, int]
     """Bytes, by agent."""
     by_class: dict[str, Array] = field(default_factory=dict)
     peers: NDArray[np.integer] | None = None
-    """In sparse exchange: whom each agent heard, as indices in the roster (agents of this process, heard)."""
+    """In sparse exchange: the peers of each agent as indices in the roster, (agents of this process, heard)."""
 
-    def record(self, own: dict[str, Array], losses: dict[str, Losses], samples: int, after: bool) -> Record:
-        """The round as it is written down. `after` the last round agents say what they say before the next."""
-        cost = {name: add_forward_cost(each, samples) for name, each in losses.items()}
-        received = self.predictions if after else {}
+    def record(self, own: dict[str, Array], losses: dict[str, Losses], samples: int, hears_last_round: bool) -> Record:
+        """The record of the round; with `hears_last_round` it holds the predictions that were received."""
+        cost = {name: add_forward_cost(loss, samples) for name, loss in losses.items()}
+        received = self.predictions if hears_last_round else {}
         return Record(own, cost, self.sent, self.names, received, self.trust, self.by_class, self.peers)
 
 
 class Listening(Protocol):
-    """Whom agents hear. Its fields are its options."""
+    """Whom agents hear: a frozen dataclass whose fields are its options."""
 
     def listen(
         self,
@@ -55,4 +55,14 @@ class Listening(Protocol):
         memory: ConsensusMemory,
         seed: int,
     ) -> Heard:
-        """Publishes `own` in round t, and judges by what is heard: f_j, w_ij and psi_i for agents of this process."""
+        """Publishes `own` in round t, and returns f_j, w_ij and psi_i for the agents of this process.
+
+        Args:
+            mixing: Trust rule and schedule.
+            agents: Agents of this process.
+            exchange: How predictions travel.
+            t: Round.
+            own: f_i(X*), by agent.
+            memory: State after the last round.
+            seed: Seed of random peers.
+        """

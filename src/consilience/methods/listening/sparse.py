@@ -1,4 +1,4 @@
-"""Sparse exchange: each agent hears, and judges by itself, a few peers (`core/sparse.py`)."""
+"""Sparse exchange: each agent hears a few peers, and computes trust by itself (`core/sparse.py`)."""
 
 from dataclasses import dataclass, replace
 from typing import cast, final
@@ -19,7 +19,7 @@ from consilience.methods.mixing import Mixing, View
 from consilience.methods.protocol import Exchange, SparseExchange
 from consilience.tasks.protocol import Array
 
-_NOBODY = np.zeros(0, dtype=np.int64)
+_NO_PEERS = np.zeros(0, dtype=np.int64)
 
 
 @LISTENING.add("sparse")
@@ -28,7 +28,12 @@ _NOBODY = np.zeros(0, dtype=np.int64)
 class Sparse(Options):
     """H_i(t) = {i} u {the `peers` that i trusts most of those it heard last} u {`random_peers` others, drawn evenly}.
 
-    Each agent judges those whom it heard as if nobody else existed. They change in rounds in which trust is due.
+    Each agent computes trust in the peers it heard as if there were no others. Peers change in rounds in which trust
+    is due.
+
+    Args:
+        peers: Number of most trusted peers to hear.
+        random_peers: Number of other peers to hear, drawn in every such round.
     """
 
     peers: int = option(8, "number of most trusted peers to hear", at_least=1)
@@ -60,7 +65,7 @@ class Sparse(Options):
             view = View((name,), names, np.stack([told.get(peer, answer.predictions[peer]) for peer in names]), True)
             row, labels = kept.trust, None
             if due:
-                result = mixing.judge(view, agents, t, kept.rule)
+                result = mixing.trust_and_labels(view, agents, t, kept.rule)
                 row, labels = result.trust[names.index(name)], result.labels
                 now.agents[name] = replace(kept, peers=peers, trust=row, rule=result.memory)
             row = np.zeros(0) if row is None else row
@@ -72,12 +77,12 @@ class Sparse(Options):
     def _wanted(
         self, agents: LocalAgents, roster: tuple[str, ...], memory: ConsensusMemory, due: bool, t: int, seed: int
     ) -> dict[str, Indices]:
-        """Whom each agent hears in round t; unless trust is `due`, the same as before."""
-        index = {name: number for number, name in enumerate(roster)}
+        """The peers that each agent hears in round t; unless trust is `due`, the same as before."""
+        index = {name: row for row, name in enumerate(roster)}
         wanted: dict[str, Indices] = {}
         for name in agents.names:
             kept = memory.of(name)
-            before = _NOBODY if kept.peers is None else kept.peers
+            before = _NO_PEERS if kept.peers is None else kept.peers
             if due or not len(before):
                 trust, draw = np.zeros(0) if kept.trust is None else kept.trust, stream(seed, "peers", name, t)
                 wanted[name] = heard_peers(index[name], len(roster), before, trust, self.peers, self.random_peers, draw)

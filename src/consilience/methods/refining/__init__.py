@@ -1,1 +1,1 @@
-"""What is done with pseudo-labels before agents learn from them: (psi, memory) -> (psi, memory)."""
+"""Changes of pseudo-labels before agents learn from them: (psi, memory) -> (psi, memory)."""

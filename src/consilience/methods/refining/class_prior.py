@@ -1,4 +1,4 @@
-"""Pseudo-labels whose classes are as frequent as those of the shared data are known to be."""
+"""Pseudo-labels with the known class frequencies of the shared data."""
 
 from dataclasses import dataclass
 from typing import final
@@ -21,6 +21,6 @@ class EvenClasses:
     def __call__(
         self, agents: LocalAgents, own: dict[str, Array], psi: dict[str, Array], memory: ConsensusMemory
     ) -> tuple[dict[str, Array], ConsensusMemory]:
-        """`core.class_prior.match_class_prior` for everyone."""
+        """`core.class_prior.match_class_prior` for every agent."""
         even = np.full(agents.first.outputs, 1 / agents.first.outputs)
         return {name: match_class_prior(labels, even) for name, labels in psi.items()}, memory

@@ -1,4 +1,4 @@
-"""Dual variables: pseudo-labels that make up for what an agent was off so far."""
+"""Dual variables: the accumulated disagreement of an agent with its pseudo-labels."""
 
 from dataclasses import dataclass, replace
 from typing import final
@@ -14,9 +14,9 @@ from consilience.tasks.protocol import Array
 @final
 @dataclass(frozen=True)
 class DualVariables:
-    """u_i <- u_i + step (z_i - t_i), and the pseudo-labels of which t_i - u_i are the logits (`core/duals.py`).
+    """u_i <- u_i + step (z_i - t_i), and pseudo-labels with the logits t_i - u_i (`core/duals.py`).
 
-    An agent that predicted above its target gets a lower target next round. Whoever was not heard keeps its u_i.
+    An agent that predicted above its target gets a lower target next round. An agent that was not heard keeps its u_i.
     """
 
     step: float
@@ -24,7 +24,7 @@ class DualVariables:
     def __call__(
         self, agents: LocalAgents, own: dict[str, Array], psi: dict[str, Array], memory: ConsensusMemory
     ) -> tuple[dict[str, Array], ConsensusMemory]:
-        """`core.duals.dual_update` for everyone."""
+        """`core.duals.dual_update` for every agent."""
         task = agents.first.task
         scale = "classes" if task.sums_to_one else "values" if task.noisy else "labels"
         labels, kept = {}, dict(memory.agents)

@@ -1,4 +1,4 @@
-"""Trust: whom an agent believes. A rule makes it from predictions; how often it is made is a choice of the method."""
+"""Trust rules: how far each agent trusts each peer, from predictions. The method decides how often they are used."""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ TRUST = Registry("trust rule", "consilience.methods.trust", "consilience.trust")
 
 
 def trust_named(name: str) -> "Trust":
-    """A rule by its name; without a name the default. A class is made with its default options."""
-    found = TRUST.find(name or "default")
-    rule: Trust = found() if isinstance(found, type) else found
+    """A rule by its name, with default options; `default` without a name."""
+    registered = TRUST.find(name or "default")
+    rule: Trust = registered() if isinstance(registered, type) else registered
     return rule

@@ -1,4 +1,4 @@
-"""The paper's trust: a peer counts as far as it agrees with us where we are sure."""
+"""The paper's trust: agreement with a peer, weighted by how sure the agent itself is."""
 
 from dataclasses import dataclass
 from typing import final
@@ -14,10 +14,15 @@ from consilience.tasks.protocol import Array
 @final
 @dataclass(frozen=True)
 class Entropy(Options):
-    """Cosine of predictions, each sample weighted by how sure the agent is (label `w-calculation-1`)."""
+    """Cosine of predictions, each sample weighted by how sure the agent is (label `w-calculation-1`).
+
+    Args:
+        offset: Added to the entropy: 1 as in the authors' code, 0 as in the paper.
+        floor: Smallest divisor, for an offset of 0.
+    """
 
     offset: float = option(OFFSET, "added to the entropy: 1 as in the authors' code, 0 as in the paper", at_least=0)
-    floor: float = option(FLOOR, "the least that is divided by, with an offset of 0", above=0)
+    floor: float = option(FLOOR, "smallest divisor, for an offset of 0", above=0)
 
     def __call__(self, f: Array, context: Context) -> Array:
         """`core.trust.entropy_trust`."""

@@ -1,4 +1,4 @@
-"""Comparison: ExpGuard, which loses trust for good in whoever is far from the others, round by round."""
+"""Comparison: ExpGuard, whose trust in an agent falls with its distance from the others, summed over rounds."""
 
 from dataclasses import dataclass
 from typing import final
@@ -19,8 +19,8 @@ class ExpGuard(Options):
     """w_ij proportional to exp(-step L_j) for every i, with L_j the sum over rounds of how far j was from the median.
 
     After Roux, Zimmer and Pokutta, On the Byzantine-resilience of distillation-based federated learning (arXiv
-    2402.12265): weights over rounds around a robust aggregate, for which the coordinate-wise median stands here. Whom
-    we do not hear keeps what it has lost; an agent that comes later begins with the smallest loss of those heard.
+    2402.12265): weights over rounds around a robust aggregate, here the coordinate-wise median. An agent that is not
+    heard keeps its loss; an agent that joins later starts with the smallest loss of those heard.
     """
 
     step: float = option(1.0, "how fast trust is lost with the distance to the median", at_least=0)

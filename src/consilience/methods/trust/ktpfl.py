@@ -1,4 +1,4 @@
-"""Comparison: KT-pFL, whose weights of peers are learned by descent, round by round."""
+"""Comparison: KT-pFL, whose weights of peers are learned by gradient descent, one step per round."""
 
 import json
 from dataclasses import dataclass
@@ -20,28 +20,28 @@ class KTpFL(Options):
     """w <- the weights nearest to w - step d/dw [sum_i KL(sum_j w_ij f_j || f_i) + rho |w - 1/N|^2], from w = 1/N.
 
     Zhang et al., Parameterized knowledge transfer for personalized federated learning (NeurIPS 2021). Agents there
-    train on private data, publish and distil, which is `phases="apart"` of consensus. Whom we do not hear keeps its
-    weight; an agent that comes later begins with an equal share.
+    train on private data, publish and distil: `learning=sequential` of consensus. An agent that is not heard keeps its
+    weight; an agent that joins later starts with an equal share.
     """
 
     step: float = option(0.03, "of the descent in a round", above=0)
     rho: float = option(0.7, "how strongly weights are held at an equal share", at_least=0)
 
     def __call__(self, f: Array, context: Context) -> TrustResult:
-        """`core.ktpfl.knowledge_step` from what was reached in the last round."""
+        """`core.ktpfl.knowledge_step` from the weights of the last round."""
         f = needed_probabilities(self, f, context)
-        names, c = _grown(context)
-        here = np.array([names.index(name) for name in context.names])
-        part = np.ix_(here, here)
-        mass = c[part].sum(axis=1, keepdims=True)
-        w = knowledge_step(c[part] / mass, f, self.step, self.rho)
-        c[part] = w * mass
+        names, c = _with_new_agents(context)
+        heard = np.array([names.index(name) for name in context.names])
+        block = np.ix_(heard, heard)
+        mass = c[block].sum(axis=1, keepdims=True)
+        w = knowledge_step(c[block] / mass, f, self.step, self.rho)
+        c[block] = w * mass
         written = np.frombuffer(json.dumps(names).encode(), np.uint8)
         return TrustResult(w, memory={"names": written, "weights": c})
 
 
-def _grown(context: Context) -> tuple[list[str], Array]:
-    """All agents that were ever heard, and the weights among them, with equal shares for those who are new."""
+def _with_new_agents(context: Context) -> tuple[list[str], Array]:
+    """All agents that were ever heard, and the weights among them, with equal shares for new agents."""
     kept = context.memory
     names = json.loads(bytes(kept["names"])) if kept else []
     new = [name for name in context.names if name not in names]

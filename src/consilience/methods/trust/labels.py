@@ -1,4 +1,4 @@
-"""Rules that weigh nobody and make the same pseudo-labels for all, as other methods of sharing predictions do."""
+"""Rules with the same pseudo-labels for all agents, as in other methods of sharing predictions."""
 
 from dataclasses import dataclass
 from typing import final
@@ -31,7 +31,7 @@ class Vote(Options):
 class MeanLogits(Options):
     """psi = softmax(1/N sum_j z_j), z_j the logits of agent j."""
 
-    floor: float = option(1e-3, "the smallest probability that has a logit; smaller ones count as it", above=0, below=1)
+    floor: float = option(1e-3, "smaller probabilities are raised to this before the logarithm", above=0, below=1)
 
     needs_classes = True
 
@@ -46,7 +46,7 @@ class MeanLogits(Options):
 class SharpenedMean(Options):
     """psi = softmax(1/T 1/N sum_j f_j), entropy-reduction aggregation."""
 
-    temperature: float = option(0.1, "T of the softmax; the lower, the surer", above=0)
+    temperature: float = option(0.1, "T of the softmax; the lower, the sharper", above=0)
 
     needs_classes = True
 
@@ -59,9 +59,9 @@ class SharpenedMean(Options):
 @final
 @dataclass(frozen=True)
 class FilteredMean(Options):
-    """psi(x) = the mean of the f_j(x) that a spectral filter leaves, sample by sample (Diakonikolas et al., 2017)."""
+    """psi(x) = the mean of the f_j(x) that a spectral filter keeps, sample by sample (Diakonikolas et al., 2017)."""
 
-    share: float = option(0.2, "of the agents that go at every sample", at_least=0, below=0.5)
+    share: float = option(0.2, "of the agents that are filtered out at every sample", at_least=0, below=0.5)
 
     def __call__(self, f: Array, context: Context) -> TrustResult:
         """`core.robust.filtered_mean`."""
@@ -72,9 +72,9 @@ class FilteredMean(Options):
 @final
 @dataclass(frozen=True)
 class Median(Options):
-    """The median of what all say, output by output.
+    """The median of all predictions, output by output.
 
-    Robust until half of the agents lie, if the honest say nearly the same; blind to who knows more.
+    Robust against attackers up to half of the agents, if honest predictions are similar; ignores who knows more.
     """
 
     def __call__(self, f: Array, context: Context) -> TrustResult:
@@ -88,7 +88,7 @@ class Median(Options):
 class Trimmed(Options):
     """The mean without the most extreme values of each output.
 
-    Robust against as many attackers as are cut off at each end, if the honest say nearly the same.
+    Robust against as many attackers as are cut off at each end, if honest predictions are similar.
     """
 
     share: float = option(0.3, "of the agents, cut off at each end of every output", at_least=0, below=0.5)
@@ -102,9 +102,9 @@ class Trimmed(Options):
 @final
 @dataclass(frozen=True)
 class Geometric(Options):
-    """The point with the least sum of distances to what all say, sample by sample: as robust as the median."""
+    """The point with the smallest sum of distances to all predictions, sample by sample: as robust as the median."""
 
-    steps: int = option(STEPS, "of Weiszfeld's, at most", at_least=1)
+    steps: int = option(STEPS, "largest number of steps of Weiszfeld's algorithm", at_least=1)
 
     def __call__(self, f: Array, context: Context) -> TrustResult:
         """`core.robust.geometric_median`."""

@@ -1,4 +1,4 @@
-"""What a trust rule is given, and what it returns."""
+"""The interface of a trust rule: its arguments and its result."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -14,94 +14,98 @@ from consilience.tasks.protocol import Array, Task
 
 @dataclass(frozen=True)
 class Context:
-    """What a rule may want to know beside the predictions."""
+    """What a rule may use besides the predictions."""
 
     task: Task
     names: tuple[str, ...]
     """Agents that were heard, in the order of the predictions."""
     rows: NDArray[np.intp]
-    """Those of them that live in this process: the only rows of trust that count here."""
+    """Indices of this process's agents: only these rows of trust are used here."""
     noise: Array
-    """Scale of the noise in each agent's own labels; NaN for those that live elsewhere."""
+    """Scale of the noise in each agent's own labels; NaN for agents of other processes."""
     round: int
     memory: dict[str, Array] = field(default_factory=dict)
-    """What the rule kept from its last call; the same in every process."""
+    """The memory that the rule returned last; the same in every process."""
     single: bool = False
-    """In sparse exchange: no other process judges by these predictions, so that only `rows` need be right."""
+    """In sparse exchange: no other process uses these predictions, so that only `rows` are needed."""
 
 
 @dataclass(frozen=True)
 class ByClass:
-    """Whom agents believe on each class, for reports."""
+    """Trust on each class, for reports."""
 
     trust: Array
-    """(classes, agents, agents); NaN for a class that no sample seems to have."""
+    """(classes, agents, agents); NaN for a class without samples."""
     samples: Array
-    """That seem to have each class, (classes,)."""
+    """Number of samples that seem to have each class, (classes,)."""
     unsure: Array
-    """The share of them of which all together are rather unsure, (classes,)."""
+    """Share of them on which the reference is unsure, (classes,)."""
 
 
 @dataclass(frozen=True)
 class TrustResult:
-    """What a rule returns that does more than to make a matrix."""
+    """Result of a rule that returns more than a matrix."""
 
     trust: Array
-    """(agents, agents); for a rule that weighs peers anew for every sample the mean over samples, for the record."""
+    """(agents, agents); if trust differs between samples, its mean over samples, for the record."""
     labels: Array | None = None
-    """Pseudo-labels (context.rows, samples, outputs) of such a rule; None where they follow from the matrix."""
+    """Pseudo-labels (context.rows, samples, outputs) of such a rule; None if they follow from the matrix."""
     memory: dict[str, Array] = field(default_factory=dict)
-    """What the next call shall find in its context. It must not depend on which agents live in this process."""
+    """Memory for the next call. It must not depend on which agents belong to this process."""
     by_class: ByClass | None = None
-    """For rules that weigh peers differently on each class."""
+    """For rules whose trust differs between classes."""
 
 
 class Trust(Protocol):
-    """A rule. Options are the fields of its dataclass; any function (predictions) -> matrix is one, too."""
+    """A trust rule: a dataclass whose fields are its options, or any function (predictions) -> matrix."""
 
     def __call__(self, f: Array, context: Context) -> Array | TrustResult:
-        """Row-stochastic trust (agents, agents) from the predictions `f` (agents, samples, outputs) of all heard.
+        """Row-stochastic trust (agents, agents).
 
-        Every process computes all rows and uses its own: one matrix product of the same shape everywhere gives the
-        same bits everywhere, however the agents are spread over processes.
+        Every process computes all rows and uses its own: a matrix product of the same shape gives the same bits,
+        however the agents are spread over processes.
+
+        Args:
+            f: Predictions of all agents that were heard, (agents, samples, outputs).
+            context: Task, names, round, and the rule's memory.
         """
 
 
 def apply_rule(rule: Callable[..., Any], f: Array, context: Context) -> TrustResult:
-    """What `rule` says, checked: rows that sum to one, and nothing negative."""
-    found = rule(f, context) if _wants_context(rule) else rule(f)
-    said = _as_arrays(rule, found if isinstance(found, TrustResult) else TrustResult(found))
+    """The result of `rule`, after a check that rows are not negative and sum to one."""
+    returned = rule(f, context) if _wants_context(rule) else rule(f)
+    result = _as_arrays(rule, returned if isinstance(returned, TrustResult) else TrustResult(returned))
     agents = len(f)
-    if said.trust.shape != (agents, agents):
+    if result.trust.shape != (agents, agents):
         raise ConsilienceError(
-            f"the trust rule {_name(rule)} returned an array of shape {said.trust.shape} for {agents} agents. "
+            f"the trust rule {_name(rule)} returned an array of shape {result.trust.shape} for {agents} agents. "
             f"Return a matrix ({agents}, {agents}) whose rows sum to one."
         )
-    own = said.trust[context.rows]
+    own = result.trust[context.rows]
     if not (np.isfinite(own).all() and (own >= 0).all() and np.allclose(own.sum(axis=1), 1, rtol=0, atol=1e-5)):
         raise ConsilienceError(
             f"the trust rule {_name(rule)} returned rows that are not weights (a row sums to "
             f"{own.sum(axis=1)[np.abs(own.sum(axis=1) - 1).argmax()]:.4g}). Rows must be at least 0 and sum to one."
         )
     wanted = (len(context.rows), *f.shape[1:])
-    if said.labels is not None and not (said.labels.shape == wanted and np.isfinite(said.labels).all()):
+    if result.labels is not None and not (result.labels.shape == wanted and np.isfinite(result.labels).all()):
         raise ConsilienceError(
-            f"the trust rule {_name(rule)} returned pseudo-labels of shape {said.labels.shape}, or some that are not "
+            f"the trust rule {_name(rule)} returned pseudo-labels of shape {result.labels.shape}, or some that are not "
             f"finite. Return {wanted}: one table for each of context.rows."
         )
-    return said
+    return result
 
 
 def same_for_all(labels: Array, f: Array, context: Context) -> TrustResult:
-    """The opinion of a rule that weighs nobody: `labels` (samples, outputs) for everyone, and equal trust on record."""
+    """The same `labels` (samples, outputs) for all agents, with equal trust for the record."""
     agents = len(f)
     return TrustResult(np.full((agents, agents), 1 / agents), np.tile(labels, (len(context.rows), 1, 1)))
 
 
 def check_rule(rule: object) -> None:
-    """Refuses what cannot be a rule."""
+    """Raises an error if `rule` cannot be a trust rule."""
     if isinstance(rule, type):
-        raise ConsilienceError(f"trust is the class {rule.__name__}; make a rule of it: {rule.__name__}().")
+        raise ConsilienceError(f"trust is the class {rule.__name__}; create an instance: {rule.__name__}().")
     if rule is not None and not callable(rule):
         raise ConsilienceError(
             f"trust is {rule!r}; it must be a rule such as Entropy(), or a function (predictions) -> matrix."
@@ -109,7 +113,7 @@ def check_rule(rule: object) -> None:
 
 
 def needed_probabilities(rule: object, f: Array, context: Context) -> Array:
-    """Predictions as distributions, for rules that compare such; an error for tasks that have none."""
+    """Predictions as distributions, for rules that compare them; an error for tasks without."""
     probabilities = context.task.probabilities(f)
     if probabilities is None:
         raise ConsilienceError(
@@ -120,27 +124,27 @@ def needed_probabilities(rule: object, f: Array, context: Context) -> Array:
 
 
 def label_of_rows(f: Array, context: Context) -> NDArray[np.intp] | None:
-    """The label that each row of `needed_probabilities` is about, where samples have several; otherwise None."""
+    """The label of each row of `needed_probabilities` if samples have several labels; otherwise None."""
     return None if context.task.sums_to_one else np.tile(np.arange(f.shape[2]), f.shape[1])
 
 
-def _as_arrays(rule: object, said: TrustResult) -> TrustResult:
-    """The same in arrays, which is what the memory is after a checkpoint, too."""
+def _as_arrays(rule: object, result: TrustResult) -> TrustResult:
+    """The same as arrays, as the memory is after a checkpoint."""
     try:
-        trust = np.asarray(said.trust, dtype=np.float64)
+        trust = np.asarray(result.trust, dtype=np.float64)
     except (TypeError, ValueError):
         raise ConsilienceError(
-            f"the trust rule {_name(rule)} returned {said.trust!r}. Return a matrix whose rows sum to one."
+            f"the trust rule {_name(rule)} returned {result.trust!r}. Return a matrix whose rows sum to one."
         ) from None
-    labels = None if said.labels is None else np.asarray(said.labels, dtype=np.float32)
-    memory = {key: np.asarray(value) for key, value in said.memory.items()}
-    return replace(said, trust=trust, labels=labels, memory=memory)
+    labels = None if result.labels is None else np.asarray(result.labels, dtype=np.float32)
+    memory = {key: np.asarray(value) for key, value in result.memory.items()}
+    return replace(result, trust=trust, labels=labels, memory=memory)
 
 
 def _wants_context(rule: Callable[..., Any]) -> bool:
     try:
         wanted = [p for p in signature(rule).parameters.values() if p.default is p.empty and p.kind < p.VAR_POSITIONAL]
-    except (TypeError, ValueError):  # functions written in C do not always tell
+    except (TypeError, ValueError):  # functions written in C may have no signature
         return False
     return len(wanted) > 1
 

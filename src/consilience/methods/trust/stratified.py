@@ -1,4 +1,4 @@
-"""Trust per stratum: a peer counts where it knows something."""
+"""Trust per stratum: a peer counts where it is informative."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,13 +28,12 @@ from consilience.core.stratified import (
     voices,
 )
 from consilience.methods.trust import TRUST, trust_named
-from consilience.methods.trust.centred import Centred
-from consilience.methods.trust.paper import Paper
 from consilience.methods.trust.protocol import ByClass, Context, Trust, TrustResult, apply_rule, label_of_rows
+from consilience.methods.trust.simple import Centred, Paper
 from consilience.tasks.protocol import Array
 
 FEWEST = 4
-"""Agents from which on strata count: among three, whoever is surer than one other would be the reference."""
+"""Smallest number of agents for which strata are used: among three, the agent surer than one other would decide."""
 
 
 @TRUST.add("stratified")
@@ -44,77 +43,86 @@ class Stratified(Options):
     """Strata are class x sure/unsure of a robust reference; a peer's weight there follows how informative it is.
 
     For values instead of probabilities, strata are ranges of the reference, and a peer is informative where it is
-    within the noise of the reference. With fewer than four agents there is nothing to measure a peer against, and the
-    base decides.
+    within the noise of the reference. With fewer than four agents the base rule alone decides.
+
+    Args:
+        base: The rule that strata refine.
+        sharpness: How much informativeness counts; 0 = not at all.
+        shrinkage: Weight, in samples, of a peer's informativeness over all strata; 0 = estimated from the data.
+        cap: Whether no peer is trusted more than the median of its row, before strata refine it.
+        duplicate_power: Power of the correlation from which similar agents share one voice; 0 = every agent counts.
+        ranges: Number of strata for values.
     """
 
     base: Trust | Callable[..., Any] = option(
         Centred(), "the rule that strata refine: centred | entropy | cosine | uniform | gaussian", named=trust_named
     )
-    p: float = option(
-        3.0, "how sharply informativeness counts where reference and mean agree; 0 not at all", at_least=0
+    sharpness: float = option(3.0, "how much informativeness counts; 0 = not at all", at_least=0)
+    shrinkage: float = option(
+        0.0, "weight, in samples, of informativeness over all strata; 0 = estimated from the data", at_least=0
     )
-    k0: float = option(
-        0.0, "samples' worth of shrinking to what a peer is worth everywhere; 0 from the data", at_least=0
+    cap: bool = option(True, "trust no peer more than the median of its row, before strata refine it")
+    duplicate_power: float = option(
+        30.0, "power of the correlation from which similar agents share one voice; 0 = every agent counts", at_least=0
     )
-    cap: bool = option(True, "hold every peer at most at the median of its row before strata refine it")
-    unison: float = option(30.0, "how alike agents are that share one voice: a power; 0 counts every agent", at_least=0)
     ranges: int = option(4, "strata for values: ranges of the reference with equally many samples", at_least=1)
 
     def __call__(self, f: Array, context: Context) -> TrustResult:
-        """Pseudo-labels that weigh peers by stratum, with the mean matrix for the record."""
+        """Pseudo-labels with trust by stratum, and the mean trust matrix for the record."""
         probabilities = context.task.probabilities(f)
         if probabilities is None:
             return self._values(f, context)
-        groups = label_of_rows(f, context)  # a question for every sample and label
+        groups = label_of_rows(f, context)
         w0, memory = self._base(f, probabilities, groups, context)
         classes, sure = reference(w0, probabilities)
-        found = strata(classes, sure, probabilities.shape[2], groups)
-        sharpness = self.p * agreement(w0, probabilities, classes) if self.p and len(f) >= FEWEST else 0.0
-        w = stratified_weights(w0, informativeness(probabilities, found, self.k0, groups), sharpness)
+        stratum = strata(classes, sure, probabilities.shape[2], groups)
+        p = self.sharpness * agreement(w0, probabilities, classes) if self.sharpness and len(f) >= FEWEST else 0.0
+        w = stratified_weights(w0, informativeness(probabilities, stratum, self.shrinkage, groups), p)
         labels = labels_of_rows if context.single else stratified_labels
-        psi = labels(w, probabilities, found.numbers, context.rows)
+        psi = labels(w, probabilities, stratum.numbers, context.rows)
         if groups is not None:
             psi = psi[..., 1].reshape(len(context.rows), *f.shape[1:])
         if context.single:
-            return TrustResult(mean_weights(w, found.numbers), psi, memory)
+            return TrustResult(mean_weights(w, stratum.numbers), psi, memory)
         count = probabilities.shape[2] if groups is None else f.shape[2]
-        by_class = ByClass(class_weights(w, found.numbers, count), *class_sizes(found.numbers, found.count, count))
-        return TrustResult(mean_weights(w, found.numbers), psi, memory, by_class)
+        by_class = ByClass(
+            class_weights(w, stratum.numbers, count), *class_sizes(stratum.numbers, stratum.count, count)
+        )
+        return TrustResult(mean_weights(w, stratum.numbers), psi, memory, by_class)
 
     def _base(
         self, f: Array, probabilities: Array, groups: Array | None, context: Context
     ) -> tuple[Array, dict[str, Array]]:
-        """The base rule's matrix, capped and with one voice for those who say the same; and what the base keeps."""
+        """The base rule's matrix, capped and with one voice for agents that agree in everything; the base's memory."""
         memory: dict[str, Array] = {}
         if isinstance(self.base, Centred):
             rho = correlations(probabilities, groups)
             w = trust_by_correlation(rho)
         else:
-            said = apply_rule(self.base, f, context)
-            if said.labels is not None:
+            result = apply_rule(self.base, f, context)
+            if result.labels is not None:
                 raise ConsilienceError(
                     "the base of stratified trust must give one matrix, not weights for every sample."
                 )
-            w, memory = said.trust, said.memory
+            w, memory = result.trust, result.memory
             rho = correlations(probabilities, groups)
-        w = (capped(w) if self.cap else w) * voices(rho, self.unison)
+        w = (capped(w) if self.cap else w) * voices(rho, self.duplicate_power)
         return w / w.sum(axis=1, keepdims=True), memory
 
     def _values(self, f: Array, context: Context) -> TrustResult:
-        """As above for values: every agent has a reference of its own, as it knows only the noise of its own labels."""
+        """The same for values. Every agent has its own reference, as it knows only the noise of its own labels."""
         base = Paper() if isinstance(self.base, Centred) else self.base
-        said = apply_rule(base, f, context)
-        matrix = said.trust
+        result = apply_rule(base, f, context)
+        matrix = result.trust
         trust, psi = np.eye(len(f)), np.empty((len(context.rows), *f.shape[1:]), dtype=f.dtype)
-        for place, i in enumerate(context.rows):
+        for row, i in enumerate(context.rows):
             w0 = _capped_row(matrix[i], int(i)) if self.cap else matrix[i]
             r = middle_mean(w0, f)
             numbers = value_strata(r, self.ranges)
-            w = value_weights(w0, f, r, numbers, float(context.noise[i]), self.p, self.k0)
-            psi[place] = np.einsum("js,jsc->sc", w[numbers].T, f)
+            w = value_weights(w0, f, r, numbers, float(context.noise[i]), self.sharpness, self.shrinkage)
+            psi[row] = np.einsum("js,jsc->sc", w[numbers].T, f)
             trust[i] = w[numbers].mean(axis=0)
-        return TrustResult(trust, psi, said.memory)
+        return TrustResult(trust, psi, result.memory)
 
 
 def _capped_row(row: Array, own: int) -> Array:
