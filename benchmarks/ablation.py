@@ -21,7 +21,8 @@ import numpy as np
 from benchmarks.timing import table
 from consilience.agents.input_cache import cached_rows
 from consilience.base.toml import value
-from consilience.data.datasets import Request, load
+from consilience.data.datasets import Request
+from consilience.data.loading import load
 from consilience.data.partition import place_in_class
 from consilience.experiments.compare import Estimate, estimate, parse_seeds
 from consilience.experiments.load_agents import restore

@@ -17,7 +17,7 @@ import pytest
 from consilience import ConsilienceError
 from consilience.data import hub
 from consilience.data.datasets import Dataset, Request
-from consilience.data.datasets import load as load_request
+from consilience.data.loading import load as load_request
 
 needs_datasets = pytest.mark.skipif(
     importlib.util.find_spec("datasets") is None, reason="datasets is not installed (consilience[vision])"

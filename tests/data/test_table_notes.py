@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from consilience.data.columns import read_columns
-from consilience.data.datasets import Dataset, Request, load
+from consilience.data.datasets import Dataset, Request
+from consilience.data.loading import load
 from consilience.data.table_notes import column_lines, one_class_warnings, predicts_alone
 
 

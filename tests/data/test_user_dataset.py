@@ -8,7 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from consilience import ConsilienceError
-from consilience.data.datasets import Dataset, Request, load
+from consilience.data.datasets import Dataset, Request
+from consilience.data.loading import load
 from consilience.experiments.run import run_experiment
 from consilience.settings.presets import read_settings
 from consilience.settings.wiring import build_agents, build_scenario
@@ -179,7 +180,7 @@ def test_an_agent_that_does_not_fit_is_refused(patients, tmp_path):
     }
     changes |= {"plugins": [str(tmp_path / "none.py")], "models": ["none"]}
     settings = read_settings("digits", changes)
-    with pytest.raises(ConsilienceError, match=r"make_agent in .*none.py returned int, which is no agent"):
+    with pytest.raises(ConsilienceError, match=r"make_agent in .*none.py returned int, which does not implement Agent"):
         build_agents(settings, build_scenario(settings))
 
 

@@ -119,7 +119,7 @@ def parsed_changes(changes: list[str] | None, seed: int | None) -> dict[str, Any
 
 def chosen_settings(source: str | None, changes: list[str] | None, seed: int | None) -> "Settings":
     """The settings that the user asks for. What of a preset does not apply to the user's own data is said."""
-    from consilience.data.datasets import is_path
+    from consilience.data.loading import is_path
     from consilience.data.user_dataset import check_there
     from consilience.settings.presets import left_out, read_settings
 

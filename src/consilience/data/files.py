@@ -17,8 +17,7 @@ from consilience.data.parquet import read_parquet
 if TYPE_CHECKING:
     import pandas as pd
 
-    from consilience.data.datasets import Array
-
+Array = NDArray[Any]
 KINDS = (".npz", ".npy", ".csv", ".parquet")
 
 
@@ -57,7 +56,7 @@ def read_labelled(
     task: str = "classification",
     table: bool | None = None,
     side: int = 0,
-) -> "tuple[Rows, Array]":
+) -> tuple[Rows, Array]:
     """Samples and labels: `x` and `y` of an npz file; a table with a column `label`, or several with commas between for
     several labels or values a sample; or a folder that has one for each class, with its images.
 
@@ -83,7 +82,7 @@ def labelled_table(
     *,
     task: str = "classification",
     table: bool | None = None,
-) -> "tuple[Rows, Array]":
+) -> tuple[Rows, Array]:
     """Samples and labels, as `read_labelled` gives them, of a table that was read from `path`."""
     names = split_names(label)
     wanted = list(columns or [name for name in found.columns if name not in names])
@@ -132,7 +131,7 @@ def split_names(label: str) -> list[str]:
     return [name.strip() for name in label.split(",")]
 
 
-def _labels(y: "NDArray[Any]", task: str, classes: tuple[str, ...], path: Path) -> "Array":
+def _labels(y: Array, task: str, classes: tuple[str, ...], path: Path) -> Array:
     """Labels as the task has them."""
     if not classes:
         return y
@@ -154,7 +153,7 @@ def _labels(y: "NDArray[Any]", task: str, classes: tuple[str, ...], path: Path) 
     return values
 
 
-def _class_numbers(y: "NDArray[Any]", classes: tuple[str, ...], path: Path) -> "Array":
+def _class_numbers(y: Array, classes: tuple[str, ...], path: Path) -> Array:
     """Labels given as class names or as numbers 0, 1, ... in the order of the classes."""
     if np.issubdtype(y.dtype, np.number):
         values = y.astype(np.float64)
@@ -174,7 +173,7 @@ def _class_numbers(y: "NDArray[Any]", classes: tuple[str, ...], path: Path) -> "
     return numbers
 
 
-def _member(path: Path, name: str) -> "Array":
+def _member(path: Path, name: str) -> Array:
     found = read_arrays(path, [name])
     if name not in found:
         raise ConsilienceError(f"{path} holds no array {name!r}. Save it with numpy.savez.")
@@ -214,7 +213,7 @@ def _check_finite(table: "pd.DataFrame", path: Path) -> None:
             )
 
 
-def _numbers(x: "Array", path: Path, columns: Sequence[str] = ()) -> "Array":
+def _numbers(x: Array, path: Path, columns: Sequence[str] = ()) -> Array:
     if not x.ndim:
         raise ConsilienceError(f"{path}: x is one number. It must have a row for each sample.")
     if x.dtype.kind == "f" and not np.isfinite(x).all():

@@ -8,8 +8,9 @@ import numpy as np
 
 from consilience.base.rows import Rows, count
 from consilience.data.columns import Column
-from consilience.data.datasets import Dataset, load
+from consilience.data.datasets import Dataset
 from consilience.data.image_folders import picture_count
+from consilience.data.loading import load
 from consilience.data.options import Data
 from consilience.privacy.options import Privacy
 from consilience.settings.wiring import request_of

@@ -9,7 +9,7 @@ from consilience.base import toml
 from consilience.base.errors import ConsilienceError
 from consilience.base.files import write_atomically
 from consilience.base.options import differences, flat, from_table, hint, to_table
-from consilience.data.datasets import is_path
+from consilience.data.loading import is_path
 from consilience.data.options import Data
 from consilience.settings.own_data import tables_for
 from consilience.settings.settings import (

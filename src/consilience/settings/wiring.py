@@ -19,7 +19,8 @@ from consilience.core.metrics import accuracy_on
 from consilience.core.streams import stream
 from consilience.data.canaries import with_canaries
 from consilience.data.columns import Column
-from consilience.data.datasets import Dataset, Request, is_path, load
+from consilience.data.datasets import Dataset, Request
+from consilience.data.loading import is_path, load
 from consilience.data.options import Data
 from consilience.data.scenario import Scenario, split
 from consilience.data.table_notes import one_class_warnings
