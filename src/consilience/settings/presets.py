@@ -18,7 +18,7 @@ from consilience.settings.settings import (
     changed,
     changed_tables,
     load_plugins,
-    moved,
+    setting_advice,
     settings_from,
     where_it_is,
     whole_keys,
@@ -107,13 +107,15 @@ def _tables_of(source: str) -> dict[str, Any]:
             "A file is TOML with the settings to change."
         )
     for key, value in tables.items():
-        if key not in _TABLES or (key != "method" and not isinstance(value, dict)):
+        if key not in _TABLES:
             known = to_table(Settings())
             is_table = isinstance(value, dict) and not where_it_is(key, known)
-            advice = hint(key, _TABLES) if is_table else moved(key, known)
+            advice = hint(key, _TABLES) if is_table else setting_advice(key, known)
             raise ConsilienceError(
                 f"{source}: unknown setting {key!r}. {advice}Settings are in the tables {', '.join(_TABLES)}."
             )
+        if key != "method" and not isinstance(value, dict):
+            raise ConsilienceError(f"{source}: {key} is {value!r}; it must be a table.")
     return tables
 
 
