@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consilience import ConsilienceError
-from consilience.data.partition import balanced_quotas, dirichlet, first_of_each, iid, natural, place_in_class
+from consilience.data.partition import balanced_quotas, dirichlet, first_of_each, iid, natural, rank_in_class
 
 
 def test_natural_parts_are_the_hospitals_even_those_without_samples():
@@ -127,7 +127,7 @@ def test_first_of_each_class_within_each_hospital():
 
 @given(st.lists(st.sampled_from([7, 5, -1]), min_size=1, max_size=20))
 def test_the_place_of_a_sample_is_how_many_of_its_class_come_before_it(y):
-    assert place_in_class(np.array(y)).tolist() == [y[:number].count(label) for number, label in enumerate(y)]
+    assert rank_in_class(np.array(y)).tolist() == [y[:number].count(label) for number, label in enumerate(y)]
 
 
 def best_by_trying_all(counts: np.ndarray, each: int) -> int:

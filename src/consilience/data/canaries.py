@@ -28,12 +28,12 @@ def canaries(scenario: Scenario, count: int, seed: int) -> dict[str, Canaries]:
     if not isinstance(scenario.shared, np.ndarray):
         raise ConsilienceError("canaries need rows of numbers; these are tables or texts. Set canaries=0.")
     low, high = scenario.shared.min(axis=0), scenario.shared.max(axis=0)
-    found = {}
+    drawn = {}
     for name in scenario.shares:
         draw = stream(seed, "canaries", name)
         x = np.where(draw.random((count, *low.shape)) < 0.5, low, high).astype(scenario.shared.dtype)
-        found[name] = Canaries(x, draw.integers(0, len(scenario.classes), count), draw.random(count) < 0.5)
-    return found
+        drawn[name] = Canaries(x, draw.integers(0, len(scenario.classes), count), draw.random(count) < 0.5)
+    return drawn
 
 
 def with_canaries(scenario: Scenario, count: int, seed: int) -> Scenario:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consilience.base.errors import ConsilienceError
+from consilience.base.files import reading
 from consilience.base.rows import Rows
 from consilience.data.arrays import read_array, read_arrays
 from consilience.data.csv_files import read_csv
@@ -42,9 +43,9 @@ def read_features(
         return _numbers(_member(path, "x"), path), []
     if path.is_dir():
         return read_pictures(path, side)[0], []
-    found = read_table(path, words)
-    wanted = list(columns or found.columns)
-    return _rows(found, wanted, path, table), wanted
+    rows = read_table(path, words)
+    wanted = list(columns or rows.columns)
+    return _rows(rows, wanted, path, table), wanted
 
 
 def read_labelled(
@@ -74,7 +75,7 @@ def read_labelled(
 
 
 def labelled_table(
-    found: "pd.DataFrame",
+    rows: "pd.DataFrame",
     path: Path,
     label: str,
     classes: tuple[str, ...],
@@ -85,10 +86,10 @@ def labelled_table(
 ) -> tuple[Rows, Array]:
     """Samples and labels, as `read_labelled` gives them, of a table that was read from `path`."""
     names = split_names(label)
-    wanted = list(columns or [name for name in found.columns if name not in names])
-    _check_columns(found, [*names, *wanted], path)
-    labels = found[names[0]] if len(names) == 1 else found[names]
-    return _rows(found, wanted, path, table), _labels(labels.to_numpy(), task, classes, path)
+    wanted = list(columns or [name for name in rows.columns if name not in names])
+    _check_columns(rows, [*names, *wanted], path)
+    labels = rows[names[0]] if len(names) == 1 else rows[names]
+    return _rows(rows, wanted, path, table), _labels(labels.to_numpy(), task, classes, path)
 
 
 def read_table(path: Path, words: Sequence[str] = ()) -> "pd.DataFrame":
@@ -100,15 +101,8 @@ def read_table_and_notes(path: Path, words: Sequence[str] = ()) -> "tuple[pd.Dat
     """A csv or parquet file, and a sentence on everything unusual about how it was read."""
     if path.suffix not in KINDS:
         raise ConsilienceError(f"{path}: unknown kind of file. Known: {', '.join(KINDS)}, or a folder of images.")
-    try:
-        if path.suffix == ".csv":
-            table, notes = read_csv(path, words)
-        else:
-            table, notes = read_parquet(path), []
-    except ConsilienceError:
-        raise
-    except Exception as error:  # a damaged file makes readers fail in many ways
-        raise ConsilienceError(f"{path} cannot be read: {str(error)[:300] or type(error).__name__}.") from None
+    with reading(path):
+        table, notes = read_csv(path, words) if path.suffix == ".csv" else (read_parquet(path), [])
     if not len(table):
         raise ConsilienceError(f"{path} holds a header ({', '.join(map(str, table.columns))[:200]}) and no rows.")
     _check_finite(table, path)
@@ -160,9 +154,9 @@ def _class_numbers(y: Array, classes: tuple[str, ...], path: Path) -> Array:
         good = (values == np.floor(values)) & (values >= 0) & (values < len(classes))
         numbers = np.where(good, values, 0).astype(np.int64)
     else:
-        place = {name: number for number, name in enumerate(classes)}
-        found = [place.get(str(value), -1) for value in y]
-        numbers = np.array(found, dtype=np.int64)
+        number_of = {name: number for number, name in enumerate(classes)}
+        matches = [number_of.get(str(value), -1) for value in y]
+        numbers = np.array(matches, dtype=np.int64)
         good = numbers >= 0
     if not good.all():
         row = int((~good).argmax())
@@ -174,10 +168,10 @@ def _class_numbers(y: Array, classes: tuple[str, ...], path: Path) -> Array:
 
 
 def _member(path: Path, name: str) -> Array:
-    found = read_arrays(path, [name])
-    if name not in found:
+    arrays = read_arrays(path, [name])
+    if name not in arrays:
         raise ConsilienceError(f"{path} holds no array {name!r}. Save it with numpy.savez.")
-    return found[name]
+    return arrays[name]
 
 
 def _check_columns(table: "pd.DataFrame", columns: Sequence[str], path: Path) -> None:
@@ -217,7 +211,7 @@ def _numbers(x: Array, path: Path, columns: Sequence[str] = ()) -> Array:
     if not x.ndim:
         raise ConsilienceError(f"{path}: x is one number. It must have a row for each sample.")
     if x.dtype.kind == "f" and not np.isfinite(x).all():
-        row, *place = np.argwhere(~np.isfinite(x))[0].tolist()
-        where = f" in the column {columns[place[0]]!r}" if columns else f" at {place}" if place else ""
+        row, *position = np.argwhere(~np.isfinite(x))[0].tolist()
+        where = f" in the column {columns[position[0]]!r}" if columns else f" at {position}" if position else ""
         raise ConsilienceError(f"{path}: row {row} has a missing or infinite value{where}. Fill it in beforehand.")
     return x

@@ -10,7 +10,7 @@ from consilience.core.streams import stream
 from consilience.data.columns import Column
 from consilience.data.datasets import Array, Dataset, RawScale
 from consilience.data.options import Data
-from consilience.data.partition import Indices, balanced_quotas, place_in_class
+from consilience.data.partition import Indices, balanced_quotas, rank_in_class
 from consilience.data.partitions import PARTITIONS, Deal
 from consilience.tasks import task_named
 
@@ -134,13 +134,14 @@ def _shuffled_parts(data: Dataset, rest: Indices, options: Data, agents: int, se
         None if data.groups is None else data.groups[rest],
     )
     parts = partition(deal)
-    for name, part in zip(names, parts, strict=True):
-        if len(part) < smallest:
+    for name, indices in zip(names, parts, strict=True):
+        if len(indices) < smallest:
             raise ConsilienceError(
-                f"agent {name!r} has {len(part)} samples, too few to share {options.shared_per_agent} and keep 5. "
+                f"agent {name!r} has {len(indices)} samples, too few to share {options.shared_per_agent} and keep 5. "
                 "Lower shared_per_agent, or use fewer agents."
             )
-    return {name: stream(seed, "share", name).permutation(rest[part]) for name, part in zip(names, parts, strict=True)}
+    owned = zip(names, parts, strict=True)
+    return {name: stream(seed, "share", name).permutation(rest[indices]) for name, indices in owned}
 
 
 def _balanced_first(data: Dataset, held: dict[str, Indices], each: int) -> dict[str, Indices]:
@@ -149,7 +150,7 @@ def _balanced_first(data: Dataset, held: dict[str, Indices], each: int) -> dict[
     sorted_parts = {}
     for (name, own), quota in zip(held.items(), balanced_quotas(counts, each), strict=True):
         y = data.y[own]
-        stays = place_in_class(y) >= quota[y]
+        stays = rank_in_class(y) >= quota[y]
         sorted_parts[name] = own[np.argsort(stays, kind="stable")]
     return sorted_parts
 

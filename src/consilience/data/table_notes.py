@@ -121,10 +121,12 @@ def predicts_alone(values: "pd.Series[Any]", column: Column, y: Array, task: str
     labels = np.asarray(y)[rows].reshape(len(rows), -1)
     plain = plain_values(values.iloc[rows], column)
     is_category = column.kind == "category"
+    if task == "regression" and is_category:
+        return 0.0
     if task == "regression":
-        return 0.0 if is_category else max(_squared_correlation(plain.to_numpy(np.float64), one) for one in labels.T)
+        return max(_squared_correlation(plain.to_numpy(np.float64), target) for target in labels.T)
     codes = np.unique(plain.to_numpy(str), return_inverse=True)[1] if is_category else plain.to_numpy(np.float64)
-    return max(_balanced_accuracy(codes, one.astype(np.int64), is_category) for one in labels.T)
+    return max(_balanced_accuracy(codes, label.astype(np.int64), is_category) for label in labels.T)
 
 
 def _squared_correlation(x: Array, y: Array) -> float:
@@ -155,7 +157,7 @@ def _balanced_accuracy(x: Array, y: Array, is_category: bool) -> float:
             filled = np.nan_to_num(x, nan=np.nanmin(x, initial=0.0) - 1.0)[:, None]
             predicted[test] = tree.fit(filled[fit], y[fit]).predict(filled[test])
     there = np.unique(y)
-    return float(np.mean([(predicted[y == one] == one).mean() for one in there]))
+    return float(np.mean([(predicted[y == label] == label).mean() for label in there]))
 
 
 def differing_columns(columns: Sequence[Column], tables: "Mapping[str, pd.DataFrame]") -> list[str]:
