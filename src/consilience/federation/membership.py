@@ -74,7 +74,7 @@ def new_federation(
     settings = changed(Settings(), changes, "settings")
     differing = differences(to_table(Settings()), to_table(settings))
     known = flat(agreed(settings)) | flat(agreed(Settings()))
-    others = [one.key for one in differing if one.key not in known]
+    others = [key for key in differing if key not in known]
     if others:
         raise ConsilienceError(f"{others[0]!r} is not for a federation to agree on. Settings are: {', '.join(known)}.")
     return federation_of(name, shared, classes, members, settings, deadline, quorum, on_suspicion, start_wait, task)

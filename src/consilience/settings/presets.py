@@ -142,7 +142,7 @@ def write_config(settings: Settings, folder: Path) -> None:
             return
         if differing:
             raise ConsilienceError(
-                f"{folder} was made with other settings: {'; '.join(map(str, differing))}. "
+                f"{folder} was made with other settings: {'; '.join(differing.values())}. "
                 "Resume it with the same settings (there may be more rounds), or choose another folder."
             )
         return
