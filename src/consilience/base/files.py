@@ -2,9 +2,11 @@
 
 import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from consilience.base.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError, first_line
 
 LOCK = ".lock"
 """The file by which a process locks a folder."""
@@ -31,6 +33,17 @@ def write_atomically(path: Path, *data: bytes | memoryview) -> None:
     except OSError:
         temporary.unlink(missing_ok=True)  # a full disk needs the space
         raise
+
+
+@contextmanager
+def reading(path: Path | str) -> Iterator[None]:
+    """Within it, whatever goes wrong is an error that names the file: damaged ones make libraries fail in many ways."""
+    try:
+        yield
+    except ConsilienceError:
+        raise
+    except Exception as error:
+        raise ConsilienceError(f"{path} cannot be read: {first_line(error)}.") from error
 
 
 def sync_folder(folder: Path) -> None:

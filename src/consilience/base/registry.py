@@ -87,6 +87,6 @@ class Registry:
             except Exception as error:
                 raise ConsilienceError(
                     f"the {self.kind} {point.name!r}, which an installed package brings ({point.value}), cannot be "
-                    f"loaded: {error}. Mend that package, or uninstall it."
+                    f"loaded: {error}. Fix that package, or uninstall it."
                 ) from error
             self._found.setdefault(point.name, loaded)  # the file may have registered it itself while it was loaded

@@ -86,7 +86,7 @@ def _lines(table: dict[str, Any], meanings: dict[str, str], path: tuple[str, ...
 
 def _dotted(path: tuple[str, ...]) -> str:
     """A key, each part in quotes where it needs them."""
-    return ".".join(tomli_w.dumps({part: 0}).rpartition(" = ")[0] for part in path)
+    return ".".join(tomli_w.dumps({key: 0}).rpartition(" = ")[0] for key in path)
 
 
 def value_text(value: Any) -> str:
@@ -105,10 +105,10 @@ def value(text: str) -> Any:
     (5, 'naive', [1])
     """
     try:
-        found: Any = tomllib.loads(f"value = {text}")["value"]
+        parsed: Any = tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):
         return text.strip()
-    return found
+    return parsed
 
 
 def call(text: str, what: str) -> tuple[str, dict[str, Any]]:

@@ -49,10 +49,10 @@ def card(manifest: Manifest) -> str:
         "",
         f"A sample is {_sample(manifest)}.",
     ]
-    prepared = any(part.role == "prepare" for part in manifest.parts)
+    prepared = any(file.role == "prepare" for file in manifest.parts)
     if manifest.inputs.about:
         lines.append(manifest.inputs.about)
-    if any(part.form == "onnx" for part in manifest.parts):
+    if any(file.form == "onnx" for file in manifest.parts):
         takes = "; it takes prepared samples" if prepared else ""
         lines.append(f"`model.onnx` does the same in any ONNX runtime: input `x`, output `predictions`{takes}.")
     if prepared:
@@ -69,7 +69,7 @@ def card(manifest: Manifest) -> str:
             lines.append(f"| {title} | {', '.join(map(str, value)) if isinstance(value, list) else value} |")
     versions = ", ".join(f"{name} {number}" for name, number in manifest.versions.items())
     lines += ["", f"Versions: {versions}.", "", "## Files", ""]
-    meanings = {part.file: f"{part.role}, {part.form}" for part in manifest.parts}
+    meanings = {file.file: f"{file.role}, {file.form}" for file in manifest.parts}
     lines += ["- `model.json`: everything on this page for programs, and the SHA-256 of the other files"]
     lines += [f"- `{name}`: {meanings[name]}" for name in manifest.files]
     lines += [
@@ -83,24 +83,24 @@ def card(manifest: Manifest) -> str:
 
 def _scores(manifest: Manifest) -> list[str]:
     """A table of scores by place; a sentence where nothing was measured."""
-    found = {
-        place: {
-            one: manifest.scores[f"{one.name}_{place}"]
-            for one in task_named(manifest.task).scores
-            if f"{one.name}_{place}" in manifest.scores
+    scored = {
+        where: {
+            score: manifest.scores[f"{score.name}_{where}"]
+            for score in task_named(manifest.task).scores
+            if f"{score.name}_{where}" in manifest.scores
         }
-        for place in PLACES
+        for where in PLACES
     }
-    places = [place for place in PLACES if found[place]]
+    places = [where for where in PLACES if scored[where]]
     if not places and "privacy" in manifest.training:
         return ["Not on this page: scores on an organisation's own rows are exact, and would tell of these rows."]
     if not places:
         return ["Nothing: no labelled test data were given."]
-    scores = [one for one in task_named(manifest.task).scores if any(one in found[place] for place in places)]
-    lines = [f"| | {' | '.join(_PLACES[place] for place in places)} |", f"|---|{'---:|' * len(places)}"]
-    for one in scores:
-        values = [f"{found[place][one]:.3f}" if one in found[place] else "-" for place in places]
-        lines.append(f"| {one.title} | {' | '.join(values)} |")
+    scores = [score for score in task_named(manifest.task).scores if any(score in scored[where] for where in places)]
+    lines = [f"| | {' | '.join(_PLACES[where] for where in places)} |", f"|---|{'---:|' * len(places)}"]
+    for score in scores:
+        values = [f"{scored[where][score]:.3f}" if score in scored[where] else "-" for where in places]
+        lines.append(f"| {score.title} | {' | '.join(values)} |")
     return lines
 
 

@@ -9,7 +9,7 @@ from consilience.agents.input_cache import for_estimator
 from consilience.base.errors import ConsilienceError
 from consilience.base.rows import count
 from consilience.export import boosters, trusted
-from consilience.export.checks import HarmfulError
+from consilience.export.checks import reading_model
 from consilience.export.manifest import Part
 from consilience.tasks import task_named
 from consilience.tasks.protocol import Array, Task
@@ -58,27 +58,27 @@ def read(parts: Sequence[Part], files: dict[str, bytes], task_name: str, outputs
     task = task_named(task_name)
     values = task.noisy
     answers: list[Callable[[Any], Array]] = []
-    for question in range(1 + max(part.question for part in parts)):
-        own = [part for part in parts if part.question == question]
-        steps = [trusted.load(files[part.file], part.file) for part in own if part.role == "transform"]
-        [last] = [part for part in own if part.role == "estimator"]
+    for question in range(1 + max(piece.question for piece in parts)):
+        own = [piece for piece in parts if piece.question == question]
+        steps = [trusted.load(files[piece.file], piece.file) for piece in own if piece.role == "transform"]
+        [last] = [piece for piece in own if piece.role == "estimator"]
         classes = 0 if values else outputs if task.sums_to_one else 2
         answers.append(_answer(steps, last, files, classes))
 
     def predict(x: Any) -> Array:
         x = for_estimator("the model", x)
-        found = [answer(x) for answer in answers]
-        return found[0].reshape(len(found[0]), -1) if values else task.join(found)
+        predictions = [answer(x) for answer in answers]
+        return predictions[0].reshape(len(predictions[0]), -1) if values else task.join(predictions)
 
     return predict
 
 
-def _answer(steps: list[Any], part: Part, files: dict[str, bytes], classes: int) -> Predict:
+def _answer(steps: list[Any], piece: Part, files: dict[str, bytes], classes: int) -> Predict:
     """The answer to one question: probabilities (samples, classes), or with 0 classes values."""
-    known = np.array(part.known, dtype=np.intp)
+    known = np.array(piece.known, dtype=np.intp)
     if classes and (not len(known) or known.min() < 0 or known.max() >= classes):
-        raise ConsilienceError(f"{part.file or 'a constant'} names classes that there are not. Export the model again.")
-    estimate = _READ[part.form](files[part.file], part.file, bool(classes)) if part.form != "constant" else None
+        raise ConsilienceError(f"{piece.file or 'a constant'} names unknown classes. Export the model again.")
+    estimate = _READ[piece.form](files[piece.file], piece.file, bool(classes)) if piece.form != "constant" else None
 
     def answer(x: Any) -> Array:
         samples = count(x)
@@ -117,12 +117,8 @@ def _write_xgboost(estimator: Any, whose: str) -> bytes:
 def _read_xgboost(data: bytes, where: str, classes: bool) -> Predict:
     xgboost = _library("xgboost", "boost")
     estimator = xgboost.XGBClassifier() if classes else xgboost.XGBRegressor()
-    try:
+    with reading_model(where, "XGBoost"):
         estimator.load_model(bytearray(boosters.checked_xgboost(data)))
-    except HarmfulError as error:
-        raise ConsilienceError(f"{where} is not a model that XGBoost made: {error}. It was not loaded.") from error
-    except Exception as error:  # of the library's own, with a long trace of C++ in it
-        raise ConsilienceError(f"{where} cannot be read ({str(error).splitlines()[0]}).") from error
     predict: Predict = estimator.predict_proba if classes else estimator.predict
     return predict
 
@@ -135,16 +131,12 @@ def _write_lightgbm(estimator: Any, whose: str) -> bytes:
 
 def _read_lightgbm(data: bytes, where: str, classes: bool) -> Predict:
     lightgbm = _library("lightgbm", "boost")
-    try:
+    with reading_model(where, "LightGBM"):
         booster = lightgbm.Booster(model_str=boosters.checked_lightgbm(data))
-    except HarmfulError as error:
-        raise ConsilienceError(f"{where} is not a model that LightGBM made: {error}. It was not loaded.") from error
-    except Exception as error:
-        raise ConsilienceError(f"{where} cannot be read ({str(error).splitlines()[0]}).") from error
 
     def predict(x: Any) -> Array:
-        found = np.asarray(booster.predict(x))
-        return np.stack([1 - found, found], axis=1) if classes and found.ndim == 1 else found
+        f = np.asarray(booster.predict(x))
+        return np.stack([1 - f, f], axis=1) if classes and f.ndim == 1 else f
 
     return predict
 

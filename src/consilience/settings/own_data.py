@@ -38,10 +38,10 @@ def tables_for(data: Data, privacy: Privacy, agents: int = 0) -> dict[str, Any]:
     rows = picture_count(Path(data.dataset)) if not data.agent else 0
     members, models = tuple[int, ...](), image_models(3 * data.side**2, privacy)
     if not rows:  # images would all have to be decoded
-        found = load(data.dataset, request_of(data, agents, 0))
-        assert isinstance(found, Dataset)
-        rows, models = count(found.x), fitting_models(found, privacy)
-        members = () if found.groups is None else tuple(np.bincount(found.groups).tolist())
+        dataset = load(data.dataset, request_of(data, agents, 0))
+        assert isinstance(dataset, Dataset)
+        rows, models = count(dataset.x), fitting_models(dataset, privacy)
+        members = () if dataset.groups is None else tuple(np.bincount(dataset.groups).tolist())
     number = len(members) or agents or min(MOST_AGENTS, max(2, rows // ROWS_EACH))
     smallest = min(members, default=rows // number)
     return {

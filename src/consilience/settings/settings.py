@@ -154,7 +154,7 @@ def parse_change(text: str) -> tuple[str, Any]:
 def agreed(settings: Settings) -> dict[str, Any]:
     """The tables on which a federation agrees: method, training, and of [run] what is not each machine's own."""
     tables = to_table(settings)
-    local = [one.name for one in fields(RunOptions) if one.metadata["local"]]
+    local = [option_field.name for option_field in fields(RunOptions) if option_field.metadata["local"]]
     run = {key: value for key, value in tables["run"].items() if key not in local}
     return {"method": tables["method"], "training": tables["training"], "run": run}
 
@@ -216,8 +216,8 @@ def _put(tables: dict[str, Any], key: str, value: Any, where: str) -> None:
 def _inner(tables: dict[str, Any], key: str) -> str:
     """`key` itself, or where its table lacks it, the only longer one with the same ends: agents.privacy.epsilon."""
     first, _, last = key.rpartition(".")
-    found = [path for path in flat(tables) if path.startswith(f"{first}.") and path.endswith(f".{last}")]
-    return found[0] if len(found) == 1 and key not in _ending(key, tables) else key
+    paths = [path for path in flat(tables) if path.startswith(f"{first}.") and path.endswith(f".{last}")]
+    return paths[0] if len(paths) == 1 and key not in _ending(key, tables) else key
 
 
 def _path(tables: dict[str, Any], key: str, where: str) -> str:

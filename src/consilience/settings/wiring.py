@@ -47,10 +47,10 @@ def build_scenario(settings: Settings) -> Scenario:
     Real data are read from the folder named in the environment variable CONSILIENCE_DATA, if it is set.
     """
     data, agents, seed = settings.data, settings.agents.count, settings.run.seed
-    found = load(data.dataset, request_of(data, agents, seed))
-    if isinstance(found, Dataset) and data.agent and found.group_names:
-        data, agents = replace(data, partition="natural"), len(found.group_names)
-    scenario = split(found, data, agents, seed) if isinstance(found, Dataset) else found
+    dataset = load(data.dataset, request_of(data, agents, seed))
+    if isinstance(dataset, Dataset) and data.agent and dataset.group_names:
+        data, agents = replace(data, partition="natural"), len(dataset.group_names)
+    scenario = split(dataset, data, agents, seed) if isinstance(dataset, Dataset) else dataset
     if is_path(data.dataset):
         scenario = with_notes(scenario, settings.data)
     return with_canaries(scenario, data.canaries, seed)
