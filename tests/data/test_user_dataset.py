@@ -99,9 +99,7 @@ def test_arrays_images_and_hugging_face_folders(tmp_path):
     hub = read(tmp_path / "hub")
     assert hub.x.shape == (2, 3, 4, 4)
     assert np.array(hub.classes)[hub.y].tolist() == ["yes", "no"]
-    with pytest.raises(
-        ConsilienceError, match=r"has no column 'stars' of labels. Name it with .*: picture, label"
-    ):
+    with pytest.raises(ConsilienceError, match=r"has no column 'stars' of labels. Name it with .*: picture, label"):
         read(tmp_path / "hub", label="stars")
 
 

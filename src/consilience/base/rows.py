@@ -103,7 +103,7 @@ class _Tables(Kind):
 
 @final
 class _Lists(Kind):
-    """Of texts, images, dicts: of anything that is no row of numbers."""
+    """Lists of texts, images, dicts: of anything but rows of numbers."""
 
     def holds(self, rows: Rows) -> bool:
         return isinstance(rows, list)
@@ -188,7 +188,7 @@ class _HuggingFace(Kind):
 
 @final
 class _TorchDatasets(Kind):
-    """A `Dataset` with numbered samples. A sample may be a pair (x, y), of which the rows are x."""
+    """A `Dataset` with numbered samples. Of a sample that is a pair (x, y), x is the row."""
 
     def holds(self, rows: Rows) -> bool:
         return _is(rows, "torch.utils.data", "Dataset")

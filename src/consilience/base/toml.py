@@ -42,7 +42,7 @@ def _holds_too_large(value: Any) -> bool:
 
 
 def read(path: Path, advice: str = "", largest: int = 1_000_000) -> dict[str, Any]:
-    """The tables in a file. `advice` ends the error if there is none."""
+    """The tables in a file. `advice` ends the error if the file cannot be read."""
     try:
         if path.stat().st_size > largest:
             raise ConsilienceError(f"{path} is too large ({path.stat().st_size} bytes; at most {largest} are read).")

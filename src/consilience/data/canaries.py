@@ -22,7 +22,7 @@ class Canaries:
 
 
 def canaries(scenario: Scenario, count: int, seed: int) -> dict[str, Canaries]:
-    """So many canaries for each agent: inputs at the ends of what features take, random labels, half of them in."""
+    """Canaries for each agent: inputs at the extremes of each feature, random labels; half of them are in."""
     if not task_named(scenario.task).sums_to_one:
         raise ConsilienceError(f"canaries have a random class, and {scenario.task} has none. Set canaries=0.")
     if not isinstance(scenario.shared, np.ndarray):

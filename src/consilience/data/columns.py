@@ -86,6 +86,15 @@ def read_columns(
     return tuple(_column(table[name], (types or {}).get(str(name), ""), str(name) in drop) for name in table.columns)
 
 
+def chosen_columns(table: "pd.DataFrame", names: Sequence[str], where: object = "the table") -> "pd.DataFrame":
+    """The columns of these names, in this order; an error that names the table if some are missing."""
+    missing = [name for name in names if name not in table.columns]
+    if missing:
+        has = ", ".join(map(str, table.columns))
+        raise ConsilienceError(f"{where} has no column {', '.join(map(repr, missing))}. It has: {has}.")
+    return table[list(names)]
+
+
 def plain_values(values: "pd.Series[Any]", column: Column) -> "pd.Series[Any]":
     """The values of a column as its kind has them: floats with NaN for gaps, or texts.
 
@@ -121,7 +130,7 @@ def is_identifier(values: "pd.Series[Any]") -> bool:
 
 
 def holds_texts(values: "pd.Series[Any]") -> bool:
-    """Whether all values that there are, one at least, are texts."""
+    """Whether there are values, and all of them are texts."""
     present = values.dropna()
     return bool(len(present)) and all(isinstance(value, str) for value in present)
 

@@ -62,7 +62,7 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of a dataset. It may leave `limit` to `load`, which keeps the first so many of each class."""
+    """What is asked of a dataset. It may ignore `limit`: then `load` keeps the first samples of each class."""
 
     data_dir: Path | None = None
     """The folder of real data."""
@@ -90,7 +90,7 @@ class Size:
 
     samples: int
     parts: int
-    """Classes (times hospitals), to each of which `limit` applies."""
+    """Classes, times hospitals: `limit` applies to each."""
     values: int
     """Of an input."""
 
@@ -102,7 +102,10 @@ SIZES: dict[str, Size] = {}
 def dataset(name: str, size: Size | None = None, sizes: bool = False) -> Callable[[F], F]:
     """Registers a function (Request) -> Dataset; or -> Scenario, where the data come divided among agents.
 
-    With `sizes` it knows what to do with `side`, and with `limit`.
+    Args:
+        name: The name of the dataset.
+        size: How large it is, to guess how long a run takes.
+        sizes: Whether the function handles `side` and `limit` of the request itself.
     """
 
     def register(make: F) -> F:

@@ -11,6 +11,7 @@ from consilience.base.errors import ConsilienceError
 from consilience.base.files import reading
 from consilience.base.rows import Rows
 from consilience.data.arrays import read_array, read_arrays
+from consilience.data.columns import chosen_columns
 from consilience.data.csv_files import read_csv
 from consilience.data.image_folders import read_pictures
 from consilience.data.parquet import read_parquet
@@ -87,9 +88,9 @@ def labelled_table(
     """Samples and labels, as `read_labelled` gives them, of a table that was read from `path`."""
     names = split_names(label)
     wanted = list(columns or [name for name in rows.columns if name not in names])
-    _check_columns(rows, [*names, *wanted], path)
-    labels = rows[names[0]] if len(names) == 1 else rows[names]
-    return _rows(rows, wanted, path, table), _labels(labels.to_numpy(), task, classes, path)
+    labels = chosen_columns(rows, names, path)
+    y = (labels[names[0]] if len(names) == 1 else labels).to_numpy()
+    return _rows(rows, wanted, path, table), _labels(y, task, classes, path)
 
 
 def read_table(path: Path, words: Sequence[str] = ()) -> "pd.DataFrame":
@@ -174,25 +175,18 @@ def _member(path: Path, name: str) -> Array:
     return arrays[name]
 
 
-def _check_columns(table: "pd.DataFrame", columns: Sequence[str], path: Path) -> None:
-    missing = [name for name in columns if name not in table.columns]
-    if missing:
-        named = ", ".join(map(repr, missing))
-        raise ConsilienceError(f"{path} has no column {named}. It has: {', '.join(map(str, table.columns))}.")
-
-
 def _rows(table: "pd.DataFrame", columns: list[str], path: Path, stays: bool | None) -> Rows:
     """The columns as a table, or as an array in single precision."""
-    _check_columns(table, columns, path)
+    table = chosen_columns(table, columns, path)
     words = [name for name in columns if table[name].dtype.kind not in "iuf"]
-    if stays or (stays is None and (words or table[columns].isna().to_numpy().any())):
-        return table[columns]
+    if stays or (stays is None and (words or table.isna().to_numpy().any())):
+        return table
     if words:
         raise ConsilienceError(
             f"{path}: the column {words[0]!r} holds no numbers, but the shared data do there. Encode it as "
             "numbers at every site."
         )
-    return _numbers(table[columns].to_numpy(np.float32), path, columns)
+    return _numbers(table.to_numpy(np.float32), path, columns)
 
 
 def _check_finite(table: "pd.DataFrame", path: Path) -> None:

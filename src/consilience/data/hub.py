@@ -34,7 +34,7 @@ def images(
 ) -> Dataset:
     """The images of `name` as bytes, mapped from the cache; train and test part merged, in the order of the files.
 
-    With `data_dir` from a folder in it, with no network; else from the hub. `limit` keeps the first so many of each
+    With `data_dir` from a folder in it, with no network; else from the hub. `limit` keeps the first ones of each
     class (and hospital) before anything is decoded, and `groups` those groups, such as writers, that have the most
     samples, where the files name no hospitals of their own. Decoded images are kept in the folder CONSILIENCE_CACHE
     (default ~/.cache/consilience) until the files change; a copy from the hub is taken not to change.
@@ -226,7 +226,7 @@ def check_inside(folder: Path, paths: Iterable[str]) -> None:
 
 
 def check_pictures(rows: Any, column: str, folder: Path) -> None:
-    """Refuses images that are no part of the dataset, but files outside of `folder` of which it has the paths."""
+    """Refuses a dataset that refers to image files outside of `folder` by their paths."""
     for batch in rows.with_format("arrow").select_columns([column]).iter(1000):
         cells = batch[column].combine_chunks()
         if cells.type.num_fields:  # bytes and path; a column of bytes alone has no paths

@@ -55,7 +55,7 @@ class Data(Options):
 
 
 def check_types(types: dict[str, str]) -> None:
-    """Refuses kinds of columns that there are not."""
+    """Refuses unknown kinds of columns."""
     for name, kind in types.items():
         if kind not in TYPES:
             raise ConsilienceError(f"types.{name} is {kind!r}; it must be one of {', '.join(TYPES)}.")

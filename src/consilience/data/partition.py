@@ -15,16 +15,6 @@ from consilience.base.errors import ConsilienceError
 Indices = NDArray[np.int64]
 
 
-def iid(y: NDArray[Any], agents: int, draw: np.random.Generator) -> list[Indices]:
-    """Shuffled and cut into equal parts."""
-    return [np.sort(indices) for indices in np.array_split(draw.permutation(len(y)), agents)]
-
-
-def natural(groups: NDArray[Any], hospitals: int) -> list[Indices]:
-    """As it came: one part per hospital, in the order of their numbers."""
-    return [np.flatnonzero(groups == hospital) for hospital in range(hospitals)]
-
-
 def dirichlet(
     y: NDArray[Any], agents: int, alpha: float, draw: np.random.Generator, smallest: int = 1
 ) -> list[Indices]:
@@ -113,7 +103,7 @@ def _proportional(counts: NDArray[Any], each: int) -> Indices:
 
 
 def _chain(passes: NDArray[Any], totals: NDArray[Any], start: int) -> list[int]:
-    """The shortest chain of classes from `start` to one with two samples fewer; empty where there is none."""
+    """The shortest chain of classes from `start` to one with two samples fewer; empty if no such chain exists."""
     before = {start: start}
     queue = [start]
     for given in queue:

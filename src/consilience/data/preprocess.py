@@ -17,6 +17,7 @@ from consilience.data.columns import (
     KINDS,
     MOST_CATEGORIES,
     Column,
+    chosen_columns,
     holds_texts,
     plain_values,
     read_columns,
@@ -139,13 +140,7 @@ class TablePreprocessing:
 
         if not hasattr(rows, "iloc"):
             rows = pd.DataFrame(np.asarray(rows), columns=[column.name for column in self.columns])
-        missing = [name for name in self.needed if name not in rows.columns]
-        if missing:
-            raise ConsilienceError(
-                f"the table has no column {', '.join(map(repr, missing))}. It needs {', '.join(self.needed)}."
-            )
-        needed: pd.DataFrame = rows[self.needed]
-        return needed
+        return chosen_columns(rows, self.needed)
 
     def to_json(self) -> bytes:
         """Everything that it needs to read tables, as numbers and words."""
@@ -300,7 +295,7 @@ def _tf_idf(plain: "pd.Series[Any]", feature: TextFeatures) -> NDArray[np.float6
 
 
 def _without_words(column: Column, shared: "pd.DataFrame") -> Column:
-    """A text of which the shared data hold no word cannot be used."""
+    """A column of texts cannot be used if the shared data hold no words in it."""
     if column.kind != "text" or not column.used:
         return column
     if any(re.search(_WORD, text) for text in plain_values(shared[column.name], column)):

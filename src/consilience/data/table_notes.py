@@ -69,7 +69,7 @@ def table_warnings(
         if words:
             row, more = words[0], f" and {len(words) - 1} more" if len(words) > 1 else ""
             is_asked = column.asked and column.kind == "number"
-            read_as = "is read as numbers, and what is none is a gap" if is_asked else f"is read as {column.kind}"
+            read_as = "is read as numbers, and every other value is a gap" if is_asked else f"is read as {column.kind}"
             advice = "" if prefix is None else f", or set {prefix}types.{name}=number to read it as a gap"
             warnings.append(
                 f"{name} holds numbers, but row {row} has {str(values.iloc[row])!r}{more}: the column {read_as}."

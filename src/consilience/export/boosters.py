@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from consilience.export.checks import MOST_OUTPUTS, HarmfulError, check_children, need
+from consilience.export.checks import MOST_OUTPUTS, HarmfulError, check_nodes, need
 
 MOST_NUMBER = 2**31 - 1
 _OBJECTIVES = ("binary:", "multi:", "reg:", "count:")
@@ -83,9 +83,8 @@ def _check_xgboost_tree(tree: dict[str, Any], features: int) -> None:
     right = np.array(_whole_numbers(tree["right_children"], -1, nodes - 1, "the nodes of a tree"))
     leaf = left == -1
     need(((right == -1) == leaf).all(), "a node with one child")
-    check_children(left, right, leaf, "a tree")
     split = np.array(_whole_numbers(tree["split_indices"], 0, 2**32 - 1, "the features of a tree"))
-    need((split[~leaf] < features).all(), "a tree asks for features that there are not")
+    check_nodes(left, right, leaf, split, features)
     parents = np.array(_whole_numbers(tree["parents"], -1, MOST_NUMBER, "the parents of nodes"))
     inner = np.flatnonzero(~leaf)
     need((parents[left[inner]] == inner).all() and (parents[right[inner]] == inner).all(), "the parents of nodes")

@@ -15,6 +15,7 @@ from consilience.base.errors import ConsilienceError
 from consilience.base.files import reading
 
 MOST_OUTPUTS = 1_000_000
+_NO_FEATURE = "a tree uses features that do not exist"
 
 
 class HarmfulError(ValueError):
@@ -49,13 +50,23 @@ def whole(value: Any, least: int, most: int, what: str) -> int:
     return int(value)
 
 
-def check_children(left: Any, right: Any, leaf: Any, what: str) -> None:
-    """Children of the inner nodes of a tree lie within it, and no node has two parents: every path ends."""
-    size, inner = len(left), ~np.asarray(leaf, dtype=bool)
+def check_nodes(left: Any, right: Any, leaf: Any, feature: Any, features: float = np.inf) -> None:
+    """Refuses a tree whose paths may not end, or whose inner nodes use features that do not exist.
+
+    Args:
+        left: The number of each node's left child.
+        right: The number of each node's right child.
+        leaf: Whether a node is a leaf.
+        feature: The number of the feature by which each node splits.
+        features: The number of features, where it is known.
+    """
+    inner = ~np.asarray(leaf, dtype=bool)
     children = np.concatenate([np.asarray(left)[inner], np.asarray(right)[inner]]).astype(np.int64)
-    need(size > 0, f"{what} has no nodes")
-    need(((children > 0) & (children < size)).all(), f"{what} leads to nodes that it does not have")
-    need(len(np.unique(children)) == len(children), f"{what} leads twice to one node")
+    used = np.asarray(feature)[inner]
+    need(len(left) > 0, "a tree has no nodes")
+    need(((children > 0) & (children < len(left))).all(), "a tree leads to nodes that it does not have")
+    need(len(np.unique(children)) == len(children), "a tree leads twice to one node")
+    need(((used >= 0) & (used < features)).all(), _NO_FEATURE)
 
 
 def check_tree(args: Any, state: Any) -> None:
@@ -78,10 +89,8 @@ def check_tree(args: Any, state: Any) -> None:
         and values.dtype == np.float64,
         "the values of a tree do not fit it",
     )
-    left, right, feature = nodes["left_child"], nodes["right_child"], nodes["feature"]
-    leaf = left == -1
-    check_children(left, right, leaf, "a tree")
-    need(((feature >= 0) & (feature < features))[~leaf].all(), "a tree asks for features that there are not")
+    left = nodes["left_child"]
+    check_nodes(left, nodes["right_child"], left == -1, nodes["feature"], features)
 
 
 def check_estimator(thing: Any) -> None:
@@ -157,8 +166,7 @@ def _histogram_tree(tree: Any) -> None:
     nodes, sets = tree.nodes, tree.raw_left_cat_bitsets
     need(isinstance(nodes, np.ndarray) and nodes.ndim == 1 and nodes.dtype.names, "a tree without nodes")
     inner = nodes[nodes["is_leaf"] == 0]
-    check_children(nodes["left"], nodes["right"], nodes["is_leaf"] != 0, "a tree")
-    need((inner["feature_idx"] >= 0).all(), "a tree asks for features that there are not")
+    check_nodes(nodes["left"], nodes["right"], nodes["is_leaf"] != 0, nodes["feature_idx"])
     need(isinstance(sets, np.ndarray) and sets.ndim == 2 and sets.shape[1] == 8, "a tree's categories")
     split = inner[inner["is_categorical"] != 0]
     need((split["bitset_idx"] < len(sets)).all(), "a tree's categories")
@@ -173,7 +181,7 @@ def _checked_predictor() -> type:
         def predict(self, X: Any, known_cat_bitsets: Any, f_idx_map: Any, n_threads: int) -> Any:
             inner = self.nodes[self.nodes["is_leaf"] == 0]
             split = inner["feature_idx"][inner["is_categorical"] != 0]
-            need((inner["feature_idx"] < X.shape[1]).all(), "a tree asks for features that there are not")
+            need((inner["feature_idx"] < X.shape[1]).all(), _NO_FEATURE)
             need((split < len(f_idx_map)).all(), "a tree's categories")
             need((np.asarray(f_idx_map)[split] < len(known_cat_bitsets)).all(), "a tree's categories")
             return super().predict(X, known_cat_bitsets, f_idx_map, n_threads)

@@ -47,8 +47,9 @@ def write(agent: HasEstimators) -> tuple[list[Part], dict[str, bytes]]:
             files[name] = trusted.dump(before, f"agent {agent.name!r}")
             parts.append(Part("transform", "skops", name, question))
         form = _form(last)
-        name = f"estimator-{question}.{_ENDINGS[form]}"
-        files[name] = _WRITE[form](last, f"agent {agent.name!r}")
+        ending, dump, _ = _FORMATS[form]
+        name = f"estimator-{question}.{ending}"
+        files[name] = dump(last, f"agent {agent.name!r}")
         parts.append(Part("estimator", form, name, question, known))
     return parts, files
 
@@ -78,7 +79,9 @@ def _answer(steps: list[Any], piece: Part, files: dict[str, bytes], classes: int
     known = np.array(piece.known, dtype=np.intp)
     if classes and (not len(known) or known.min() < 0 or known.max() >= classes):
         raise ConsilienceError(f"{piece.file or 'a constant'} names unknown classes. Export the model again.")
-    estimate = _READ[piece.form](files[piece.file], piece.file, bool(classes)) if piece.form != "constant" else None
+    estimate = None
+    if piece.form != "constant":
+        estimate = _FORMATS[piece.form][2](files[piece.file], piece.file, bool(classes))
 
     def answer(x: Any) -> Array:
         samples = count(x)
@@ -115,7 +118,7 @@ def _write_xgboost(estimator: Any, whose: str) -> bytes:
 
 
 def _read_xgboost(data: bytes, where: str, classes: bool) -> Predict:
-    xgboost = _library("xgboost", "boost")
+    xgboost = _library("xgboost")
     estimator = xgboost.XGBClassifier() if classes else xgboost.XGBRegressor()
     with reading_model(where, "XGBoost"):
         estimator.load_model(bytearray(boosters.checked_xgboost(data)))
@@ -130,7 +133,7 @@ def _write_lightgbm(estimator: Any, whose: str) -> bytes:
 
 
 def _read_lightgbm(data: bytes, where: str, classes: bool) -> Predict:
-    lightgbm = _library("lightgbm", "boost")
+    lightgbm = _library("lightgbm")
     with reading_model(where, "LightGBM"):
         booster = lightgbm.Booster(model_str=boosters.checked_lightgbm(data))
 
@@ -156,21 +159,16 @@ def _check_objective(estimator: Any, whose: str) -> None:
         )
 
 
-def _library(name: str, extra: str) -> Any:
+def _library(name: str) -> Any:
     try:
         return __import__(name)
     except ImportError as error:
-        raise ConsilienceError(f"this model needs {name}: pip install 'consilience[{extra}]'.") from error
+        raise ConsilienceError(f"this model needs {name}: pip install 'consilience[boost]'.") from error
 
 
-_ENDINGS = {"skops": "skops", "xgboost": "json", "lightgbm": "txt"}
-_WRITE: dict[str, Callable[[Any, str], bytes]] = {
-    "skops": trusted.dump,
-    "xgboost": _write_xgboost,
-    "lightgbm": _write_lightgbm,
+_FORMATS: dict[str, tuple[str, Callable[[Any, str], bytes], Callable[[bytes, str, bool], Predict]]] = {
+    "skops": ("skops", trusted.dump, _read_skops),
+    "xgboost": ("json", _write_xgboost, _read_xgboost),
+    "lightgbm": ("txt", _write_lightgbm, _read_lightgbm),
 }
-_READ: dict[str, Callable[[bytes, str, bool], Predict]] = {
-    "skops": _read_skops,
-    "xgboost": _read_xgboost,
-    "lightgbm": _read_lightgbm,
-}
+"""By the form of a file: its ending, what writes it and what reads it."""

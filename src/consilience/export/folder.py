@@ -106,7 +106,11 @@ class ExportedModel:
 
 
 def load_model(folder: str | Path) -> ExportedModel:
-    """The model in a folder that `export` wrote. What was changed since, or is not known to be harmless, is refused."""
+    """The model in a folder that `export` wrote. A changed file, or one not known to be harmless, is refused.
+
+    Args:
+        folder: The folder.
+    """
     path = Path(folder)
     manifest = read_manifest(path)
     check_manifest(manifest, str(path / FILE))
@@ -190,7 +194,7 @@ def _classes(agent: Agent) -> tuple[str, ...]:
 
 
 def _own_data(agent: Agent) -> dict[str, Any]:
-    """How many private samples, of which classes, and their fingerprint; nothing of an agent that promises privacy."""
+    """The number of private samples in each class, and their fingerprint; nothing for agents that promise privacy."""
     if mechanism_of(agent) is not None:
         return {}
     counts = agent.class_counts + [0] * (agent.outputs - len(agent.class_counts)) if agent.class_counts else []

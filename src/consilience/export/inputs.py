@@ -12,6 +12,7 @@ import numpy as np
 from consilience.base.errors import ConsilienceError
 from consilience.base.files import reading
 from consilience.base.rows import Rows
+from consilience.data.columns import chosen_columns
 from consilience.data.files import read_features
 from consilience.data.image_folders import read_pixels
 from consilience.data.preprocess import TablePreprocessing, stored_preprocessing
@@ -50,7 +51,7 @@ def function_of(step: Prepare) -> str:
 
 
 def _transformer(step: Prepare) -> Any:
-    """The fitted transformer of which `step` is the method `transform`, or `step` itself."""
+    """The fitted transformer whose method `transform` is `step`, or `step` itself."""
     owner = getattr(step, "__self__", None)
     return owner if owner is not None and getattr(step, "__name__", "") == "transform" else step
 
@@ -147,7 +148,7 @@ def as_samples(x: Any, inputs: Inputs) -> Rows:
             raise _wrong_shape(x.shape[1:], inputs.shape)
         return x
     if inputs.columns and hasattr(x, "columns"):
-        x = _chosen(x, inputs.columns)
+        x = chosen_columns(x, inputs.columns)
     samples = np.asarray(x.detach().cpu() if hasattr(x, "detach") else x)
     if inputs.largest:
         _check_pixels(samples, inputs.largest)
@@ -167,7 +168,7 @@ def _table(x: Any, inputs: Inputs) -> Any:
 
     if not hasattr(x, "columns"):
         raise ConsilienceError(f"the model takes a table with the columns {', '.join(inputs.columns)}.")
-    x = _chosen(x, inputs.columns)
+    x = chosen_columns(x, inputs.columns)
     if inputs.meanings:  # the preprocessing reads columns of any type
         return x
     made = {}
@@ -214,15 +215,6 @@ def _are_texts(rows: Any) -> bool:
     if hasattr(rows, "ndim") and rows.ndim == 1:
         rows = rows.tolist()
     return isinstance(rows, list) and bool(rows) and all(isinstance(row, str) for row in rows)
-
-
-def _chosen(table: Any, columns: tuple[str, ...]) -> Any:
-    missing = [name for name in columns if name not in table.columns]
-    if missing:
-        known = ", ".join(map(str, table.columns))
-        named = ", ".join(map(repr, missing))
-        raise ConsilienceError(f"the table has no column {named}, which the model needs. It has: {known}.")
-    return table[list(columns)]
 
 
 def _check_pixels(samples: Array, largest: int) -> None:

@@ -34,7 +34,7 @@ class Part(Options):
 
 @dataclass(frozen=True)
 class Architecture(Options):
-    """A built-in network, which is made anew from its name."""
+    """A built-in network, which is built from its name."""
 
     model: str = option("", "the name of the model; empty for a network of one's own")
     shape: tuple[int, ...] = option((), "of a sample")

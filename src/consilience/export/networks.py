@@ -44,7 +44,7 @@ class HasNetwork(Protocol):
 def write(
     agent: HasNetwork, architecture: Architecture, sample: Rows, onnx: bool
 ) -> tuple[list[Part], dict[str, bytes]]:
-    """The files of a network: its weights, and its ONNX form where asked for or where nothing else can make it anew."""
+    """The files of a network: its weights, and its ONNX form where asked for or not built from a name."""
     from safetensors.torch import save
 
     state = {key: value.detach().cpu().clone().contiguous() for key, value in _predicting(agent).state_dict().items()}
@@ -219,14 +219,11 @@ def _onnx_bytes(agent: HasNetwork, sample: Rows) -> bytes:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Without the exporter's notes on what is not installed."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export", "onnxscript", "onnx_ir")]
-    before = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        for logger, level in zip(loggers, before, strict=True):
-            logger.setLevel(level)
+        logging.disable(before)

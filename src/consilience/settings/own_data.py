@@ -1,13 +1,11 @@
 """Settings that follow from data of one's own: who learns, with which models, and how many rows are shared."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from consilience.base.rows import Rows, count
-from consilience.data.columns import Column
+from consilience.base.rows import count
 from consilience.data.datasets import Dataset
 from consilience.data.image_folders import picture_count
 from consilience.data.loading import load
@@ -55,7 +53,7 @@ def tables_for(data: Data, privacy: Privacy, agents: int = 0) -> dict[str, Any]:
 
 def fitting_models(data: Dataset, privacy: Privacy) -> tuple[str, ...]:
     """Built-in models for such rows, to be dealt out in turn; none but networks where agents are private."""
-    shape = _shape(data.x)
+    shape = data.x.shape[1:] if isinstance(data.x, np.ndarray) else ()
     if len(shape) == 3 and min(shape[1:]) >= 4:
         return image_models(int(np.prod(shape)), privacy)
     by_class = data.task == "classification"
@@ -63,18 +61,10 @@ def fitting_models(data: Dataset, privacy: Privacy) -> tuple[str, ...]:
         return ("logistic", "mlp") if by_class else ("linear", "mlp")
     if not by_class:
         return ("forest", "boosting", "mlp")
-    return ("forest", "logistic", "mlp") if _has_texts(data.columns) else ("forest", "logistic", "boosting")
+    has_texts = any(column.kind == "text" and column.used for column in data.columns)
+    return ("forest", "logistic", "mlp") if has_texts else ("forest", "logistic", "boosting")
 
 
 def image_models(values: int, privacy: Privacy) -> tuple[str, ...]:
-    """Small networks for images of so many values; none with batch norm where agents are private."""
+    """Small networks for images with this number of values; none with batch norm where agents are private."""
     return ("cnn", "mlp") if privacy.on or values <= SMALL_IMAGE else ("cnn", "convnet")
-
-
-def _has_texts(columns: Sequence[Column]) -> bool:
-    return any(column.kind == "text" and column.used for column in columns)
-
-
-def _shape(rows: Rows) -> tuple[int, ...]:
-    """Of a sample; empty for rows that are no arrays."""
-    return tuple(rows.shape[1:]) if isinstance(rows, np.ndarray) else ()

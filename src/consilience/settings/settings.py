@@ -221,7 +221,7 @@ def _inner(tables: dict[str, Any], key: str) -> str:
 
 
 def _path(tables: dict[str, Any], key: str, where: str) -> str:
-    """The whole dotted key of which `key` is the whole or a unique last part."""
+    """The whole dotted key for `key`, which is the whole or a unique last part of it."""
     if key.split(".")[0] in tables:
         return _inner(tables, key)
     paths = where_it_is(key, tables)
