@@ -37,7 +37,7 @@ class Tea:
 class Engine(Options):
     power: float = option(1.0, "in horses", above=0, below=1000)
     fuel: str = option("oil", "what it burns", one_of=("oil", "coal"))
-    serial: str = option("a-1", "on its plate", like=r"[a-z]-\d+")
+    serial: str = option("a-1", "on its plate", pattern=r"[a-z]-\d+")
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Ship(Options):
     ports: tuple[str, ...] = option((), "on the way")
     rows: tuple[int, ...] = option((2, 2), "of oars")
     engine: Engine = option(Engine(), "below deck")
-    cargo: Any = option(Coal(), "in its belly", named=lambda name: {"": Coal, "coal": Coal, "tea": Tea}[name]())
+    cargo: Any = option(Coal(), "in its belly", resolve=lambda name: {"": Coal, "coal": Coal, "tea": Tea}[name]())
     crew: tuple[Engine, ...] = option((), "in reserve")
     plain: int = 7
 

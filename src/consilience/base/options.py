@@ -25,9 +25,9 @@ def option(
     above: float | None = None,
     below: float | None = None,
     one_of: tuple[str, ...] = (),
-    like: str = "",
+    pattern: str = "",
     local: bool = False,
-    named: Callable[[str], Any] | None = None,
+    resolve: Callable[[str], Any] | None = None,
 ) -> Any:
     """A field of an `Options` dataclass, whose value is held to the type and the range given here.
 
@@ -38,13 +38,13 @@ def option(
         above: A number that the value exceeds.
         below: A number that the value stays below.
         one_of: The words that are allowed.
-        like: A regular expression that a word matches.
+        pattern: A regular expression that a word matches.
         local: Whether it is each machine's own, and not for a federation to agree on.
-        named: Finds one of several kinds of things by its name. A TOML file has the name, or a table with `name` and
+        resolve: Finds one of several kinds of things by its name. A TOML file has the name, or a table with `name` and
             the options of that thing.
     """
     facts: dict[str, Any] = {"meaning": meaning, "at_least": at_least, "above": above, "below": below}
-    facts |= {"one_of": one_of, "like": like, "local": local, "named": named}
+    facts |= {"one_of": one_of, "pattern": pattern, "local": local, "resolve": resolve}
     if isinstance(default, dict):
         return field(default_factory=lambda: dict(default), metadata=facts)
     if is_dataclass(default) and not isinstance(default, type):
@@ -141,7 +141,7 @@ def _problem(kind: Any, facts: Any, value: Any) -> str:
         return "" if len(value) >= (facts["at_least"] or 0) else f"hold at least {facts['at_least']:g}"
     if facts["one_of"] and value not in facts["one_of"]:
         return f"be one of {', '.join(facts['one_of'])}"
-    if facts["like"] and not fullmatch(facts["like"], value):
+    if facts["pattern"] and not fullmatch(facts["pattern"], value):
         return "be one of these"
     if isinstance(value, bool) or not isinstance(value, int | float):
         return ""
@@ -208,7 +208,7 @@ def meanings(options: Any, before: str = "") -> dict[str, str]:
     texts: dict[str, str] = {}
     for spec in fields(options):
         value = getattr(options, spec.name)
-        if spec.metadata.get("named") is not None:
+        if spec.metadata.get("resolve") is not None:
             texts[f"{before}{spec.name}.name"] = spec.metadata["meaning"]
         if is_dataclass(value) and not isinstance(value, type):
             texts |= meanings(value, f"{before}{spec.name}.")
@@ -260,9 +260,9 @@ def _default(spec: "Field[Any]") -> Any:
 
 
 def _value(owner: type, spec: "Field[Any]", value: Any, where: str) -> Any:
-    named, kind = spec.metadata.get("named"), _type(owner, spec)
-    if named is not None:
-        return _named(named, value, where)
+    resolve, kind = spec.metadata.get("resolve"), _type(owner, spec)
+    if resolve is not None:
+        return _resolved(resolve, value, where)
     if isinstance(kind, type) and is_dataclass(kind):
         return from_table(kind, value, where)
     if get_origin(kind) is tuple:
@@ -275,14 +275,14 @@ def _value(owner: type, spec: "Field[Any]", value: Any, where: str) -> Any:
     return value
 
 
-def _named(named: Callable[[str], Any], value: Any, where: str) -> Any:
+def _resolved(resolve: Callable[[str], Any], value: Any, where: str) -> Any:
     """A thing from its name, or from a table with its name and options; without a name, the default with options."""
     if isinstance(value, str):
-        return named(value)
+        return resolve(value)
     if not isinstance(value, dict):
         raise ConsilienceError(f"{where} is {brief(value)}; it must be a name, or a table with a name and options.")
     options = dict(value)
-    thing = named(str(options.pop("name", "")))
+    thing = resolve(str(options.pop("name", "")))
     return changed(thing, options, where) if options else thing
 
 
@@ -305,7 +305,7 @@ def changed(options: T, values: dict[str, Any], where: str) -> T:
 
 
 def _shown(spec: "Field[Any]", value: Any) -> Any:
-    if spec.metadata.get("named") is not None:
+    if spec.metadata.get("resolve") is not None:
         name = getattr(value, "name", getattr(value, "__name__", type(value).__name__))
         return {"name": name} | (to_table(value) if is_dataclass(value) else {})
     if is_dataclass(value) and not isinstance(value, type):

@@ -58,7 +58,7 @@ Workers = Annotated[
     int,
     typer.Option(
         min=0,
-        help="Processes that share runs, or the agents of one run. Default: chosen automatically, at most one per core.",
+        help="Processes for runs, or for the agents of one run. Default: chosen automatically, at most one per core.",
     ),
 ]
 DataDir = Annotated[

@@ -35,7 +35,7 @@ class Data(Options):
     attack: Attack = option(
         none,
         "how they lie: none | flip | random | least-likely | runner-up | collusion | echo | targeted | stale | ...",
-        named=attack_named,
+        resolve=attack_named,
     )
     label: str = option("label", "your own data: the column of labels; several, with commas between, for multilabel")
     agent: str = option(

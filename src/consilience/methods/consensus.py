@@ -57,14 +57,14 @@ class Consensus(Options):
     trust: Trust | Callable[..., Any] = option(
         Default(),
         "the trust rule, from predictions: default | stratified | paper | centred | uniform | ...",
-        named=trust_named,
+        resolve=trust_named,
     )
     schedule: str = option(
-        "dynamic", "trust is made dynamic (every round) | every-K (rounds) | static (once)", like=SCHEDULES
+        "dynamic", "trust is made dynamic (every round) | every-K (rounds) | static (once)", pattern=SCHEDULES
     )
     wire: Wire = option(Wire(), "predictions as they are published")
     listening: Listening = option(
-        Everyone(), "whom agents hear: everyone | sparse (some peers each)", named=listening_named
+        Everyone(), "whom agents hear: everyone | sparse (some peers each)", resolve=listening_named
     )
     prior: str = option(
         "unknown", "classes of the shared data that pseudo-labels are matched with: unknown | even", one_of=PRIORS
@@ -74,7 +74,7 @@ class Consensus(Options):
         Joint(),
         "private and shared samples: joint (in every step) | sequential (private, publish, shared) | revisit (shared, "
         "private) | one-set",
-        named=learning_named,
+        resolve=learning_named,
     )
 
     uses_shared = True

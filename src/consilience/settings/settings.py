@@ -62,7 +62,7 @@ class Settings(Options):
     method: Method = option(
         Consensus(),
         "consensus | alone | fedmd | ds-fl | fedct | cronus | fd | fedavg | feddf | fedprox | scaffold | feddyn | ...",
-        named=method_named,
+        resolve=method_named,
     )
     run: RunOptions = option(RunOptions(), "how long, how often, and where")
 

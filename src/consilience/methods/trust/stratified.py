@@ -49,7 +49,7 @@ class Stratified(Options):
     """
 
     base: Trust | Callable[..., Any] = option(
-        Centred(), "the rule that strata refine: centred | entropy | cosine | uniform | gaussian", named=trust_named
+        Centred(), "the rule that strata refine: centred | entropy | cosine | uniform | gaussian", resolve=trust_named
     )
     p: float = option(
         3.0, "how sharply informativeness counts where reference and mean agree; 0 not at all", at_least=0
