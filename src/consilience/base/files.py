@@ -37,7 +37,7 @@ def write_atomically(path: Path, *data: bytes | memoryview) -> None:
 
 @contextmanager
 def reading(path: Path | str) -> Iterator[None]:
-    """Within it, whatever goes wrong is an error that names the file: damaged ones make libraries fail in many ways."""
+    """A context in which any failure becomes an error that names the file: libraries fail in many ways."""
     try:
         yield
     except ConsilienceError:

@@ -171,7 +171,7 @@ _NAMES = {int: "a whole number", float: "a number", str: "a word", bool: "true o
 
 
 def from_table(kind: type[T], table: Any, where: str) -> T:
-    """An options dataclass from a TOML table; an unknown key or an impossible value is an error that says where."""
+    """An options dataclass from a TOML table; an unknown key or an invalid value is an error that says where."""
     if not isinstance(table, dict):
         raise ConsilienceError(f"{where} is {brief(table)}; it must be a table with {', '.join(_known(kind))}.")
     here = f"{where}: " if where else ""

@@ -35,7 +35,7 @@ class Registry:
         self._complete = False
 
     def add(self, name: str) -> Callable[[T], T]:
-        """A decorator that registers a class or a function under `name`. It has it as its `name` from now on."""
+        """A decorator that registers a class or a function under `name`. Sets its attribute `name`, too."""
 
         def register(thing: T) -> T:
             self._found[name] = thing

@@ -1,4 +1,4 @@
-"""TOML, read and written here alone."""
+"""Reading and writing TOML, for the whole package."""
 
 import re
 import tomllib
@@ -35,7 +35,7 @@ def parse(text: str, where: str) -> dict[str, Any]:
 
 
 def _holds_too_large(value: Any) -> bool:
-    """Whether there is a whole number that TOML does not have; Python's may have thousands of digits."""
+    """Whether there is a whole number beyond 64 bits, which TOML does not have."""
     if isinstance(value, dict | list):
         return any(map(_holds_too_large, value.values() if isinstance(value, dict) else value))
     return isinstance(value, int) and not -(2**63) <= value < 2**63
@@ -112,7 +112,7 @@ def value(text: str) -> Any:
 
 
 def call(text: str, what: str) -> tuple[str, dict[str, Any]]:
-    """A name with options in brackets behind it: the name and the options. `what` it is stands in errors.
+    """A name with options in brackets behind it: the name and the options. `what` names it in errors.
 
     >>> call("fedprox(mu=0.1)", "the method"), call("naive", "the method")
     (('fedprox', {'mu': 0.1}), ('naive', {}))

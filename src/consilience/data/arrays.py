@@ -1,4 +1,4 @@
-"""Arrays from files, read with care: nothing in them is executed, and no more is unpacked than a file may hold."""
+"""Arrays from files: nothing in them is executed, and the size of what is unpacked is limited."""
 
 import zipfile
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ Array = NDArray[Any]
 LARGEST = 2**34
 """Bytes of all arrays of a file, at most."""
 SMALL, MOST_PACKED = 2**26, 200
-"""What is larger than SMALL may be packed to no less than one part in MOST_PACKED: zeros alone are packed further."""
+"""Files that unpack to more than SMALL bytes may be compressed by a factor of MOST_PACKED at most."""
 
 
 def read_arrays(path: Path, names: Iterable[str] | None = None) -> dict[str, Array]:

@@ -22,7 +22,7 @@ from consilience.data.partition import first_of_each
 SAVED = ("dataset_info.json", "dataset_dict.json")
 """Files of a folder that `save_to_disk` wrote."""
 _STORED = ("x", "y", "classes", "groups", "group_names")
-"""Arrays that are kept of a decoded dataset."""
+"""The arrays of a decoded dataset in the cache."""
 
 
 def images(
@@ -94,7 +94,7 @@ def _fingerprint(folder: Path | None, *facts: object) -> str:
 
 
 def _is_whole(cached: Path) -> bool:
-    """Whether all arrays are there and can be read; what is damaged is removed, to be decoded again."""
+    """Whether all arrays can be read; a damaged folder is removed, to be decoded again."""
     if not cached.is_dir():
         return False
     try:
@@ -245,7 +245,7 @@ def _column(rows: Any, name: str) -> Array:
 
 
 def reachable() -> bool:
-    """Whether the hub answers. One request tells; the library itself would try again for half a minute, and say so."""
+    """Whether the hub answers one request. The library itself would retry for half a minute, and print so."""
     from huggingface_hub import constants
     from huggingface_hub.utils import get_session
 

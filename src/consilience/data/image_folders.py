@@ -12,7 +12,7 @@ KINDS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 
 
 def picture_count(folder: Path) -> int:
-    """Images in a folder; none where there is no folder, or something else in it, too, that data are read from."""
+    """The number of images in a folder; 0 if it does not exist, or holds parquet files as well."""
     return len(_files(folder)) if folder.is_dir() and not any(folder.rglob("*.parquet")) else 0
 
 

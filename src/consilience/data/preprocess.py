@@ -17,6 +17,7 @@ from consilience.data.columns import (
     KINDS,
     MOST_CATEGORIES,
     Column,
+    brief_list,
     chosen_columns,
     holds_texts,
     plain_values,
@@ -207,16 +208,6 @@ def table_preprocessing(shared: Rows, columns: Sequence[Column] = ()) -> TablePr
         tuple(_texts(plain[column.name]) for column in used if column.kind == "text"),
         tuple(column.name for column in used if holds_texts(shared[column.name])),
     )
-
-
-def brief_list(words: Sequence[str], most: int = 12) -> str:
-    """The first words, and how many more there are.
-
-    >>> brief_list(["a", "b", "c"], 2)
-    'a, b and 1 more'
-    """
-    more = f" and {len(words) - most} more" if len(words) > most else ""
-    return ", ".join(words[:most]) + more
 
 
 def _numbers(plain: "pd.DataFrame") -> tuple[NumberFeature, ...]:

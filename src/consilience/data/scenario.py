@@ -100,7 +100,7 @@ def split(data: Dataset, options: Data, agents: int, seed: int) -> Scenario:
 
 
 def _check_task(data: Dataset, options: Data) -> None:
-    """Refuses what is defined by classes where there are none."""
+    """Refuses options that need classes for a task without classes."""
     if task_named(data.task).sums_to_one:
         return
     by_class = {
@@ -145,7 +145,7 @@ def _shuffled_parts(data: Dataset, rest: Indices, options: Data, agents: int, se
 
 
 def _balanced_first(data: Dataset, held: dict[str, Indices], each: int) -> dict[str, Indices]:
-    """Every agent's samples in an order in which the first `each` of all agents together are even over classes."""
+    """Reorders each agent's samples: the first `each` of all agents together are even over classes."""
     counts = np.array([np.bincount(data.y[own], minlength=len(data.classes)) for own in held.values()])
     sorted_parts = {}
     for (name, own), quota in zip(held.items(), balanced_quotas(counts, each), strict=True):

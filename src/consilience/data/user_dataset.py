@@ -26,7 +26,7 @@ def is_own(name: str) -> bool:
 
 
 def check_there(path: Path) -> None:
-    """Refuses a path that leads nowhere."""
+    """Refuses a path that does not exist."""
     if not path.exists():
         raise ConsilienceError(f"the dataset {path} does not exist. Paths are relative to the folder you are in.")
 
@@ -130,7 +130,7 @@ def _labelled(path: Path, request: Request, x: Any, y: Any, owner: Array | None)
 
 
 def _classes(y: Array) -> tuple[Array, tuple[str, ...]]:
-    """Class numbers and names, of words and of whole numbers alike."""
+    """Class numbers and names; classes may be words or whole numbers."""
     if y.dtype.kind == "f" and np.isfinite(y).all() and (y == np.floor(y)).all():
         y = y.astype(np.int64)
     if y.dtype.kind in "iu":
@@ -148,7 +148,7 @@ def _is_hugging_face(path: Path) -> bool:
 
 
 def _hugging_face_rows(path: Path, request: Request) -> tuple[Any, Any, Array | None]:
-    """Rows as a table, or as images where a column holds such; labels; and whose each row is."""
+    """Rows as a table, or as images if a column holds images; labels; the agent of each row."""
     with hugging_face(offline=True) as library:
         try:
             check_files(library, path)

@@ -26,7 +26,7 @@ def checked_xgboost(data: bytes) -> bytes:
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A table of JSON in which no key stands twice: readers differ in which one they take."""
+    """A table of JSON without duplicate keys: readers differ in which one they take."""
     table = dict(pairs)
     need(len(table) == len(pairs), "a key stands twice")
     return table
@@ -168,7 +168,7 @@ _LEAF_MORE = ("leaf_weight", "leaf_count")
 
 
 def _lightgbm_tree(text: str, features: int) -> dict[str, str]:
-    """The lines of a tree, if each has as many numbers as the tree has nodes, and they lead nowhere else."""
+    """The lines of a tree, after checking the number of their values and where its nodes lead."""
     lines = _lines(text)
     leaves = _digits(lines.get("num_leaves", ""), 1, MOST_NUMBER, "the number of leaves")
     sets = _digits(lines.get("num_cat", ""), 0, MOST_NUMBER, "the number of categories")
@@ -200,7 +200,7 @@ def _check_bits(lines: dict[str, Any], sets: int) -> None:
 
 
 def _numbers(text: str, size: int, what: str) -> list[str]:
-    """As many numbers as there should be, still as text."""
+    """The numbers in a text, still as text; `size` of them."""
     texts = text.split(" ") if text else []
     need(len(texts) == size, f"{what}: {len(texts)} numbers, not {size}")
     pattern = re.compile(r"-?\d{1,330}(\.\d{1,60})?(e[+-]?\d{1,4})?|-?inf|-?nan")

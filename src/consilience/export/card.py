@@ -1,5 +1,6 @@
 """The model card: README.md of an exported folder, for whoever finds it."""
 
+from consilience.data.columns import brief_list
 from consilience.export.manifest import Manifest
 from consilience.runtime.history import PLACES
 from consilience.tasks import task_named
@@ -43,8 +44,7 @@ def card(manifest: Manifest) -> str:
         "import consilience as cs",
         "",
         'model = cs.load_model(".")',
-        f"model.predict(x)    # (samples, {manifest.outputs}): {', '.join(manifest.names[:12])}"
-        + (", ..." if len(manifest.names) > 12 else ""),
+        f"model.predict(x)    # (samples, {manifest.outputs}): {brief_list(manifest.names)}",
         "```",
         "",
         f"A sample is {_sample(manifest)}.",
@@ -82,25 +82,22 @@ def card(manifest: Manifest) -> str:
 
 
 def _scores(manifest: Manifest) -> list[str]:
-    """A table of scores by place; a sentence where nothing was measured."""
-    scored = {
-        where: {
-            score: manifest.scores[f"{score.name}_{where}"]
-            for score in task_named(manifest.task).scores
-            if f"{score.name}_{where}" in manifest.scores
-        }
-        for where in PLACES
+    """A table of scores by the data they were measured on; a sentence where nothing was measured."""
+    table = {
+        score.title: [manifest.scores.get(f"{score.name}_{data}") for data in PLACES]
+        for score in task_named(manifest.task).scores
     }
-    places = [where for where in PLACES if scored[where]]
-    if not places and "privacy" in manifest.training:
+    measured = [number for number in range(len(PLACES)) if any(row[number] is not None for row in table.values())]
+    if not measured and "privacy" in manifest.training:
         return ["Not on this page: scores on an organisation's own rows are exact, and would tell of these rows."]
-    if not places:
+    if not measured:
         return ["Nothing: no labelled test data were given."]
-    scores = [score for score in task_named(manifest.task).scores if any(score in scored[where] for where in places)]
-    lines = [f"| | {' | '.join(_PLACES[where] for where in places)} |", f"|---|{'---:|' * len(places)}"]
-    for score in scores:
-        values = [f"{scored[where][score]:.3f}" if score in scored[where] else "-" for where in places]
-        lines.append(f"| {score.title} | {' | '.join(values)} |")
+    head = " | ".join(_PLACES[PLACES[number]] for number in measured)
+    lines = [f"| | {head} |", f"|---|{'---:|' * len(measured)}"]
+    for title, row in table.items():
+        cells = ["-" if row[number] is None else f"{row[number]:.3f}" for number in measured]
+        if set(cells) != {"-"}:
+            lines.append(f"| {title} | {' | '.join(cells)} |")
     return lines
 
 

@@ -23,14 +23,14 @@ class HarmfulError(ValueError):
 
 
 def need(good: Any, problem: str) -> None:
-    """Refuses what is not good."""
+    """Raises a HarmfulError if a condition does not hold."""
     if not bool(good):
         raise HarmfulError(problem)
 
 
 @contextmanager
 def reading_model(file: str, library: str) -> Iterator[None]:
-    """Within it, whatever goes wrong while a model is read is an error that names its file.
+    """A context in which any failure to read a model becomes an error that names its file.
 
     Args:
         file: The file.
@@ -104,7 +104,7 @@ def check_estimator(thing: Any) -> None:
 
 @contextmanager
 def without_search_trees(thing: Any) -> Iterator[None]:
-    """Within it nearest neighbours have no search tree, which cannot be stored: it is made again from the samples."""
+    """A context in which nearest neighbours have no search tree: it cannot be stored, and is rebuilt when read."""
     neighbours = [member for member in _all_parts(thing) if _is_neighbours(member) and member._tree is not None]
     trees = [member._tree for member in neighbours]
     try:
@@ -162,7 +162,7 @@ def _gradient_boosting(model: Any) -> None:
 
 
 def _histogram_tree(tree: Any) -> None:
-    """Numbers that do not depend on the samples here; those that do when it is used."""
+    """Checks what does not depend on the samples; `CheckedTreePredictor` checks the rest."""
     nodes, sets = tree.nodes, tree.raw_left_cat_bitsets
     need(isinstance(nodes, np.ndarray) and nodes.ndim == 1 and nodes.dtype.names, "a tree without nodes")
     inner = nodes[nodes["is_leaf"] == 0]
@@ -174,7 +174,7 @@ def _histogram_tree(tree: Any) -> None:
 
 
 def _checked_predictor() -> type:
-    """A tree of histogram boosting that looks at what it is given before its compiled code does."""
+    """A tree of histogram boosting that checks its inputs before its compiled code reads them."""
     from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 
     class CheckedTreePredictor(TreePredictor):  # type: ignore[misc]
@@ -272,4 +272,4 @@ _CHECKS: dict[str, tuple[str, Callable[[Any], None]]] = {
     "sklearn.svm._base.BaseLibSVM": ("support_vectors_", _support_vectors),
     "scipy.sparse._base._spbase": ("", _sparse),
 }
-"""By the full name of a class: what it has when it is fitted, and what to check of it and of classes made from it."""
+"""By the full name of a class: its attribute when fitted, and the check for it and its subclasses."""

@@ -1,4 +1,4 @@
-"""Whether what a model.json says fits together. Somebody who edits one can make its checksum right again."""
+"""Checks a model.json for consistency: whoever edits one can correct its checksum as well."""
 
 import re
 from math import prod

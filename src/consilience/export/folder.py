@@ -36,7 +36,7 @@ from consilience.tasks.protocol import Array, checked_predictions
 
 CARD = "README.md"
 CLOSE = 1e-5
-"""How far, at most, the exported model may be from the agent on the rows that both are asked about."""
+"""The largest difference between predictions of the exported model and of the agent."""
 ASKED = 64
 """Rows on which the exported model is compared with the agent."""
 
@@ -179,7 +179,7 @@ def export_agent(
 
 
 def _to_ship(function: str, scaled: bool) -> str:
-    """What to say of a model whose inputs a Python function makes."""
+    """The sentence on a model whose inputs a Python function makes."""
     first = "Scale raw rows as the site did, then ship" if scaled else "Ship"
     return (
         f"The samples are what the function {function} makes of raw rows. A Python function cannot be exported safely: "
@@ -247,7 +247,7 @@ def _write(folder: Path, files: dict[str, bytes]) -> None:
 
 
 def _check_equal(agent: Agent, folder: Path, sample: Rows, wanted: Array) -> None:
-    """Reads the folder as anybody else would, and refuses it if it predicts something else than the agent."""
+    """Reads the folder as any user would, and refuses it if its predictions differ from the agent's."""
     f = load_model(folder).predict(sample)
     distance = float(np.abs(f - wanted).max(initial=0) / max(1.0, float(np.abs(wanted).max(initial=0))))
     if not distance <= CLOSE:

@@ -40,7 +40,7 @@ Prepare = Scale | TablePreprocessing | Any
 
 
 def function_of(step: Prepare) -> str:
-    """What a Python function that makes a model's inputs is called, with its file; empty for what can be stored."""
+    """The name and file of a Python function that makes a model's inputs; empty for a step that can be stored."""
     if isinstance(step, Scale | TablePreprocessing) or hasattr(_transformer(step), "transform"):
         return ""
     name = getattr(step, "__qualname__", type(step).__qualname__)
@@ -218,7 +218,7 @@ def _are_texts(rows: Any) -> bool:
 
 
 def _check_pixels(samples: Array, largest: int) -> None:
-    """Refuses what are no raw pixels, such as pixels that were scaled already."""
+    """Refuses samples that are not raw pixels, such as scaled ones."""
     good = samples.dtype.kind in "fiub" and (samples == np.floor(samples)) & (samples >= 0) & (samples <= largest)
     if not np.all(good):
         worst = samples[~good].flat[0] if np.ndim(good) else samples.dtype

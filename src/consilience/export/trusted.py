@@ -91,7 +91,7 @@ def _nodes(archive: ZipFile) -> Any:
 
 
 def _all_nodes(root: Any) -> Iterator[Any]:
-    """Every node once. That a tree's node names the type of trees is no use of this type elsewhere."""
+    """Every node once, without the constructors of nodes."""
     waiting, seen = [root], set()
     while waiting:
         node = waiting.pop()

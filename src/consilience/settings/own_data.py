@@ -1,4 +1,4 @@
-"""Settings that follow from data of one's own: who learns, with which models, and how many rows are shared."""
+"""Settings that follow from the user's own data: agents, models, and the number of shared rows."""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from consilience.privacy.options import Privacy
 from consilience.settings.wiring import request_of
 
 MOST_AGENTS = 5
-"""Where no column says whose a row is."""
+"""Agents, if no column says which agent a row belongs to."""
 ROWS_EACH = 60
 """Rows for each of these agents, at least, as long as there are two agents."""
 MOST_SHARED = 30
@@ -24,7 +24,7 @@ SMALL_IMAGE = 3 * 64 * 64
 
 
 def tables_for(data: Data, privacy: Privacy, agents: int = 0) -> dict[str, Any]:
-    """Tables of settings for data of one's own: no wrong labels, no attackers, models that fit, nobody short of rows.
+    """Tables of settings for the user's own data: no wrong labels, no attackers, fitting models, enough rows for all.
 
     Args:
         data: What is known of them: the path, the columns of labels and agents, the task.

@@ -70,7 +70,7 @@ def read_settings(source: str = "", changes: dict[str, Any] | None = None) -> Se
 
 
 def left_out(source: str, settings: Settings) -> str:
-    """What of the preset `source` does not apply to data of one's own, as a sentence; empty if all of it does."""
+    """A sentence on settings of the preset that do not apply to the user's own data; empty if all of them apply."""
     if source not in preset_names() or not is_path(settings.data.dataset):
         return ""
     tables = toml.parse(preset_text(source), source)
@@ -82,7 +82,7 @@ def left_out(source: str, settings: Settings) -> str:
 
 
 def run_name(source: str, dataset: str) -> str:
-    """How a run is called: after the TOML file, the file or folder of the user's data, or the preset."""
+    """The name of a run: that of the TOML file, of the user's file or folder, or of the preset."""
     if (not source or source in preset_names()) and is_path(dataset):
         return Path(dataset).resolve().stem
     return Path(source or DEFAULT).stem
@@ -95,7 +95,7 @@ def _of_data(asked: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tables_of(source: str) -> dict[str, Any]:
-    """The tables of a preset or a TOML file, with no others than there are."""
+    """The tables of a preset or a TOML file, all of them known."""
     if source in preset_names():
         tables = toml.parse(preset_text(source), source)
     elif Path(source).is_file():
