@@ -21,8 +21,9 @@ import numpy as np
 from benchmarks.timing import table
 from consilience.agents.input_cache import cached_rows
 from consilience.base.toml import value
-from consilience.data.datasets import Request, load
-from consilience.data.partition import place_in_class
+from consilience.data.datasets import Request
+from consilience.data.loading import load
+from consilience.data.partition import rank_in_class
 from consilience.experiments.compare import Estimate, estimate, parse_seeds
 from consilience.experiments.load_agents import restore
 from consilience.experiments.run import run_experiment
@@ -142,7 +143,7 @@ def _right(f: Array, y: Array) -> float:
 def fresh_images(data: Path) -> tuple[Array, Array]:
     """Those after the first 1000 of each class, which are all that agents share among them."""
     found = load("cifar10", Request(data, LIMIT + FRESH))
-    later = place_in_class(found.y) >= LIMIT
+    later = rank_in_class(found.y) >= LIMIT
     return found.x[later], found.y[later]
 
 

@@ -6,7 +6,8 @@ import numpy as np
 
 from consilience.base.data_dir import data_folder
 from consilience.core.streams import stream
-from consilience.data.datasets import Request, load
+from consilience.data.datasets import Request
+from consilience.data.loading import load
 from consilience.data.partitions import PARTITIONS, Deal
 
 AGENTS, CELL, LEFT, TOP, WIDTH, HEIGHT = 10, 17, 30, 46, 250, 268

@@ -1,10 +1,12 @@
 """The package: what is in it, and that it works where there is no clone."""
 
+import ast
 import os
 import shutil
 import subprocess
 import sys
 import tomllib
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -64,6 +66,30 @@ def test_every_extra_is_in_all():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     [everything] = extras["all"]
     assert everything == f"consilience[{','.join(sorted(set(extras) - {'all', 'dev', 'docs'}))}]"
+
+
+def imports(path: Path, modules: dict[str, Path]) -> set[str]:
+    """The modules that a file imports at any depth: within functions and for type checkers alone, too."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            submodules = {f"{node.module}.{alias.name}" for alias in node.names} & modules.keys()
+            names |= submodules or {node.module}
+    return names & modules.keys()
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    source = ROOT / "src"
+    files = {".".join(path.relative_to(source).with_suffix("").parts): path for path in source.rglob("*.py")}
+    modules = {name.removesuffix(".__init__"): path for name, path in files.items()}
+    assert "consilience.data.loading" in modules
+    assert "consilience.export.folder" in imports(modules["consilience.export.isolated"], modules), "a deferred import"
+    try:
+        TopologicalSorter({name: imports(path, modules) for name, path in modules.items()}).prepare()
+    except CycleError as error:
+        pytest.fail(f"modules import each other: {' <- '.join(error.args[1])}")
 
 
 def interpreter(version: str) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import consilience as cs
+import consilience.extend
 from consilience import Consensus, ConsilienceError
 from consilience.base.options import (
     Options,
@@ -36,7 +37,7 @@ class Tea:
 class Engine(Options):
     power: float = option(1.0, "in horses", above=0, below=1000)
     fuel: str = option("oil", "what it burns", one_of=("oil", "coal"))
-    serial: str = option("a-1", "on its plate", like=r"[a-z]-\d+")
+    serial: str = option("a-1", "on its plate", pattern=r"[a-z]-\d+")
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Ship(Options):
     ports: tuple[str, ...] = option((), "on the way")
     rows: tuple[int, ...] = option((2, 2), "of oars")
     engine: Engine = option(Engine(), "below deck")
-    cargo: Any = option(Coal(), "in its belly", named=lambda name: {"": Coal, "coal": Coal, "tea": Tea}[name]())
+    cargo: Any = option(Coal(), "in its belly", resolve=lambda name: {"": Coal, "coal": Coal, "tea": Tea}[name]())
     crew: tuple[Engine, ...] = option((), "in reserve")
     plain: int = 7
 
@@ -270,13 +271,12 @@ def test_tables_flatten_to_dotted_keys():
 def test_differences_name_what_was_and_what_is():
     before = {"run": {"seed": 1, "rounds": 5, "old": 2}, "same": 0}
     now = {"run": {"seed": 2, "rounds": 5}, "same": 0, "new": "x"}
-    found = differences(before, now)
-    assert [str(one) for one in found] == [
-        "run.seed was 1, now 2",
-        "new was None, now 'x'",
-        "run.old was 2, now None",
-    ]
-    assert differences(now, now) == []
+    assert differences(before, now) == {
+        "run.seed": "run.seed was 1, now 2",
+        "new": "new was None, now 'x'",
+        "run.old": "run.old was 2, now None",
+    }
+    assert differences(now, now) == {}
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ def test_an_unknown_option_in_python_is_answered_with_the_nearest(make, sentence
 
 
 def test_every_public_option_dataclass_answers_an_unknown_option():
-    kinds = [getattr(cs, name) for name in cs.__all__]
+    kinds = [getattr(module, name) for module in (cs, consilience.extend) for name in module.__all__]
     kinds = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Options)]
     assert len(kinds) > 20
     for kind in kinds:

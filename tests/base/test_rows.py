@@ -275,7 +275,7 @@ def test_yes_and_no_are_classes():
     assert result.run.summary.classes == ["False", "True"]
 
 
-def test_a_transform_reads_every_set_of_rows_once_and_augment_draws_from_the_agents_stream():
+def test_a_transform_reads_rows_once_and_augment_draws_from_the_agents_stream():
     x, y = blobs(30, seed=1)
     shared = blobs(20, seed=2)[0]
     read, batches = [], []

@@ -50,7 +50,7 @@ def test_quotes_and_backslashes_in_an_address():
         }
 
 
-def test_values_come_first_then_tables_then_lists_of_tables_and_meanings_behind_values():
+def test_values_come_before_tables_and_lists_of_tables_and_before_their_meanings():
     text = toml.dump(
         {"run": {"seed": 0, "deep": {"on": True}}, "name": "a", "rows": [{"x": 1}, {"x": [1, 2], "in": {"y": 2}}]},
         {"run.seed": "of everything random", "run.deep.on": "whether", "name": "", "nobody": "asked"},

@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from consilience.data.catalogue import CATALOGUE, SOURCES
-from consilience.data.datasets import DATASETS, SIZES, Request, load
+from consilience.data.datasets import DATASETS, SIZES, Request
+from consilience.data.loading import load
 from consilience.settings.presets import read_settings
 from consilience.settings.wiring import build_scenario
 

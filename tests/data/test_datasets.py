@@ -6,7 +6,8 @@ import pytest
 from consilience import ConsilienceError
 from consilience.data import datasets
 from consilience.data.catalogue import CATALOGUE
-from consilience.data.datasets import DATASETS, SIZES, Dataset, Request, Size, load, size_of
+from consilience.data.datasets import DATASETS, SIZES, Dataset, Request, Size, size_of
+from consilience.data.loading import load
 from consilience.data.scenario import Scenario
 from consilience.extend import dataset
 

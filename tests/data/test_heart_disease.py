@@ -8,7 +8,7 @@ import pytest
 
 from consilience import ConsilienceError
 from consilience.data.datasets import Dataset, Request
-from consilience.data.datasets import load as load_request
+from consilience.data.loading import load as load_request
 
 
 def load(name: str, data_dir: Path | None = None, limit: int = 0) -> Dataset:

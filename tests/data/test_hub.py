@@ -17,7 +17,7 @@ import pytest
 from consilience import ConsilienceError
 from consilience.data import hub
 from consilience.data.datasets import Dataset, Request
-from consilience.data.datasets import load as load_request
+from consilience.data.loading import load as load_request
 
 needs_datasets = pytest.mark.skipif(
     importlib.util.find_spec("datasets") is None, reason="datasets is not installed (consilience[vision])"
@@ -76,7 +76,7 @@ def test_train_and_test_are_merged_in_their_order_without_loss(few):
 
 
 @needs_datasets
-def test_grey_images_become_colour_and_other_sizes_are_the_mean_of_the_pixels_they_cover(few):
+def test_grey_images_become_colour_and_others_are_resized_by_means_of_pixels(few):
     from PIL import Image
 
     path = few / "cifar10" / "data" / "train-00000-of-00001.parquet"
@@ -95,9 +95,7 @@ def test_grey_images_become_colour_and_other_sizes_are_the_mean_of_the_pixels_th
 
 @needs_datasets
 @pytest.mark.parametrize("local", [True, False])
-def test_the_library_is_offline_for_a_local_folder_and_what_it_unpacks_is_gone_afterwards(
-    few, cache, local, monkeypatch
-):
+def test_a_local_folder_is_read_offline_and_unpacked_files_are_removed(few, cache, local, monkeypatch):
     import datasets
 
     real = datasets.load_dataset
@@ -164,7 +162,7 @@ def test_a_renamed_file_is_a_changed_one(few, cache):
 
 @needs_datasets
 @pytest.mark.parametrize("array", ["x", "y", "classes", "groups"])
-def test_objects_in_the_cache_are_not_unpickled_but_decoded_anew(few, cache, array):
+def test_objects_in_the_cache_are_not_unpickled_but_decoded_again(few, cache, array):
     before = load("cifar10", few)
     (place,) = cache.iterdir()
     np.save(place / f"{array}.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)

@@ -9,12 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consilience import ConsilienceError
-from consilience.data.partition import balanced_quotas, dirichlet, first_of_each, iid, natural, place_in_class
+from consilience.data.partition import balanced_quotas, dirichlet, first_of_each, rank_in_class
+from consilience.data.partitions import Deal
+from consilience.data.partitions.iid import equal_parts
+from consilience.data.partitions.natural import as_it_came
 
 
 def test_natural_parts_are_the_hospitals_even_those_without_samples():
     groups = np.array([2, 0, 2, 3, 0])
-    assert [part.tolist() for part in natural(groups, 4)] == [[1, 4], [], [0, 2], [3]]
+    assert [part.tolist() for part in as_it_came(Deal(groups, groups, 4, np.random.default_rng(0), groups=groups))] == [
+        [1, 4],
+        [],
+        [0, 2],
+        [3],
+    ]
 
 
 def slow_dirichlet(y, agents, alpha, draw):
@@ -111,7 +119,7 @@ def test_a_split_that_starves_an_agent_is_refused():
 
 
 def test_iid_parts_are_equal_and_random():
-    parts = iid(np.zeros(102), 5, np.random.default_rng(0))
+    parts = equal_parts(Deal(np.zeros(0), np.zeros(102), 5, np.random.default_rng(0)))
     assert [len(part) for part in parts] == [21, 21, 20, 20, 20]
     assert sorted(np.concatenate(parts)) == list(range(102))
     assert all(part.tolist() == sorted(part) for part in parts)
@@ -127,7 +135,7 @@ def test_first_of_each_class_within_each_hospital():
 
 @given(st.lists(st.sampled_from([7, 5, -1]), min_size=1, max_size=20))
 def test_the_place_of_a_sample_is_how_many_of_its_class_come_before_it(y):
-    assert place_in_class(np.array(y)).tolist() == [y[:number].count(label) for number, label in enumerate(y)]
+    assert rank_in_class(np.array(y)).tolist() == [y[:number].count(label) for number, label in enumerate(y)]
 
 
 def best_by_trying_all(counts: np.ndarray, each: int) -> int:

@@ -50,9 +50,7 @@ def test_other_rows_are_read_as_the_shared_ones_were():
     assert x.shape == (1, 10)
     np.testing.assert_allclose(x[0, :2], read(SHARED)[0, :2], rtol=1e-6)
     assert x[0, 8:].sum() == 0, "a word that the shared data do not have"
-    with pytest.raises(
-        ConsilienceError, match=r"the table has no column 'age'. It needs age, pain, kind, seen, smoker"
-    ):
+    with pytest.raises(ConsilienceError, match=r"the table has no column 'age'. It has: "):
         read(OTHER.drop(columns="age"))
     with pytest.raises(
         ConsilienceError, match=r"cannot be read as the shared data are.*'age' holds numbers.*0 has 'old'"

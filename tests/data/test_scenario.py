@@ -89,7 +89,7 @@ def slow_shift(y, shift, classes):
     return [(label + shift) % classes for label in y]
 
 
-def test_low_quality_agents_have_every_training_label_shifted_alike_and_true_test_labels():
+def test_low_quality_agents_have_shifted_training_labels_and_true_test_labels():
     scenario = make(low_quality=(1, 4))
     assert scenario.low_quality == ("1", "4")
     for name, share in scenario.shares.items():
@@ -168,7 +168,7 @@ def test_the_fingerprint_sees_every_agents_data(part):
         assert replace(scenario, shares=shares).fingerprint() != scenario.fingerprint()
 
 
-def test_shared_data_as_in_the_paper_have_every_class_equally_and_equally_many_of_each_agent():
+def test_shared_data_can_have_every_class_and_every_agent_equally():
     """5 % of the whole, as for CIFAR-10; a plain draw is uneven on the same split."""
     scenario = make(LARGE, 10, shared_per_agent=30, shared_balanced=True)
     assert np.bincount(scenario.shared_y).tolist() == [30] * 10

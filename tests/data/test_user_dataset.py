@@ -8,7 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from consilience import ConsilienceError
-from consilience.data.datasets import Dataset, Request, load
+from consilience.data.datasets import Dataset, Request
+from consilience.data.loading import load
 from consilience.experiments.run import run_experiment
 from consilience.settings.presets import read_settings
 from consilience.settings.wiring import build_agents, build_scenario
@@ -98,7 +99,7 @@ def test_arrays_images_and_hugging_face_folders(tmp_path):
     hub = read(tmp_path / "hub")
     assert hub.x.shape == (2, 3, 4, 4)
     assert np.array(hub.classes)[hub.y].tolist() == ["yes", "no"]
-    with pytest.raises(ConsilienceError, match=r"has no column 'stars' of labels. It has: picture, label"):
+    with pytest.raises(ConsilienceError, match=r"has no column 'stars' of labels. Name it with .*: picture, label"):
         read(tmp_path / "hub", label="stars")
 
 
@@ -179,7 +180,7 @@ def test_an_agent_that_does_not_fit_is_refused(patients, tmp_path):
     }
     changes |= {"plugins": [str(tmp_path / "none.py")], "models": ["none"]}
     settings = read_settings("digits", changes)
-    with pytest.raises(ConsilienceError, match=r"make_agent in .*none.py returned int, which is no agent"):
+    with pytest.raises(ConsilienceError, match=r"make_agent in .*none.py returned int, which does not implement Agent"):
         build_agents(settings, build_scenario(settings))
 
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from consilience.base.errors import ConsilienceError
 from consilience.cli.main import app
-from consilience.data.datasets import load
+from consilience.data.loading import load
 from consilience.experiments.load_agents import restore
 from consilience.export.folder import load_model
 from consilience.settings.presets import read_settings

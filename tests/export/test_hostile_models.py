@@ -211,7 +211,7 @@ def test_trees_with_edited_numbers_are_refused_before_they_are_used(
     assert skops.io.get_untrusted_types(data=data)
     (folder / "estimator-0.skops").write_bytes(edited(data, nodes_with(field, value)))
     reseal(folder)
-    with pytest.raises(ConsilienceError, match=r"a model that scikit-learn made|features that there are not"):
+    with pytest.raises(ConsilienceError, match=r"a model that scikit-learn made|features that do not exist"):
         load_model(folder).predict(NEW)  # without checks the process dies here, or hangs
 
 

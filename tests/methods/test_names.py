@@ -38,7 +38,7 @@ from consilience.methods.trust.labels import FilteredMean, MeanLogits, Sharpened
 
 @dataclass(frozen=True)
 class Chosen(Options):
-    method: Any = option(Consensus(), "of a settings file", named=method_named)
+    method: Any = option(Consensus(), "of a settings file", resolve=method_named)
 
 
 def method_from(value: Any, where: str) -> Any:

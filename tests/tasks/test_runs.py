@@ -19,7 +19,8 @@ from consilience import (
     collaborate,
 )
 from consilience.agents.networks import mlp
-from consilience.data.datasets import Request, load
+from consilience.data.datasets import Request
+from consilience.data.loading import load
 from consilience.data.options import Data
 from consilience.data.scenario import split
 from tests.methods.models import agents_for

@@ -1,4 +1,4 @@
-"""Lines of JSON of which each holds the hash of the line before it and, where there is a key, a signature.
+"""Lines of JSON. Each holds the hash of the line before it and, where there is a key, a signature.
 
 The audit log and the privacy ledger of a site are files of such lines. A line that was changed, removed or put between
 two others no longer fits the next one; who changes that one, too, needs the site's key.

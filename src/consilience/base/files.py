@@ -1,7 +1,17 @@
-"""Writing files so that a kill or a power cut leaves whole ones."""
+"""Writing files so that a kill or a power cut leaves whole ones, and folders in which one process works at a time."""
 
+import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from consilience.base.errors import ConsilienceError, first_line
+
+LOCK = ".lock"
+"""The file by which a process locks a folder."""
+_LOCKED: dict[Path, int] = {}
+"""Folders that this process has locked, with the open file of each lock."""
 
 
 def write_atomically(path: Path, *data: bytes | memoryview) -> None:
@@ -25,6 +35,17 @@ def write_atomically(path: Path, *data: bytes | memoryview) -> None:
         raise
 
 
+@contextmanager
+def reading(path: Path | str) -> Iterator[None]:
+    """A context in which any failure becomes an error that names the file: libraries fail in many ways."""
+    try:
+        yield
+    except ConsilienceError:
+        raise
+    except Exception as error:
+        raise ConsilienceError(f"{path} cannot be read: {first_line(error)}.") from error
+
+
 def sync_folder(folder: Path) -> None:
     """Brings the names in a folder to the disk: what was put into place is there after a power cut, too."""
     if os.name == "posix":
@@ -33,3 +54,29 @@ def sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def lock_folder(path: Path) -> None:
+    """Makes a folder this process's own until the process ends; refuses one that another process has locked.
+
+    Where there are no such locks, as on Windows and on some network drives, nothing is refused.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return
+    folder = path.resolve()
+    lock = folder / LOCK
+    if folder in _LOCKED and lock.exists() and os.fstat(_LOCKED[folder]).st_ino == lock.stat().st_ino:
+        return
+    path.mkdir(parents=True, exist_ok=True)
+    file = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EAGAIN):
+            os.close(file)
+            raise ConsilienceError(
+                f"another process works in {path}. Wait until it has ended, or choose another folder."
+            ) from None
+    _LOCKED[folder] = file

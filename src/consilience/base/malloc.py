@@ -1,4 +1,4 @@
-"""Memory: how much the machine has, and what glibc does with what training has freed (without glibc, nothing)."""
+"""The machine's memory, and what glibc does with memory that training has freed (without glibc, nothing)."""
 
 import ctypes
 import os
@@ -20,7 +20,7 @@ def keep_memory() -> None:
 
 
 def give_memory_back() -> None:
-    """Gives what is free to the machine: what `keep_memory` keeps would grow from round to round, in pieces."""
+    """Returns freed memory to the machine: with `keep_memory` it would grow in pieces from round to round."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 

@@ -25,25 +25,26 @@ def option(
     above: float | None = None,
     below: float | None = None,
     one_of: tuple[str, ...] = (),
-    like: str = "",
+    pattern: str = "",
     local: bool = False,
-    named: Callable[[str], Any] | None = None,
+    resolve: Callable[[str], Any] | None = None,
 ) -> Any:
     """A field of an `Options` dataclass, whose value is held to the type and the range given here.
 
-    A word is one of those given, or matches the regular expression `like`; a list is not shorter than `at_least`. A
-    `local` option is each machine's own, and not for a federation to agree on. Where the value is one of several
-    kinds of things, a TOML file has its name, or a table with its `name` and its options; `named` finds it.
+    Args:
+        default: Its default; without one the option must be given.
+        meaning: What it is, for help, settings files and messages.
+        at_least: The smallest number, or the length of the shortest list.
+        above: A number that the value exceeds.
+        below: A number that the value stays below.
+        one_of: The words that are allowed.
+        pattern: A regular expression that a word matches.
+        local: Whether it is each machine's own, and not for a federation to agree on.
+        resolve: Finds one of several kinds of things by its name. A TOML file has the name, or a table with `name` and
+            the options of that thing.
     """
-    facts: dict[str, Any] = {
-        "meaning": meaning,
-        "at_least": at_least,
-        "above": above,
-        "below": below,
-        "one_of": one_of,
-        "like": like,
-    }
-    facts |= {"one_of": one_of, "like": like, "local": local, "named": named}
+    facts: dict[str, Any] = {"meaning": meaning, "at_least": at_least, "above": above, "below": below}
+    facts |= {"one_of": one_of, "pattern": pattern, "local": local, "resolve": resolve}
     if isinstance(default, dict):
         return field(default_factory=lambda: dict(default), metadata=facts)
     if is_dataclass(default) and not isinstance(default, type):
@@ -73,10 +74,10 @@ class Options:
     def __repr__(self) -> str:
         """The options that do not have their default."""
         shown = []
-        for one in fields(self):
-            value, default = getattr(self, one.name), _default(one)
+        for spec in fields(self):
+            value, default = getattr(self, spec.name), _default(spec)
             if type(value) is not type(default) or value != default:
-                shown.append(f"{one.name}={value!r}")
+                shown.append(f"{spec.name}={value!r}")
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def __post_init__(self) -> None:
@@ -89,14 +90,15 @@ def check_options(options: Any) -> None:
     Numbers of other types, such as NumPy's, become Python's, whole numbers become floats where floats are wanted, and
     lists become tuples.
     """
-    for one in fields(options):
-        kind = _type(type(options), one)
-        value = _plain(kind, getattr(options, one.name))
-        object.__setattr__(options, one.name, value)
-        if "meaning" in one.metadata:
-            problem = _problem(kind, one.metadata, value)
+    for spec in fields(options):
+        kind = _type(type(options), spec)
+        value = _plain(kind, getattr(options, spec.name))
+        object.__setattr__(options, spec.name, value)
+        if "meaning" in spec.metadata:
+            problem = _problem(kind, spec.metadata, value)
             if problem:
-                raise ConsilienceError(f"{one.name} is {brief(value)}; it must {problem} ({one.metadata['meaning']}).")
+                meaning = spec.metadata["meaning"]
+                raise ConsilienceError(f"{spec.name} is {brief(value)}; it must {problem} ({meaning}).")
 
 
 def _plain(kind: Any, value: Any) -> Any:
@@ -134,12 +136,12 @@ def _problem(kind: Any, facts: Any, value: Any) -> str:
         return f"be a {kind.__name__}"
     if get_origin(kind) is tuple:
         item = get_args(kind)[0]
-        if not isinstance(value, tuple) or not all(type(part) is item for part in value):
+        if not isinstance(value, tuple) or not all(type(entry) is item for entry in value):
             return f"be a list of {_NAMES.get(item, 'a table').split()[-1]}s"
         return "" if len(value) >= (facts["at_least"] or 0) else f"hold at least {facts['at_least']:g}"
     if facts["one_of"] and value not in facts["one_of"]:
         return f"be one of {', '.join(facts['one_of'])}"
-    if facts["like"] and not fullmatch(facts["like"], value):
+    if facts["pattern"] and not fullmatch(facts["pattern"], value):
         return "be one of these"
     if isinstance(value, bool) or not isinstance(value, int | float):
         return ""
@@ -154,13 +156,13 @@ def _problem(kind: Any, facts: Any, value: Any) -> str:
     return ""
 
 
-def _type(kind: type, one: "Field[Any]") -> Any:
+def _type(kind: type, spec: "Field[Any]") -> Any:
     """The type of a field, also where annotations are not evaluated (`from __future__ import annotations`)."""
-    if not isinstance(one.type, str):
-        return one.type
-    alone = type(kind.__name__, (), {"__annotations__": {one.name: one.type}, "__module__": kind.__module__})
+    if not isinstance(spec.type, str):
+        return spec.type
+    alone = type(kind.__name__, (), {"__annotations__": {spec.name: spec.type}, "__module__": kind.__module__})
     try:
-        return get_type_hints(alone)[one.name]
+        return get_type_hints(alone)[spec.name]
     except NameError:  # imported for type checkers alone
         return Any
 
@@ -169,18 +171,18 @@ _NAMES = {int: "a whole number", float: "a number", str: "a word", bool: "true o
 
 
 def from_table(kind: type[T], table: Any, where: str) -> T:
-    """An options dataclass from a TOML table; an unknown key or an impossible value is an error that says where."""
+    """An options dataclass from a TOML table; an unknown key or an invalid value is an error that says where."""
     if not isinstance(table, dict):
         raise ConsilienceError(f"{where} is {brief(table)}; it must be a table with {', '.join(_known(kind))}.")
     here = f"{where}: " if where else ""
-    known = {one.name: one for one in fields(kind)}  # type: ignore[arg-type]
+    known = {spec.name: spec for spec in fields(kind)}  # type: ignore[arg-type]
     values = {}
     for key, value in table.items():
         if key not in known:
             there_are = f"{hint(key, known)}Known: {', '.join(known)}." if known else "There are none here."
             raise ConsilienceError(f"{here}unknown setting {key!r}. {there_are}")
         values[key] = _value(kind, known[key], value, f"{where}.{key}" if where else key)
-    missing = [name for name, one in known.items() if name not in values and not _has_default(one)]
+    missing = [name for name, spec in known.items() if name not in values and _default(spec) is MISSING]
     if missing:
         raise ConsilienceError(f"{here}{missing[0]!r} is missing. The entries are {', '.join(known)}.")
     try:
@@ -191,7 +193,7 @@ def from_table(kind: type[T], table: Any, where: str) -> T:
 
 def to_table(options: Any) -> dict[str, Any]:
     """An options dataclass as a TOML table, complete."""
-    return {one.name: _shown(one, getattr(options, one.name)) for one in fields(options)}
+    return {spec.name: _shown(spec, getattr(options, spec.name)) for spec in fields(options)}
 
 
 def hint(key: str, known: Any) -> str:
@@ -203,35 +205,23 @@ def hint(key: str, known: Any) -> str:
 
 def meanings(options: Any, before: str = "") -> dict[str, str]:
     """What every option means, by dotted key, tables within it included."""
-    found: dict[str, str] = {}
-    for one in fields(options):
-        value = getattr(options, one.name)
-        if one.metadata.get("named") is not None:
-            found[f"{before}{one.name}.name"] = one.metadata["meaning"]
+    texts: dict[str, str] = {}
+    for spec in fields(options):
+        value = getattr(options, spec.name)
+        if spec.metadata.get("resolve") is not None:
+            texts[f"{before}{spec.name}.name"] = spec.metadata["meaning"]
         if is_dataclass(value) and not isinstance(value, type):
-            found |= meanings(value, f"{before}{one.name}.")
+            texts |= meanings(value, f"{before}{spec.name}.")
         else:
-            found[f"{before}{one.name}"] = one.metadata.get("meaning", "")
-    return found
+            texts[f"{before}{spec.name}"] = spec.metadata.get("meaning", "")
+    return texts
 
 
-@dataclass(frozen=True)
-class Difference:
-    """An option that differs between two tables."""
-
-    key: str
-    before: Any
-    now: Any
-
-    def __str__(self) -> str:
-        return f"{self.key} was {self.before!r}, now {self.now!r}"
-
-
-def differences(before: dict[str, Any], now: dict[str, Any]) -> list[Difference]:
-    """Options in which two tables differ, tables within them included."""
-    ours, theirs = flat(before), flat(now)
-    keys = [*theirs, *(key for key in ours if key not in theirs)]
-    return [Difference(key, ours.get(key), theirs.get(key)) for key in keys if ours.get(key) != theirs.get(key)]
+def differences(before: dict[str, Any], now: dict[str, Any]) -> dict[str, str]:
+    """Options in which two tables differ, tables within them included: by dotted key, what was and what is."""
+    old, new = flat(before), flat(now)
+    keys = [key for key in new | old if old.get(key) != new.get(key)]
+    return {key: f"{key} was {old.get(key)!r}, now {new.get(key)!r}" for key in keys}
 
 
 def flat(table: dict[str, Any], before: str = "") -> dict[str, Any]:
@@ -240,10 +230,10 @@ def flat(table: dict[str, Any], before: str = "") -> dict[str, Any]:
     >>> flat({"run": {"seed": 1}, "lam": 0.5})
     {'run.seed': 1, 'lam': 0.5}
     """
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, value in table.items():
-        found |= flat(value, f"{before}{key}.") if isinstance(value, dict) else {f"{before}{key}": value}
-    return found
+        values |= flat(value, f"{before}{key}.") if isinstance(value, dict) else {f"{before}{key}": value}
+    return values
 
 
 def stable_text(value: Any) -> str:
@@ -261,42 +251,38 @@ def stable_text(value: Any) -> str:
 
 
 def _known(kind: type) -> list[str]:
-    return [one.name for one in fields(kind)]
+    return [spec.name for spec in fields(kind)]
 
 
-def _default(one: "Field[Any]") -> Any:
+def _default(spec: "Field[Any]") -> Any:
     """The default of a field; `MISSING` where it has none."""
-    return one.default_factory() if one.default_factory is not MISSING else one.default
+    return spec.default_factory() if spec.default_factory is not MISSING else spec.default
 
 
-def _has_default(one: "Field[Any]") -> bool:
-    return one.default is not MISSING or one.default_factory is not MISSING
-
-
-def _value(owner: type, one: "Field[Any]", value: Any, where: str) -> Any:
-    named, kind = one.metadata.get("named"), _type(owner, one)
-    if named is not None:
-        return _named(named, value, where)
+def _value(owner: type, spec: "Field[Any]", value: Any, where: str) -> Any:
+    resolve, kind = spec.metadata.get("resolve"), _type(owner, spec)
+    if resolve is not None:
+        return _resolved(resolve, value, where)
     if isinstance(kind, type) and is_dataclass(kind):
         return from_table(kind, value, where)
     if get_origin(kind) is tuple:
         items = value if isinstance(value, list | tuple) else (value,)
         item = get_args(kind)[0]
         tables = isinstance(item, type) and is_dataclass(item)
-        return tuple(from_table(item, part, where) for part in items) if tables else tuple(items)
+        return tuple(from_table(item, entry, where) for entry in items) if tables else tuple(items)
     if get_origin(kind) is dict and not isinstance(value, dict):
         raise ConsilienceError(f"{where} is {brief(value)}; it must be a table.")
     return value
 
 
-def _named(named: Callable[[str], Any], value: Any, where: str) -> Any:
+def _resolved(resolve: Callable[[str], Any], value: Any, where: str) -> Any:
     """A thing from its name, or from a table with its name and options; without a name, the default with options."""
     if isinstance(value, str):
-        return named(value)
+        return resolve(value)
     if not isinstance(value, dict):
         raise ConsilienceError(f"{where} is {brief(value)}; it must be a name, or a table with a name and options.")
     options = dict(value)
-    thing = named(str(options.pop("name", "")))
+    thing = resolve(str(options.pop("name", "")))
     return changed(thing, options, where) if options else thing
 
 
@@ -313,13 +299,13 @@ def changed(options: T, values: dict[str, Any], where: str) -> T:
     if of_parts:
         tables = to_table(from_table(type(options), tables, where))
         for key, value in of_parts.items():
-            parts = [part for part in tables.values() if isinstance(part, dict) and key in part and key != "name"]
+            parts = [table for table in tables.values() if isinstance(table, dict) and key in table and key != "name"]
             (parts[0] if len(parts) == 1 else tables)[key] = value
     return from_table(type(options), tables, where)
 
 
-def _shown(one: "Field[Any]", value: Any) -> Any:
-    if one.metadata.get("named") is not None:
+def _shown(spec: "Field[Any]", value: Any) -> Any:
+    if spec.metadata.get("resolve") is not None:
         name = getattr(value, "name", getattr(value, "__name__", type(value).__name__))
         return {"name": name} | (to_table(value) if is_dataclass(value) else {})
     if is_dataclass(value) and not isinstance(value, type):

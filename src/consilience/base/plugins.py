@@ -16,7 +16,7 @@ def user_file_location(error: BaseException) -> str:
     """If an error came from a file of the user's: its line, and what went wrong there; otherwise empty."""
     if isinstance(error, SyntaxError) and error.filename in _FILES:
         return f"{error.filename}, line {error.lineno}: {error.msg}: {(error.text or '').strip()}"
-    frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename in _FILES]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in _FILES]
     if not frames:
         return ""
     last = frames[-1]

@@ -35,7 +35,7 @@ class Registry:
         self._complete = False
 
     def add(self, name: str) -> Callable[[T], T]:
-        """A decorator that registers a class or a function under `name`. It has it as its `name` from now on."""
+        """A decorator that registers a class or a function under `name`. Sets its attribute `name`, too."""
 
         def register(thing: T) -> T:
             self._found[name] = thing
@@ -87,6 +87,6 @@ class Registry:
             except Exception as error:
                 raise ConsilienceError(
                     f"the {self.kind} {point.name!r}, which an installed package brings ({point.value}), cannot be "
-                    f"loaded: {error}. Mend that package, or uninstall it."
+                    f"loaded: {error}. Fix that package, or uninstall it."
                 ) from error
             self._found.setdefault(point.name, loaded)  # the file may have registered it itself while it was loaded

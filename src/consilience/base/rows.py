@@ -1,9 +1,9 @@
 """Rows of any kind: samples as a user has them, before a model reads them.
 
 Rows are a NumPy array of any type, a pandas DataFrame, a list (of texts, for example), a SciPy sparse matrix, a torch
-tensor, a torch `Dataset`, a Hugging Face `Dataset`, or a dict of such, as a tokeniser gives. They stay what they are:
-all that is asked of them is how many there are (`count`), some of them (`take`), two parts as one (`join`), and what
-tells them from others (`fingerprint`). Libraries that the user did not import are not imported here.
+tensor, a torch `Dataset`, a Hugging Face `Dataset`, or a dict of such, as a tokeniser gives. They keep their type:
+they can be counted (`count`), selected (`take`), put together (`join`) and told from others (`fingerprint`). Libraries
+that the user did not import are not imported here.
 """
 
 import hashlib
@@ -20,43 +20,41 @@ Rows = Any
 """Whatever `as_rows` accepts."""
 Array = NDArray[Any]
 KNOWN = (
-    "a NumPy array, a DataFrame, a list, a SciPy sparse matrix, a torch tensor or Dataset, a Hugging Face Dataset, or "
+    "a NumPy array, a DataFrame, a list, a SciPy sparse matrix, a torch tensor or Dataset, a Hugging Face Dataset, "
+    "or a dict of such"
 )
-KNOWN += "a dict of such"
 
 
 class Kind(Protocol):
-    """What rows of one kind can do."""
+    """What rows of one kind can do. Implementations inherit from it."""
 
     def holds(self, rows: Rows) -> bool:
         """Whether these are of this kind."""
 
     def count(self, rows: Rows) -> int:
         """How many."""
+        return len(rows)
 
     def take(self, rows: Rows, index: Array) -> Rows:
         """Those with these numbers, in this order; a number may come several times."""
 
-    def join(self, one: Rows, two: Rows) -> Rows:
-        """One part after the other."""
+    def join(self, first: Rows, second: Rows) -> Rows:
+        """One after the other."""
 
     def facts(self, rows: Rows) -> "list[bytes]":
         """Bytes that say which rows they are: type, form, content, order."""
 
 
 @final
-class _Arrays:
+class _Arrays(Kind):
     def holds(self, rows: Rows) -> bool:
         return isinstance(rows, np.ndarray)
-
-    def count(self, rows: Array) -> int:
-        return len(rows)
 
     def take(self, rows: Array, index: Array) -> Array:
         return rows[index]
 
-    def join(self, one: Array, two: Array) -> Array:
-        return np.concatenate([one, two])
+    def join(self, first: Array, second: Array) -> Array:
+        return np.concatenate([first, second])
 
     def facts(self, rows: Array) -> list[bytes]:
         head = f"{rows.dtype.str}{rows.shape}".encode()
@@ -65,66 +63,63 @@ class _Arrays:
 
 
 @final
-class _Tables:
+class _Tables(Kind):
     def holds(self, rows: Rows) -> bool:
         return _is(rows, "pandas", "DataFrame") or _is(rows, "pandas", "Series")
-
-    def count(self, rows: Any) -> int:
-        return len(rows)
 
     def take(self, rows: Any, index: Array) -> Any:
         return rows.iloc[index]
 
-    def join(self, one: Any, two: Any) -> Any:
-        """Categories that only one part has are kept; columns are those of the first part, by name."""
+    def join(self, first: Any, second: Any) -> Any:
+        """Categories that only one of the two has are kept; columns are those of the first, by name."""
         import pandas as pd
 
-        if isinstance(one, pd.Series):
-            return pd.concat([one, two], ignore_index=True)
-        missing = [name for name in one.columns if name not in two.columns]
+        if isinstance(first, pd.Series):
+            return pd.concat([first, second], ignore_index=True)
+        missing = [name for name in first.columns if name not in second.columns]
         if missing:
             raise ConsilienceError(
                 f"one table has no column {missing[0]!r}, another has. All rows need the same columns."
             )
-        two, one = two[list(one.columns)].copy(), one.copy()
-        for name in one.columns:
-            if isinstance(one[name].dtype, pd.CategoricalDtype) and one[name].dtype != two[name].dtype:
-                both = pd.api.types.union_categoricals([one[name], two[name].astype("category")], ignore_order=True)
-                one[name], two[name] = (part[name].astype(both.dtype) for part in (one, two))
-        return pd.concat([one, two], ignore_index=True)
+        tables = first.copy(), second[list(first.columns)].copy()
+        for name in first.columns:
+            columns = [table[name] for table in tables]
+            if isinstance(columns[0].dtype, pd.CategoricalDtype) and columns[0].dtype != columns[1].dtype:
+                columns[1] = columns[1].astype("category")
+                dtype = pd.api.types.union_categoricals(columns, ignore_order=True).dtype
+                for table in tables:
+                    table[name] = table[name].astype(dtype)
+        return pd.concat(tables, ignore_index=True)
 
     def facts(self, rows: Any) -> list[bytes]:
-        found = [f"table{rows.shape}".encode()]
+        facts = [f"table{rows.shape}".encode()]
         columns = [rows] if rows.ndim == 1 else [rows[name] for name in rows.columns]
         for column in columns:
             values = column.to_numpy()
-            found.append(f"{column.name}:{column.dtype}".encode())
-            found.append(values.tobytes() if values.dtype.kind in "biufMm" else _text(values))
-        return found
+            facts.append(f"{column.name}:{column.dtype}".encode())
+            facts.append(values.tobytes() if values.dtype.kind in "biufMm" else _text(values))
+        return facts
 
 
 @final
-class _Lists:
-    """Of texts, images, dicts: of anything that is no row of numbers."""
+class _Lists(Kind):
+    """Lists of texts, images, dicts: of anything but rows of numbers."""
 
     def holds(self, rows: Rows) -> bool:
         return isinstance(rows, list)
 
-    def count(self, rows: list[Any]) -> int:
-        return len(rows)
-
     def take(self, rows: list[Any], index: Array) -> list[Any]:
         return [rows[number] for number in np.arange(len(rows))[index].tolist()]
 
-    def join(self, one: list[Any], two: list[Any]) -> list[Any]:
-        return [*one, *two]
+    def join(self, first: list[Any], second: list[Any]) -> list[Any]:
+        return [*first, *second]
 
     def facts(self, rows: list[Any]) -> list[bytes]:
         return [f"list({len(rows)})".encode(), *(_item(row) for row in rows)]
 
 
 @final
-class _Sparse:
+class _Sparse(Kind):
     def holds(self, rows: Rows) -> bool:
         return type(rows).__module__.startswith("scipy.sparse") and hasattr(rows, "tocsr")
 
@@ -134,37 +129,34 @@ class _Sparse:
     def take(self, rows: Any, index: Array) -> Any:
         return rows.tocsr()[index]
 
-    def join(self, one: Any, two: Any) -> Any:
+    def join(self, first: Any, second: Any) -> Any:
         from scipy import sparse
 
-        return sparse.vstack([one, two]).tocsr()
+        return sparse.vstack([first, second]).tocsr()
 
     def facts(self, rows: Any) -> list[bytes]:
         table = rows.tocsr().copy()
         table.sum_duplicates()
         table.eliminate_zeros()
         head = f"sparse{table.dtype.str}{table.shape}".encode()
-        places = (part.astype(np.int64).tobytes() for part in (table.indptr, table.indices))
-        return [head, *places, table.data.tobytes()]
+        positions = (numbers.astype(np.int64).tobytes() for numbers in (table.indptr, table.indices))
+        return [head, *positions, table.data.tobytes()]
 
 
 @final
-class _Tensors:
+class _Tensors(Kind):
     def holds(self, rows: Rows) -> bool:
         return _is(rows, "torch", "Tensor")
-
-    def count(self, rows: Any) -> int:
-        return len(rows)
 
     def take(self, rows: Any, index: Array) -> Any:
         import torch
 
         return rows[torch.from_numpy(np.arange(len(rows))[index]).to(rows.device)]
 
-    def join(self, one: Any, two: Any) -> Any:
+    def join(self, first: Any, second: Any) -> Any:
         import torch
 
-        return torch.cat([one, two.to(one)])
+        return torch.cat([first, second.to(first)])
 
     def facts(self, rows: Any) -> list[bytes]:
         import torch
@@ -174,75 +166,69 @@ class _Tensors:
 
 
 @final
-class _HuggingFace:
+class _HuggingFace(Kind):
     def holds(self, rows: Rows) -> bool:
         return _is(rows, "datasets", "Dataset")
-
-    def count(self, rows: Any) -> int:
-        return len(rows)
 
     def take(self, rows: Any, index: Array) -> Any:
         return rows.select(np.arange(len(rows))[index].tolist())
 
-    def join(self, one: Any, two: Any) -> Any:
+    def join(self, first: Any, second: Any) -> Any:
         from datasets import concatenate_datasets
 
-        return concatenate_datasets([one, two])
+        return concatenate_datasets([first, second])
 
     def facts(self, rows: Any) -> list[bytes]:
-        found = [f"dataset({len(rows)})".encode()]
+        facts = [f"dataset({len(rows)})".encode()]
         plain = rows.with_format(None)
         for name in sorted(rows.column_names):
-            found += [name.encode(), *(_item(value) for value in plain[name])]
-        return found
+            facts += [name.encode(), *(_item(value) for value in plain[name])]
+        return facts
 
 
 @final
-class _TorchDatasets:
-    """A `Dataset` with numbered samples. A sample may be a pair (x, y), of which the rows are x."""
+class _TorchDatasets(Kind):
+    """A `Dataset` with numbered samples. Of a sample that is a pair (x, y), x is the row."""
 
     def holds(self, rows: Rows) -> bool:
         return _is(rows, "torch.utils.data", "Dataset")
-
-    def count(self, rows: Any) -> int:
-        return len(rows)
 
     def take(self, rows: Any, index: Array) -> Any:
         from torch.utils.data import Subset
 
         return Subset(rows, np.arange(len(rows))[index].tolist())
 
-    def join(self, one: Any, two: Any) -> Any:
+    def join(self, first: Any, second: Any) -> Any:
         from torch.utils.data import ConcatDataset
 
-        return ConcatDataset([one, two])
+        return ConcatDataset([first, second])
 
     def facts(self, rows: Any) -> list[bytes]:
         return [f"dataset({len(rows)})".encode(), *(_item(sample_x(rows[number])) for number in range(len(rows)))]
 
 
 @final
-class _Dicts:
-    """Rows in several parts, such as the tokens and the mask of a text."""
+class _Dicts(Kind):
+    """Rows in several columns, such as the tokens and the mask of a text."""
 
     def holds(self, rows: Rows) -> bool:
         return isinstance(rows, Mapping)
 
     def count(self, rows: Mapping[str, Rows]) -> int:
-        sizes = {name: count(part) for name, part in rows.items()}
+        sizes = {name: count(column) for name, column in rows.items()}
         if len(set(sizes.values())) != 1:
             raise ConsilienceError(f"the parts of a dict of rows have different lengths: {sizes}.")
         return next(iter(sizes.values()))
 
     def take(self, rows: Mapping[str, Rows], index: Array) -> dict[str, Rows]:
-        return {name: take(part, index) for name, part in rows.items()}
+        return {name: take(column, index) for name, column in rows.items()}
 
-    def join(self, one: Mapping[str, Rows], two: Mapping[str, Rows]) -> dict[str, Rows]:
-        if one.keys() != two.keys():
+    def join(self, first: Mapping[str, Rows], second: Mapping[str, Rows]) -> dict[str, Rows]:
+        if first.keys() != second.keys():
             raise ConsilienceError(
-                f"one dict of rows has {', '.join(one)}, another {', '.join(two)}. Both need the same."
+                f"one dict of rows has {', '.join(first)}, another {', '.join(second)}. Both need the same."
             )
-        return {name: join(part, two[name]) for name, part in one.items()}
+        return {name: join(column, second[name]) for name, column in first.items()}
 
     def facts(self, rows: Mapping[str, Rows]) -> list[bytes]:
         return [
@@ -308,26 +294,26 @@ def take(rows: Rows, index: Any) -> Rows:
     return kind_of(rows).take(rows, numbers)
 
 
-def join(one: Rows, two: Rows) -> Rows:
-    """The rows of `one`, then those of `two`, which are of the same kind."""
-    first, second = kind_of(one), kind_of(two)
-    if first is not second:
+def join(first: Rows, second: Rows) -> Rows:
+    """The rows of `first`, then those of `second`, which are of the same kind."""
+    kind = kind_of(first)
+    if kind is not kind_of(second):
         raise ConsilienceError(
-            f"one part of the rows is {_called(one)}, another {_called(two)}. Give private and shared data in one "
-            "form, or the agent a transform that reads both."
+            f"one part of the rows is {_called(first)}, another {_called(second)}. Give private and shared data in "
+            "one form, or the agent a transform that reads both."
         )
-    return first.join(one, two)
+    return kind.join(first, second)
 
 
-def fingerprint(*parts: Rows) -> str:
-    """SHA-256 of type, form, content and order of all parts.
+def fingerprint(*rows: Rows) -> str:
+    """SHA-256 of type, form, content and order of all rows.
 
     >>> fingerprint(np.arange(3)) == fingerprint(np.arange(3)), fingerprint(["a", "b"]) == fingerprint(["ab"])
     (True, False)
     """
     digest = hashlib.sha256()
-    for part in parts:
-        for fact in kind_of(part).facts(as_rows(part)):
+    for some in rows:
+        for fact in kind_of(some).facts(as_rows(some)):
             digest.update(fact)
     return digest.hexdigest()
 
@@ -357,7 +343,7 @@ def labelled_rows(x: Any, y: Any, who: str) -> tuple[Rows, Any]:
             raise ConsilienceError(f"{who}: the labels are said to be in the column {y!r}. {there}")
         if hasattr(x, "column_names"):
             return x.remove_columns([y]), np.asarray(x.with_format(None)[y])
-        rest = x.drop(columns=y) if hasattr(x, "drop") else {name: part for name, part in x.items() if name != y}
+        rest = x.drop(columns=y) if hasattr(x, "drop") else {name: column for name, column in x.items() if name != y}
         return rest, x[y]
     if y is None:
         if not isinstance(kind_of(x), _TorchDatasets) or not count(x) or sample_x(x[0]) is x[0]:
@@ -401,9 +387,9 @@ def _item(value: Any) -> bytes:
     elif isinstance(value, bytes):
         data = value
     elif isinstance(value, Mapping):
-        data = b"".join(_item(part) for pair in sorted(value.items()) for part in pair)
+        data = b"".join(_item(item) for pair in sorted(value.items()) for item in pair)
     elif isinstance(value, list | tuple):
-        data = b"".join(_item(part) for part in value)
+        data = b"".join(_item(item) for item in value)
     elif isinstance(value, np.ndarray) or _is(value, "torch", "Tensor"):
         data = b"".join(kind_of(value if value.ndim else value.reshape(1)).facts(value))
     elif hasattr(value, "tobytes") and hasattr(value, "size"):  # an image

@@ -1,4 +1,4 @@
-"""TOML, read and written here alone."""
+"""Reading and writing TOML, for the whole package."""
 
 import re
 import tomllib
@@ -35,14 +35,14 @@ def parse(text: str, where: str) -> dict[str, Any]:
 
 
 def _holds_too_large(value: Any) -> bool:
-    """Whether there is a whole number that TOML does not have; Python's may have thousands of digits."""
+    """Whether there is a whole number beyond 64 bits, which TOML does not have."""
     if isinstance(value, dict | list):
         return any(map(_holds_too_large, value.values() if isinstance(value, dict) else value))
     return isinstance(value, int) and not -(2**63) <= value < 2**63
 
 
 def read(path: Path, advice: str = "", largest: int = 1_000_000) -> dict[str, Any]:
-    """The tables in a file. `advice` ends the error if there is none."""
+    """The tables in a file. `advice` ends the error if the file cannot be read."""
     try:
         if path.stat().st_size > largest:
             raise ConsilienceError(f"{path} is too large ({path.stat().st_size} bytes; at most {largest} are read).")
@@ -86,7 +86,7 @@ def _lines(table: dict[str, Any], meanings: dict[str, str], path: tuple[str, ...
 
 def _dotted(path: tuple[str, ...]) -> str:
     """A key, each part in quotes where it needs them."""
-    return ".".join(tomli_w.dumps({part: 0}).rpartition(" = ")[0] for part in path)
+    return ".".join(tomli_w.dumps({key: 0}).rpartition(" = ")[0] for key in path)
 
 
 def value_text(value: Any) -> str:
@@ -105,14 +105,14 @@ def value(text: str) -> Any:
     (5, 'naive', [1])
     """
     try:
-        found: Any = tomllib.loads(f"value = {text}")["value"]
+        parsed: Any = tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):
         return text.strip()
-    return found
+    return parsed
 
 
 def call(text: str, what: str) -> tuple[str, dict[str, Any]]:
-    """A name with options in brackets behind it: the name and the options. `what` it is stands in errors.
+    """A name with options in brackets behind it: the name and the options. `what` names it in errors.
 
     >>> call("fedprox(mu=0.1)", "the method"), call("naive", "the method")
     (('fedprox', {'mu': 0.1}), ('naive', {}))

@@ -58,7 +58,7 @@ Workers = Annotated[
     int,
     typer.Option(
         min=0,
-        help="Processes; runs go side by side, or agents of one are spread. Default: as many as pay off, of the cores.",
+        help="Processes for runs, or for the agents of one run. Default: chosen automatically, at most one per core.",
     ),
 ]
 DataDir = Annotated[
@@ -118,17 +118,17 @@ def parsed_changes(changes: list[str] | None, seed: int | None) -> dict[str, Any
 
 
 def chosen_settings(source: str | None, changes: list[str] | None, seed: int | None) -> "Settings":
-    """The settings that the user asks for. What of a preset does not apply to the user's own data is said."""
-    from consilience.data.datasets import is_path
+    """The settings that the user asks for. Prints which settings of a preset do not apply to the user's own data."""
+    from consilience.data.loading import is_path
     from consilience.data.user_dataset import check_there
     from consilience.settings.presets import left_out, read_settings
 
     settings = read_settings(source or "", parsed_changes(changes, seed))
     if is_path(settings.data.dataset):
         check_there(Path(settings.data.dataset))
-    said = left_out(source or "", settings)
-    if said:
-        console.print(said, highlight=False, markup=False, soft_wrap=True)
+    unused = left_out(source or "", settings)
+    if unused:
+        console.print(unused, highlight=False, markup=False, soft_wrap=True)
     return settings
 
 

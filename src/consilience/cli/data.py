@@ -8,5 +8,5 @@ def datasets() -> None:
     from consilience.data.catalogue import CATALOGUE, how_to_get
     from consilience.report.tables import Grid
 
-    rows = [(name, one.what, one.licence, how_to_get(one)) for name, one in CATALOGUE.items()]
+    rows = [(name, entry.what, entry.licence, how_to_get(entry)) for name, entry in CATALOGUE.items()]
     console.print(Grid("Datasets", ("name", "what", "licence", "where"), rows, words=4))

@@ -66,11 +66,7 @@ app.add_typer(sites.audit_log, name="audit-log")
 
 
 def main() -> None:
-<<<<<<< HEAD
-    """The program. Errors that the user can mend are one sentence; Ctrl-C and a request to end are no errors."""
-=======
     """Runs the program. Errors that the user can fix are one sentence; Ctrl-C and SIGTERM are not errors."""
->>>>>>> f-wave
     install_signal_handlers()
     try:
         _under_torchrun() if "RANK" in os.environ else app()

@@ -99,8 +99,8 @@ def predict(
             from consilience.federation.site import load_site
 
             prepared = load_site(site)
-            found = ask_peers(prepared, samples, lambda text: console.print(text, soft_wrap=True, highlight=False))
-            _write(found.predictions, prepared.federation.classes, out, found)
+            answers = ask_peers(prepared, samples, lambda text: console.print(text, soft_wrap=True, highlight=False))
+            _write(answers.predictions, prepared.federation.classes, out, answers)
         else:
             from consilience.federation.model import predict_site
 
@@ -109,12 +109,13 @@ def predict(
     console.print(f"Written: {out}", soft_wrap=True, highlight=False)
 
 
-def _write(f: "Array", names: tuple[str, ...], out: Path, found: "Collective | None" = None) -> None:
+def _write(f: "Array", names: tuple[str, ...], out: Path, answers: "Collective | None" = None) -> None:
     import pandas as pd
 
     table = pd.DataFrame(f, columns=[_heading(name) for name in names])
-    for place, name in enumerate(found.names if found else ()):
-        table[f"part_{name}"] = found.parts[:, place] if found else None
+    if answers is not None:
+        for column, name in enumerate(answers.names):
+            table[f"part_{name}"] = answers.parts[:, column]
     table.to_csv(out, index=False)
 
 

@@ -50,12 +50,12 @@ def reproduce(
     check_scale(scale)
     set_data_dir(data_dir)
     with console.status("Loading ..."):
+        from consilience.base.files import lock_folder
         from consilience.experiments.compare import parse_seeds
         from consilience.report.run_index import note_finding, write_index
-        from consilience.runtime.run_folders import hold_folder
 
     folder, numbers = out / scale, parse_seeds(seeds)
-    hold_folder(folder)
+    lock_folder(folder)
     console.print(f"{chosen.title}, scale {scale}", style="bold", highlight=False)
     if chosen.expectation:
         console.print(f"Expected: {chosen.expectation}", highlight=False)

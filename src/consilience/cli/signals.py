@@ -1,20 +1,11 @@
-<<<<<<< HEAD
 """Signals: SIGTERM interrupts the program as Ctrl-C does, and the request is not lost."""
-=======
-"""Signals: SIGTERM interrupts the program as Ctrl-C does, again and again until it ends."""
->>>>>>> f-wave
 
 import signal
 from types import FrameType
 
 AGAIN = 20.0
-<<<<<<< HEAD
-"""Seconds after which a request to end is repeated if the program still runs: an interrupt can hit code in a library
-that catches everything. With a dead link, a site needs about ten seconds to end."""
-=======
 """Seconds after which the interrupt is repeated if the program still runs, as a library may have caught the first
 one. A site with a dead link takes about ten seconds to end."""
->>>>>>> f-wave
 _asked = False
 
 
@@ -26,11 +17,7 @@ def install_signal_handlers() -> None:
 
 
 def leave() -> None:
-<<<<<<< HEAD
     """Stops the repetition: the program ends."""
-=======
-    """Stops repeating the interrupt, as the program ends."""
->>>>>>> f-wave
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_REAL, 0)
 

@@ -1,4 +1,4 @@
-"""Arrays from files, read with care: nothing in them is executed, and no more is unpacked than a file may hold."""
+"""Arrays from files: nothing in them is executed, and the size of what is unpacked is limited."""
 
 import zipfile
 from collections.abc import Iterable
@@ -11,45 +11,35 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from consilience.base.errors import ConsilienceError
+from consilience.base.files import reading
 
 Array = NDArray[Any]
 LARGEST = 2**34
 """Bytes of all arrays of a file, at most."""
 SMALL, MOST_PACKED = 2**26, 200
-"""What is larger than SMALL may be packed to no less than one part in MOST_PACKED: zeros alone are packed further."""
+"""Files that unpack to more than SMALL bytes may be compressed by a factor of MOST_PACKED at most."""
 
 
 def read_arrays(path: Path, names: Iterable[str] | None = None) -> dict[str, Array]:
     """The arrays of an npz file: all, or those named that are there. Every one is checked against its checksum."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            _check_sizes(path, archive.infolist())
-            found = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-            wanted = found if names is None else [name for name in names if name in found]
-            arrays = {}
-            for name in wanted:
-                with archive.open(found[name]) as file:
-                    arrays[name] = _array(file, found[name].file_size)
-            return arrays
-    except ConsilienceError:
-        raise
-    except Exception as error:  # zipfile and zlib have many ways to fail
-        raise _unreadable(path, error) from None
+    arrays = {}
+    with reading(path), zipfile.ZipFile(path) as archive:
+        _check_sizes(path, archive.infolist())
+        members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+        for name in members if names is None else [name for name in names if name in members]:
+            with archive.open(members[name]) as file:
+                arrays[name] = _array(file, members[name].file_size)
+    return arrays
 
 
 def read_array(path: Path) -> Array:
     """The array of an npy file."""
-    try:
-        with path.open("rb") as file:
-            return _array(file, path.stat().st_size)
-    except ConsilienceError:
-        raise
-    except Exception as error:
-        raise _unreadable(path, error) from None
+    with reading(path), path.open("rb") as file:
+        return _array(file, path.stat().st_size)
 
 
 def _check_sizes(path: Path, members: list[zipfile.ZipInfo]) -> None:
-    unpacked, packed = sum(one.file_size for one in members), sum(one.compress_size for one in members)
+    unpacked, packed = sum(info.file_size for info in members), sum(info.compress_size for info in members)
     if unpacked > LARGEST or (unpacked > SMALL and unpacked > MOST_PACKED * max(1, packed)):
         raise ConsilienceError(
             f"{path} would be unpacked from {packed} to {unpacked} bytes, and is not. If that is right, save it with "
@@ -79,8 +69,3 @@ def _array(file: IO[bytes], size: int) -> Array:
         raise ValueError("it does not hold the numbers that its header says")
     flat = np.frombuffer(bytearray(file.read(size - len(head))), dtype=kind, count=count)
     return flat.reshape(shape[::-1]).transpose() if fortran else flat.reshape(shape)
-
-
-def _unreadable(path: Path, error: Exception) -> ConsilienceError:
-    why = str(error).strip() or type(error).__name__
-    return ConsilienceError(f"{path} cannot be read: {why.splitlines()[0][:300]}.")

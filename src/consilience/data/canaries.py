@@ -22,18 +22,18 @@ class Canaries:
 
 
 def canaries(scenario: Scenario, count: int, seed: int) -> dict[str, Canaries]:
-    """So many canaries for each agent: inputs at the ends of what features take, random labels, half of them in."""
+    """Canaries for each agent: inputs at the extremes of each feature, random labels; half of them are in."""
     if not task_named(scenario.task).sums_to_one:
         raise ConsilienceError(f"canaries have a random class, and {scenario.task} has none. Set canaries=0.")
     if not isinstance(scenario.shared, np.ndarray):
         raise ConsilienceError("canaries need rows of numbers; these are tables or texts. Set canaries=0.")
     low, high = scenario.shared.min(axis=0), scenario.shared.max(axis=0)
-    found = {}
+    drawn = {}
     for name in scenario.shares:
         draw = stream(seed, "canaries", name)
         x = np.where(draw.random((count, *low.shape)) < 0.5, low, high).astype(scenario.shared.dtype)
-        found[name] = Canaries(x, draw.integers(0, len(scenario.classes), count), draw.random(count) < 0.5)
-    return found
+        drawn[name] = Canaries(x, draw.integers(0, len(scenario.classes), count), draw.random(count) < 0.5)
+    return drawn
 
 
 def with_canaries(scenario: Scenario, count: int, seed: int) -> Scenario:

@@ -1,4 +1,4 @@
-"""What the columns of a table hold: numbers, categories, dates, texts, identifiers or one value only."""
+"""What the columns of a table hold: numbers, categories, dates, texts, identifiers or a single value."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ _DATES = {
     "%m/%d/%Y": (r"\d{1,2}/\d{1,2}/\d{4}", "month/day/year"),
     "%d-%m-%Y": (r"\d{1,2}-\d{1,2}-\d{4}", "day-month-year"),
 }
-"""How dates may be written, each with the form of such a text and a name of it."""
+"""Formats of dates, each with a pattern and a name."""
 DATE_FORMATS = tuple(_DATES)
 
 
@@ -51,15 +51,15 @@ class Column:
     asked: bool = False
     """Whether the user chose the kind: then values of another kind are gaps, and not errors."""
     date_format: str = ""
-    """Of dates that are texts: how they are written; of others empty."""
+    """The format of dates that are texts; empty for other columns."""
 
     def line(self, more_gaps: str = "") -> str:
-        """One line on the column, without its name; `more_gaps` says where gaps are, and of others."""
+        """One line on the column, without its name; `more_gaps` follows the number of gaps."""
         gaps = "no gaps" if not self.gaps else "1 gap" if self.gaps == 1 else f"{self.gaps} gaps"
         return f"{self.kind}, {gaps}{more_gaps}" + (f": {self.action}" if self.action else "")
 
     def read_otherwise(self, action: str) -> "Column":
-        """The same column where something other than `data/preprocess.py` reads all of it, as it likes."""
+        """The same column where something other than `data/preprocess.py` reads it."""
         return replace(self, used=True, action=action, asked=True)
 
 
@@ -84,6 +84,25 @@ def read_columns(
                     f"data.{setting} names the column {name!r}. {hint(name, names)}The columns are {', '.join(names)}."
                 )
     return tuple(_column(table[name], (types or {}).get(str(name), ""), str(name) in drop) for name in table.columns)
+
+
+def chosen_columns(table: "pd.DataFrame", names: Sequence[str], where: object = "the table") -> "pd.DataFrame":
+    """The columns of these names, in this order; an error that names the table if some are missing."""
+    missing = [name for name in names if name not in table.columns]
+    if missing:
+        has = ", ".join(map(str, table.columns))
+        raise ConsilienceError(f"{where} has no column {', '.join(map(repr, missing))}. It has: {has}.")
+    return table[list(names)]
+
+
+def brief_list(words: Sequence[str], most: int = 12) -> str:
+    """The first words, and how many more there are.
+
+    >>> brief_list(["a", "b", "c"], 2)
+    'a, b and 1 more'
+    """
+    more = f" and {len(words) - most} more" if len(words) > most else ""
+    return ", ".join(words[:most]) + more
 
 
 def plain_values(values: "pd.Series[Any]", column: Column) -> "pd.Series[Any]":
@@ -116,18 +135,18 @@ def plain_values(values: "pd.Series[Any]", column: Column) -> "pd.Series[Any]":
 
 
 def is_identifier(values: "pd.Series[Any]") -> bool:
-    """Whether the values look as if they only told rows apart."""
+    """Whether the values seem to identify rows and nothing else."""
     return _kind(values)[0] == "identifier"
 
 
 def holds_texts(values: "pd.Series[Any]") -> bool:
-    """Whether all values that there are, one at least, are texts."""
+    """Whether there are values, and all of them are texts."""
     present = values.dropna()
     return bool(len(present)) and all(isinstance(value, str) for value in present)
 
 
 def words_among_numbers(values: "pd.Series[Any]") -> "list[int]":
-    """Rows with a word, in a column that holds numbers but for a few words; empty for every other column."""
+    """The numbers of the rows with words, in a column of numbers with few words; empty for other columns."""
     import pandas as pd
 
     if values.dtype.kind in "iufbM" or not _is_words(values):
@@ -201,7 +220,7 @@ def _kind(values: "pd.Series[Any]") -> tuple[str, str]:
 
 
 def _is_numbering(values: "pd.Series[Any]") -> bool:
-    """Whether whole numbers, all of them different, only number the rows: by their name, or one after the other."""
+    """Whether different whole numbers only number the rows: the name says so, or they are consecutive."""
     present = values.dropna()
     if values.dtype.kind not in "iuf" or len(values) < _FEW or not present.is_unique or not (present % 1 == 0).all():
         return False
@@ -226,7 +245,7 @@ def _date_format(values: "pd.Series[Any]", most: bool = False) -> str:
 
 
 def _dates(values: "pd.Series[Any]", date_format: str) -> "pd.Series[Any]":
-    """Dates without a time zone; NaT for what is no date."""
+    """Dates without a time zone; NaT for other values."""
     import pandas as pd
 
     form: dict[str, Any] = {"format": date_format} if date_format and values.dtype.kind != "M" else {}

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,6 @@ from consilience.base.registry import Registry
 from consilience.base.rows import Rows, take
 from consilience.data.columns import Column
 from consilience.data.partition import first_of_each
-
-if TYPE_CHECKING:
-    from consilience.data.scenario import Scenario
 
 Array = NDArray[Any]
 DATASETS = Registry("dataset", "consilience.data.sets", "consilience.datasets")
@@ -65,7 +62,7 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of a dataset. It may leave `limit` to `load`, which keeps the first so many of each class."""
+    """What is asked of a dataset. It may ignore `limit`: then `load` keeps the first samples of each class."""
 
     data_dir: Path | None = None
     """The folder of real data."""
@@ -93,7 +90,7 @@ class Size:
 
     samples: int
     parts: int
-    """Classes (times hospitals), to each of which `limit` applies."""
+    """Classes, times hospitals: `limit` applies to each."""
     values: int
     """Of an input."""
 
@@ -105,15 +102,18 @@ SIZES: dict[str, Size] = {}
 def dataset(name: str, size: Size | None = None, sizes: bool = False) -> Callable[[F], F]:
     """Registers a function (Request) -> Dataset; or -> Scenario, where the data come divided among agents.
 
-    With `sizes` it knows what to do with `side`, and with `limit`.
+    Args:
+        name: The name of the dataset.
+        size: How large it is, to guess how long a run takes.
+        sizes: Whether the function handles `side` and `limit` of the request itself.
     """
 
     def register(make: F) -> F:
-        def checked(request: Request) -> "Dataset | Scenario":
+        def checked(request: Request) -> Any:
             if request.side and not sizes:
                 raise ConsilienceError(f"{name} comes in one size only. Leave out side.")
-            found: Dataset | Scenario = make(request)
-            return _first(found, request.limit) if isinstance(found, Dataset) and not sizes else found
+            data = make(request)
+            return first_of_classes(data, request.limit) if isinstance(data, Dataset) and not sizes else data
 
         DATASETS.add(name)(checked)
         if size is not None:
@@ -123,30 +123,13 @@ def dataset(name: str, size: Size | None = None, sizes: bool = False) -> Callabl
     return register
 
 
-def load(name: str, request: Request | None = None) -> "Dataset | Scenario":
-    """A dataset by name, or a scenario where the data come divided; or one's own, by the path of a file or folder."""
-    from consilience.data.user_dataset import read_own
-
-    if is_path(name):
-        return _first(read_own(Path(name), request or Request()), (request or Request()).limit)
-    found: Dataset | Scenario = DATASETS.find(name)(request or Request())
-    return found
-
-
-def is_path(name: str) -> bool:
-    """Whether a dataset is the user's own file or folder. One called as a known dataset is meant by ./NAME."""
-    from consilience.data.user_dataset import is_own
-
-    return name not in DATASETS.names() and is_own(name)
-
-
 def size_of(name: str) -> Size:
     """How large a dataset is expected to be."""
     DATASETS.names()
     return SIZES.get(name, Size(0, 0, 0))
 
 
-def _first(data: Dataset, limit: int) -> Dataset:
+def first_of_classes(data: Dataset, limit: int) -> Dataset:
     """The first `limit` samples of each class, within each hospital; without classes, of each hospital."""
     if not limit:
         return data

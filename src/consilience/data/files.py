@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consilience.base.errors import ConsilienceError
+from consilience.base.files import reading
 from consilience.base.rows import Rows
 from consilience.data.arrays import read_array, read_arrays
+from consilience.data.columns import chosen_columns
 from consilience.data.csv_files import read_csv
 from consilience.data.image_folders import read_pictures
 from consilience.data.parquet import read_parquet
@@ -17,8 +19,7 @@ from consilience.data.parquet import read_parquet
 if TYPE_CHECKING:
     import pandas as pd
 
-    from consilience.data.datasets import Array
-
+Array = NDArray[Any]
 KINDS = (".npz", ".npy", ".csv", ".parquet")
 
 
@@ -43,9 +44,9 @@ def read_features(
         return _numbers(_member(path, "x"), path), []
     if path.is_dir():
         return read_pictures(path, side)[0], []
-    found = read_table(path, words)
-    wanted = list(columns or found.columns)
-    return _rows(found, wanted, path, table), wanted
+    rows = read_table(path, words)
+    wanted = list(columns or rows.columns)
+    return _rows(rows, wanted, path, table), wanted
 
 
 def read_labelled(
@@ -57,7 +58,7 @@ def read_labelled(
     task: str = "classification",
     table: bool | None = None,
     side: int = 0,
-) -> "tuple[Rows, Array]":
+) -> tuple[Rows, Array]:
     """Samples and labels: `x` and `y` of an npz file; a table with a column `label`, or several with commas between for
     several labels or values a sample; or a folder that has one for each class, with its images.
 
@@ -75,7 +76,7 @@ def read_labelled(
 
 
 def labelled_table(
-    found: "pd.DataFrame",
+    rows: "pd.DataFrame",
     path: Path,
     label: str,
     classes: tuple[str, ...],
@@ -83,13 +84,13 @@ def labelled_table(
     *,
     task: str = "classification",
     table: bool | None = None,
-) -> "tuple[Rows, Array]":
+) -> tuple[Rows, Array]:
     """Samples and labels, as `read_labelled` gives them, of a table that was read from `path`."""
     names = split_names(label)
-    wanted = list(columns or [name for name in found.columns if name not in names])
-    _check_columns(found, [*names, *wanted], path)
-    labels = found[names[0]] if len(names) == 1 else found[names]
-    return _rows(found, wanted, path, table), _labels(labels.to_numpy(), task, classes, path)
+    wanted = list(columns or [name for name in rows.columns if name not in names])
+    labels = chosen_columns(rows, names, path)
+    y = (labels[names[0]] if len(names) == 1 else labels).to_numpy()
+    return _rows(rows, wanted, path, table), _labels(y, task, classes, path)
 
 
 def read_table(path: Path, words: Sequence[str] = ()) -> "pd.DataFrame":
@@ -101,15 +102,8 @@ def read_table_and_notes(path: Path, words: Sequence[str] = ()) -> "tuple[pd.Dat
     """A csv or parquet file, and a sentence on everything unusual about how it was read."""
     if path.suffix not in KINDS:
         raise ConsilienceError(f"{path}: unknown kind of file. Known: {', '.join(KINDS)}, or a folder of images.")
-    try:
-        if path.suffix == ".csv":
-            table, notes = read_csv(path, words)
-        else:
-            table, notes = read_parquet(path), []
-    except ConsilienceError:
-        raise
-    except Exception as error:  # a damaged file makes readers fail in many ways
-        raise ConsilienceError(f"{path} cannot be read: {str(error)[:300] or type(error).__name__}.") from None
+    with reading(path):
+        table, notes = read_csv(path, words) if path.suffix == ".csv" else (read_parquet(path), [])
     if not len(table):
         raise ConsilienceError(f"{path} holds a header ({', '.join(map(str, table.columns))[:200]}) and no rows.")
     _check_finite(table, path)
@@ -132,7 +126,7 @@ def split_names(label: str) -> list[str]:
     return [name.strip() for name in label.split(",")]
 
 
-def _labels(y: "NDArray[Any]", task: str, classes: tuple[str, ...], path: Path) -> "Array":
+def _labels(y: Array, task: str, classes: tuple[str, ...], path: Path) -> Array:
     """Labels as the task has them."""
     if not classes:
         return y
@@ -154,16 +148,16 @@ def _labels(y: "NDArray[Any]", task: str, classes: tuple[str, ...], path: Path) 
     return values
 
 
-def _class_numbers(y: "NDArray[Any]", classes: tuple[str, ...], path: Path) -> "Array":
+def _class_numbers(y: Array, classes: tuple[str, ...], path: Path) -> Array:
     """Labels given as class names or as numbers 0, 1, ... in the order of the classes."""
     if np.issubdtype(y.dtype, np.number):
         values = y.astype(np.float64)
         good = (values == np.floor(values)) & (values >= 0) & (values < len(classes))
         numbers = np.where(good, values, 0).astype(np.int64)
     else:
-        place = {name: number for number, name in enumerate(classes)}
-        found = [place.get(str(value), -1) for value in y]
-        numbers = np.array(found, dtype=np.int64)
+        number_of = {name: number for number, name in enumerate(classes)}
+        matches = [number_of.get(str(value), -1) for value in y]
+        numbers = np.array(matches, dtype=np.int64)
         good = numbers >= 0
     if not good.all():
         row = int((~good).argmax())
@@ -174,32 +168,25 @@ def _class_numbers(y: "NDArray[Any]", classes: tuple[str, ...], path: Path) -> "
     return numbers
 
 
-def _member(path: Path, name: str) -> "Array":
-    found = read_arrays(path, [name])
-    if name not in found:
+def _member(path: Path, name: str) -> Array:
+    arrays = read_arrays(path, [name])
+    if name not in arrays:
         raise ConsilienceError(f"{path} holds no array {name!r}. Save it with numpy.savez.")
-    return found[name]
-
-
-def _check_columns(table: "pd.DataFrame", columns: Sequence[str], path: Path) -> None:
-    missing = [name for name in columns if name not in table.columns]
-    if missing:
-        named = ", ".join(map(repr, missing))
-        raise ConsilienceError(f"{path} has no column {named}. It has: {', '.join(map(str, table.columns))}.")
+    return arrays[name]
 
 
 def _rows(table: "pd.DataFrame", columns: list[str], path: Path, stays: bool | None) -> Rows:
     """The columns as a table, or as an array in single precision."""
-    _check_columns(table, columns, path)
+    table = chosen_columns(table, columns, path)
     words = [name for name in columns if table[name].dtype.kind not in "iuf"]
-    if stays or (stays is None and (words or table[columns].isna().to_numpy().any())):
-        return table[columns]
+    if stays or (stays is None and (words or table.isna().to_numpy().any())):
+        return table
     if words:
         raise ConsilienceError(
             f"{path}: the column {words[0]!r} holds no numbers, but the shared data do there. Encode it as "
             "numbers at every site."
         )
-    return _numbers(table[columns].to_numpy(np.float32), path, columns)
+    return _numbers(table.to_numpy(np.float32), path, columns)
 
 
 def _check_finite(table: "pd.DataFrame", path: Path) -> None:
@@ -214,11 +201,11 @@ def _check_finite(table: "pd.DataFrame", path: Path) -> None:
             )
 
 
-def _numbers(x: "Array", path: Path, columns: Sequence[str] = ()) -> "Array":
+def _numbers(x: Array, path: Path, columns: Sequence[str] = ()) -> Array:
     if not x.ndim:
         raise ConsilienceError(f"{path}: x is one number. It must have a row for each sample.")
     if x.dtype.kind == "f" and not np.isfinite(x).all():
-        row, *place = np.argwhere(~np.isfinite(x))[0].tolist()
-        where = f" in the column {columns[place[0]]!r}" if columns else f" at {place}" if place else ""
+        row, *position = np.argwhere(~np.isfinite(x))[0].tolist()
+        where = f" in the column {columns[position[0]]!r}" if columns else f" at {position}" if position else ""
         raise ConsilienceError(f"{path}: row {row} has a missing or infinite value{where}. Fill it in beforehand.")
     return x

@@ -1,4 +1,4 @@
-"""Real datasets: images from the Hugging Face hub or a local folder in its layout, and the UCI heart patients."""
+"""Datasets of the Hugging Face hub, or of a local folder in its layout."""
 
 import hashlib
 import json
@@ -6,44 +6,23 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from consilience.base.errors import ConsilienceError
 from consilience.data.catalogue import SOURCES, Source
+from consilience.data.datasets import Array, Dataset
+from consilience.data.image_folders import pixels_of
 from consilience.data.parquet import check_parquet
 from consilience.data.partition import first_of_each
-
-Array = NDArray[Any]
-
-
-HEART = "heart-disease"
-HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")
-_FEATURES = ["age", "sex", "cp", "trestbps", "chol", "fbs", "restecg", "thalach", "exang", "oldpeak"]
-_DROPPED = ["slope", "ca", "thal"]
-_COLUMNS = [*_FEATURES, *_DROPPED, "num"]
-
 
 SAVED = ("dataset_info.json", "dataset_dict.json")
 """Files of a folder that `save_to_disk` wrote."""
 _STORED = ("x", "y", "classes", "groups", "group_names")
-"""Arrays that are kept of a decoded dataset."""
-
-
-@dataclass(frozen=True)
-class Images:
-    """Decoded images (samples, channels, side, side) as bytes, mapped from the cache; labels; hospitals, if any."""
-
-    x: Array
-    y: Array
-    classes: tuple[str, ...]
-    groups: Array | None
-    group_names: tuple[str, ...]
+"""The arrays of a decoded dataset in the cache."""
 
 
 def images(
@@ -52,17 +31,17 @@ def images(
     limit: int | None = None,
     side: int | None = None,
     groups: int = 0,
-) -> Images:
-    """The images of `name`, train and test part merged, in the order of the files.
+) -> Dataset:
+    """The images of `name` as bytes, mapped from the cache; train and test part merged, in the order of the files.
 
-    With `data_dir` from a folder in it, with no network; else from the hub. `limit` keeps the first so many of each
+    With `data_dir` from a folder in it, with no network; else from the hub. `limit` keeps the first ones of each
     class (and hospital) before anything is decoded, and `groups` those groups, such as writers, that have the most
     samples, where the files name no hospitals of their own. Decoded images are kept in the folder CONSILIENCE_CACHE
     (default ~/.cache/consilience) until the files change; a copy from the hub is taken not to change.
     """
     source = SOURCES[name]
     side = side or source.side
-    folder = local_folder(name, source, data_dir) if data_dir else None
+    folder = local_folder(name, data_dir)
     facts = (side, limit, groups) if groups else (side, limit)
     cached = cache_folder() / f"{name}-{side}px-{_fingerprint(folder, source.hub, *facts)}"
     if not _is_whole(cached):
@@ -77,7 +56,7 @@ def images(
                 "Name a folder you may write to, with room, in the environment variable CONSILIENCE_CACHE."
             ) from error
     stored = {key: np.load(cached / f"{key}.npy", allow_pickle=False) for key in _STORED[1:]}
-    return Images(
+    return Dataset(
         x=np.load(cached / "x.npy", mmap_mode="r", allow_pickle=False),
         y=stored["y"],
         classes=tuple(stored["classes"].tolist()),
@@ -91,54 +70,11 @@ def cache_folder() -> Path:
     return Path(os.environ.get("CONSILIENCE_CACHE") or "~/.cache/consilience").expanduser()
 
 
-@dataclass(frozen=True)
-class Patients:
-    """Standardised features, labels and hospitals of heart patients, and by what the features were standardised."""
-
-    x: Array
-    y: Array
-    hospitals: Array
-    mean: Array
-    deviation: Array
-    columns: tuple[str, ...]
-
-
-def heart_patients(data_dir: str | Path | None = None) -> Patients:
-    """740 patients of four hospitals: ten features, whether the heart is diseased, and the hospital's number.
-
-    As in FLamby (du Terrail et al., 2022), `slope`, `ca` and `thal` are dropped, then patients with a value missing;
-    that leaves 303, 261, 46 and 130. Features are standardised with the mean and deviation over all 740 patients,
-    so hospitals are taken to agree on these twenty numbers. Reads `heart_disease.csv`, or UCI's own four files.
-    """
-    import pandas as pd
-
-    where = Path(data_dir) / HEART if data_dir else None
-    files = [f"processed.{hospital}.data" for hospital in HOSPITALS]
-    if where and (where / "heart_disease.csv").is_file():
-        table = pd.read_csv(where / "heart_disease.csv")
-    elif where and all((where / file).is_file() for file in files):
-        tables = [pd.read_csv(where / file, names=_COLUMNS, na_values="?") for file in files]
-        table = pd.concat(one.assign(hospital=h) for one, h in zip(tables, HOSPITALS, strict=True))
-    else:
-        looked = f"in {where}" if where else "nowhere, as no folder for data was named"
-        raise ConsilienceError(
-            f"the {HEART} data were looked for {looked}. Put {', '.join(files)} of "
-            f"https://archive.ics.uci.edu/dataset/45/heart+disease into a folder {HEART}, "
-            "and name the folder around it in the environment variable CONSILIENCE_DATA."
-        )
-    missing = [column for column in [*_COLUMNS, "hospital"] if column not in table]
-    if missing:
-        raise ConsilienceError(f"{where}/heart_disease.csv lacks the columns {', '.join(missing)}.")
-    table = table.drop(columns=_DROPPED).dropna()
-    features = table[_FEATURES].to_numpy(dtype=np.float64)
-    mean, deviation = features.mean(axis=0), features.std(axis=0)
-    x = ((features - mean) / deviation).astype(np.float32)
-    y = (table["num"].to_numpy() > 0).astype(np.int64)
-    groups = table["hospital"].map({hospital: number for number, hospital in enumerate(HOSPITALS)})
-    return Patients(x, y, groups.to_numpy(dtype=np.int64), mean, deviation, tuple(_FEATURES))
-
-
-def local_folder(name: str, source: Source, data_dir: str | Path) -> Path:
+def local_folder(name: str, data_dir: str | Path | None) -> Path | None:
+    """The folder of a dataset in the folder of real data; None where there is no such folder."""
+    if not data_dir:
+        return None
+    source = SOURCES[name]
     candidates = [Path(data_dir) / folder for folder in source.folders]
     for candidate in candidates:
         if candidate.is_dir():
@@ -158,7 +94,7 @@ def _fingerprint(folder: Path | None, *facts: object) -> str:
 
 
 def _is_whole(cached: Path) -> bool:
-    """Whether all arrays are there and can be read; what is damaged is removed, to be decoded again."""
+    """Whether all arrays can be read; a damaged folder is removed, to be decoded again."""
     if not cached.is_dir():
         return False
     try:
@@ -189,10 +125,7 @@ def _decode(
             check_pictures(rows, source.image, folder)
         try:
             for number, row in enumerate(rows.select_columns([source.image])):
-                picture = row[source.image].convert("RGB" if source.channels == 3 else "L")
-                if picture.size != (side, side):
-                    picture = picture.resize((side, side), resample=2)  # bilinear, over all pixels covered
-                x[number] = np.atleast_3d(np.asarray(picture)).transpose(2, 0, 1)
+                x[number] = pixels_of(row[source.image], source.channels, (side, side))
         except OSError as error:
             raise ConsilienceError(
                 f"an image of {folder or source.hub} cannot be decoded: {error}. Copy the dataset again."
@@ -204,11 +137,11 @@ def _decode(
 
 def _largest_groups(rows: Any, y: Array, column: str, most: int) -> tuple[Any, Array, Array, tuple[str, ...]]:
     """The rows of those groups that have the most, in the order of the groups' names."""
-    found = np.asarray(rows.with_format("numpy")[column][:]).astype(np.str_)
-    names, counts = np.unique(found, return_counts=True)
+    owners = np.asarray(rows.with_format("numpy")[column][:]).astype(np.str_)
+    names, counts = np.unique(owners, return_counts=True)
     largest = np.sort(names[np.argsort(-counts, kind="stable")[: most or len(names)]])
-    chosen = np.flatnonzero(np.isin(found, largest))
-    return rows.select(chosen), y[chosen], np.searchsorted(largest, found[chosen]), tuple(largest.tolist())
+    chosen = np.flatnonzero(np.isin(owners, largest))
+    return rows.select(chosen), y[chosen], np.searchsorted(largest, owners[chosen]), tuple(largest.tolist())
 
 
 def _put(arrays: dict[str, Array], temporary: Path, cached: Path) -> None:
@@ -223,18 +156,26 @@ def _put(arrays: dict[str, Array], temporary: Path, cached: Path) -> None:
             raise
 
 
+@contextmanager
+def dataset_rows(name: str, data_dir: Path | None) -> Iterator[Any]:
+    """The rows of a dataset that is not stored decoded, as long as the context lasts."""
+    folder = local_folder(name, data_dir)
+    with TemporaryDirectory() as scratch, hugging_face(offline=folder is not None) as library:
+        yield rows_of(library, SOURCES[name], folder, Path(scratch) / "tables")
+
+
 def rows_of(library: Any, source: Source, folder: Path | None, scratch: Path) -> Any:
     """Train and test part, or whatever the parts are called, one after the other."""
-    place = str(folder or source.hub)
-    inside = str(folder / source.config) if folder and source.config else place
+    where = str(folder or source.hub)
+    inside = str(folder / source.config) if folder and source.config else where
     address = f"https://huggingface.co/datasets/{source.hub}"
     try:
         config = {"name": source.config} if source.config and not folder else {}
         if folder:
             check_files(library, Path(inside), scratch)
-        found = library.load_dataset(inside, cache_dir=str(scratch), **config)
+        loaded = library.load_dataset(inside, cache_dir=str(scratch), **config)
         parts = {"valid": "validation"}  # how the library calls the files of a local copy
-        rows = library.concatenate_datasets([found[p] if p in found else found[parts[p]] for p in source.parts])
+        rows = library.concatenate_datasets([loaded[p] if p in loaded else loaded[parts[p]] for p in source.parts])
     except ConsilienceError:
         raise
     except Exception as error:  # the library raises some twenty kinds, its own and others'
@@ -246,10 +187,10 @@ def rows_of(library: Any, source: Source, folder: Path | None, scratch: Path) ->
             else f"Without a network, copy {address} into a folder {source.folders[0]} and name the folder around it "
             "in the environment variable CONSILIENCE_DATA."
         )
-        raise ConsilienceError(f"cannot read {place} ({reason}). {advice}") from error
+        raise ConsilienceError(f"cannot read {where} ({reason}). {advice}") from error
     missing = [c for c in (source.image, source.label, source.group) if c and c not in rows.column_names]
     if missing:
-        raise ConsilienceError(f"{place} lacks the columns {', '.join(missing)}; it is no copy of {address}.")
+        raise ConsilienceError(f"{where} lacks the columns {', '.join(missing)}; it is no copy of {address}.")
     return rows
 
 
@@ -260,12 +201,11 @@ def check_files(library: Any, folder: Path, scratch: Path | None = None) -> None
     followed.
     """
     if any((folder / name).is_file() for name in SAVED):
-        parts = json.loads(_text(folder / SAVED[1]))["splits"] if (folder / SAVED[1]).is_file() else ["."]
-        check_inside(folder, parts)
-        for part in parts:
-            states = json.loads(_text(folder / part / "state.json"))
-            names = [str(file["filename"]) for file in states["_data_files"]]
-            check_inside(folder, [f"{part}/{name}" for name in names])
+        splits = json.loads(_text(folder / SAVED[1]))["splits"] if (folder / SAVED[1]).is_file() else ["."]
+        check_inside(folder, splits)
+        for split in splits:
+            states = json.loads(_text(folder / split / "state.json"))
+            check_inside(folder, [f"{split}/{file['filename']}" for file in states["_data_files"]])
         return
     builder = library.load_dataset_builder(str(folder), cache_dir=scratch and str(scratch))
     paths = [str(path) for files in (builder.config.data_files or {}).values() for path in files]
@@ -286,7 +226,7 @@ def check_inside(folder: Path, paths: Iterable[str]) -> None:
 
 
 def check_pictures(rows: Any, column: str, folder: Path) -> None:
-    """Refuses images that are no part of the dataset, but files outside of `folder` of which it has the paths."""
+    """Refuses a dataset that refers to image files outside of `folder` by their paths."""
     for batch in rows.with_format("arrow").select_columns([column]).iter(1000):
         cells = batch[column].combine_chunks()
         if cells.type.num_fields:  # bytes and path; a column of bytes alone has no paths
@@ -305,7 +245,7 @@ def _column(rows: Any, name: str) -> Array:
 
 
 def reachable() -> bool:
-    """Whether the hub answers. One request tells; the library itself would try again for half a minute, and say so."""
+    """Whether the hub answers one request. The library itself would retry for half a minute, and print so."""
     from huggingface_hub import constants
     from huggingface_hub.utils import get_session
 

@@ -1,6 +1,7 @@
 """Images in a folder, with a folder in it for each class where they have labels."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,13 +11,8 @@ from consilience.base.errors import ConsilienceError
 KINDS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 
 
-def is_pictures(folder: Path) -> bool:
-    """Whether a folder holds images, itself or in folders in it."""
-    return folder.is_dir() and bool(_files(folder))
-
-
 def picture_count(folder: Path) -> int:
-    """Images in a folder; none where there is no folder, or something else in it, too, that data are read from."""
+    """The number of images in a folder; 0 if it does not exist, or holds parquet files as well."""
     return len(_files(folder)) if folder.is_dir() and not any(folder.rglob("*.parquet")) else 0
 
 
@@ -25,10 +21,7 @@ def read_pictures(folder: Path, side: int = 0) -> tuple[NDArray[np.float32], NDA
 
     They are brought to `side` x `side` pixels; with 0 they must all be of one size.
     """
-    x = read_pixels(folder, side).astype(np.float32)
-    x *= np.float32(2 / 255)
-    x -= 1
-    return x, np.array([file.parent.name for file in _files(folder)])
+    return scaled(read_pixels(folder, side)), np.array([file.parent.name for file in _files(folder)])
 
 
 def read_pixels(folder: Path, side: int = 0, channels: int = 3) -> NDArray[np.uint8]:
@@ -37,17 +30,14 @@ def read_pixels(folder: Path, side: int = 0, channels: int = 3) -> NDArray[np.ui
         from PIL import Image, UnidentifiedImageError
     except ImportError as error:
         raise ConsilienceError("images need more packages: pip install 'consilience[vision]'.") from error
-    files = _files(folder)
+    files, size = _files(folder), (side, side) if side else None
     x: NDArray[np.uint8] | None = None
     for number, file in enumerate(files):
         try:
             with Image.open(file) as opened:
-                picture = opened.convert("RGB" if channels == 3 else "L")
+                pixels = pixels_of(opened, channels, size)
         except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
             raise ConsilienceError(f"{file} is no image that can be read: {error}. Remove it.") from error
-        if side and picture.size != (side, side):
-            picture = picture.resize((side, side), resample=Image.Resampling.BILINEAR)
-        pixels = np.asarray(picture).reshape(picture.height, picture.width, -1).transpose(2, 0, 1)
         x = np.empty((len(files), *pixels.shape), dtype=np.uint8) if x is None else x
         if pixels.shape != x.shape[1:]:
             raise ConsilienceError(
@@ -57,6 +47,21 @@ def read_pixels(folder: Path, side: int = 0, channels: int = 3) -> NDArray[np.ui
         x[number] = pixels
     if x is None:
         raise ConsilienceError(f"{folder} holds no images. Known kinds: {', '.join(KINDS)}.")
+    return x
+
+
+def pixels_of(picture: Any, channels: int, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
+    """A Pillow image as bytes (channels, height, width), brought to `size` (width, height) if there is one."""
+    picture = picture.convert("RGB" if channels == 3 else "L")
+    if size and picture.size != size:
+        picture = picture.resize(size, resample=2)  # bilinear, over all pixels covered
+    return np.atleast_3d(np.asarray(picture)).transpose(2, 0, 1)
+
+
+def scaled(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Bytes as numbers in [-1, 1]."""
+    x = np.multiply(pixels, np.float32(2 / 255), dtype=np.float32)
+    x -= 1
     return x
 
 

@@ -35,7 +35,7 @@ class Data(Options):
     attack: Attack = option(
         none,
         "how they lie: none | flip | random | least-likely | runner-up | collusion | echo | targeted | stale | ...",
-        named=attack_named,
+        resolve=attack_named,
     )
     label: str = option("label", "your own data: the column of labels; several, with commas between, for multilabel")
     agent: str = option(
@@ -55,7 +55,7 @@ class Data(Options):
 
 
 def check_types(types: dict[str, str]) -> None:
-    """Refuses kinds of columns that there are not."""
+    """Refuses unknown kinds of columns."""
     for name, kind in types.items():
         if kind not in TYPES:
             raise ConsilienceError(f"types.{name} is {kind!r}; it must be one of {', '.join(TYPES)}.")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from consilience.base.errors import ConsilienceError
+from consilience.base.files import reading
 from consilience.base.malloc import machine_memory
 from consilience.data.arrays import LARGEST, MOST_PACKED, SMALL
 
@@ -38,14 +39,9 @@ def read_parquet(path: Path, most_packed: int = 10 * MOST_PACKED) -> "pd.DataFra
     """
     import pandas as pd
 
-    try:
+    with reading(path):
         check_parquet(path, most_packed)
         return pd.read_parquet(path)
-    except ConsilienceError:
-        raise
-    except Exception as error:  # a damaged file makes its readers fail in many ways
-        why = str(error).strip() or type(error).__name__
-        raise ConsilienceError(f"{path} cannot be read: {why.splitlines()[0][:300]}.") from None
 
 
 def check_parquet(path: Path, most_packed: int = 10 * MOST_PACKED) -> None:
@@ -214,5 +210,5 @@ def _spelled_out(array: Any) -> int:
     if isinstance(array, pa.ExtensionArray):
         return _spelled_out(array.storage)
     if pa.types.is_struct(array.type):
-        return sum(_spelled_out(part) for part in array.flatten())
+        return sum(_spelled_out(column) for column in array.flatten())
     return _spelled_out(array.flatten()) if pa.types.is_nested(array.type) else int(array.nbytes)

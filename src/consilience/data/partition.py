@@ -15,16 +15,6 @@ from consilience.base.errors import ConsilienceError
 Indices = NDArray[np.int64]
 
 
-def iid(y: NDArray[Any], agents: int, draw: np.random.Generator) -> list[Indices]:
-    """Shuffled and cut into equal parts."""
-    return [np.sort(part) for part in np.array_split(draw.permutation(len(y)), agents)]
-
-
-def natural(groups: NDArray[Any], hospitals: int) -> list[Indices]:
-    """As it came: one part per hospital, in the order of their numbers."""
-    return [np.flatnonzero(groups == hospital) for hospital in range(hospitals)]
-
-
 def dirichlet(
     y: NDArray[Any], agents: int, alpha: float, draw: np.random.Generator, smallest: int = 1
 ) -> list[Indices]:
@@ -47,11 +37,11 @@ def dirichlet(
             if share.sum() == 0:
                 share = has_room.astype(float)
             cuts = (np.cumsum(share / share.sum())[:-1] * len(members)).astype(int)
-            for agent, part in enumerate(np.split(members, cuts)):
-                parts[agent].append(part)
-                held[agent] += len(part)
+            for agent, indices in enumerate(np.split(members, cuts)):
+                parts[agent].append(indices)
+                held[agent] += len(indices)
         if held.min() >= smallest:
-            return [np.sort(np.concatenate(part)) for part in parts]
+            return [np.sort(np.concatenate(indices)) for indices in parts]
     raise ConsilienceError(
         f"no Dirichlet({alpha:g}) split of {len(y)} samples gave each of {agents} agents at least {smallest}. "
         "Raise alpha, or use fewer agents."
@@ -64,21 +54,21 @@ def first_of_each(labels: NDArray[Any], limit: int) -> Indices:
     >>> first_of_each(np.array([0, 0, 1, 0, 1]), 2)
     array([0, 1, 2, 4])
     """
-    return np.flatnonzero(place_in_class(labels) < limit)
+    return np.flatnonzero(rank_in_class(labels) < limit)
 
 
-def place_in_class(labels: NDArray[Any]) -> Indices:
+def rank_in_class(labels: NDArray[Any]) -> Indices:
     """How many samples of its own class come before each sample.
 
-    >>> place_in_class(np.array([7, 7, 5, 7, 5]))
+    >>> rank_in_class(np.array([7, 7, 5, 7, 5]))
     array([0, 1, 0, 2, 1])
     """
     kinds, kind = np.unique(np.atleast_2d(labels), axis=1, return_inverse=True)
-    place = np.empty(kind.size, dtype=np.int64)
+    rank = np.empty(kind.size, dtype=np.int64)
     for number in range(kinds.shape[1]):
         members = np.flatnonzero(kind.ravel() == number)
-        place[members] = np.arange(len(members))
-    return place
+        rank[members] = np.arange(len(members))
+    return rank
 
 
 def balanced_quotas(counts: NDArray[Any], each: int) -> Indices:
@@ -113,14 +103,14 @@ def _proportional(counts: NDArray[Any], each: int) -> Indices:
 
 
 def _chain(passes: NDArray[Any], totals: NDArray[Any], start: int) -> list[int]:
-    """The shortest chain of classes from `start` to one with two samples fewer; empty where there is none."""
+    """The shortest chain of classes from `start` to one with two samples fewer; empty if no such chain exists."""
     before = {start: start}
     queue = [start]
     for given in queue:
-        found = [taken for taken in np.flatnonzero(passes[given]).tolist() if taken not in before]
-        before |= dict.fromkeys(found, given)
-        queue += found
-        end = min(found, key=lambda taken: totals[taken], default=start)
+        next_classes = [taken for taken in np.flatnonzero(passes[given]).tolist() if taken not in before]
+        before |= dict.fromkeys(next_classes, given)
+        queue += next_classes
+        end = min(next_classes, key=lambda taken: totals[taken], default=start)
         if totals[end] <= totals[start] - 2:
             chain = [end]
             while chain[0] != start:

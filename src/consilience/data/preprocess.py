@@ -17,6 +17,8 @@ from consilience.data.columns import (
     KINDS,
     MOST_CATEGORIES,
     Column,
+    brief_list,
+    chosen_columns,
     holds_texts,
     plain_values,
     read_columns,
@@ -29,6 +31,8 @@ MOST_WORDS = 2000
 """Different words of all texts of a column that become features: the most frequent ones."""
 LARGEST = 20_000_000
 """Bytes of stored preprocessing that are still read."""
+_NUMBERS = ("number", "date", "identifier", "constant")
+"""Kinds of columns that become one feature."""
 _WORD = r"(?u)\b\w\w+\b"
 """What a vectoriser takes for a word."""
 
@@ -126,8 +130,9 @@ class TablePreprocessing:
         Columns are found by name, in whatever order; those of an array are in the order of `columns`.
         """
         plain = _plain(self.table(table), self.columns)
-        blocks = [*_scaled(plain, self.numbers), *(_one_hot(plain[one.column], one) for one in self.categories)]
-        blocks += [_tf_idf(plain[one.column], one) for one in self.texts]
+        blocks = _scaled(plain, self.numbers)
+        blocks += [_one_hot(plain[feature.column], feature) for feature in self.categories]
+        blocks += [_tf_idf(plain[feature.column], feature) for feature in self.texts]
         return np.asarray(np.hstack(blocks), dtype=np.float32)
 
     def table(self, rows: Rows) -> "pd.DataFrame":
@@ -136,20 +141,14 @@ class TablePreprocessing:
 
         if not hasattr(rows, "iloc"):
             rows = pd.DataFrame(np.asarray(rows), columns=[column.name for column in self.columns])
-        missing = [name for name in self.needed if name not in rows.columns]
-        if missing:
-            raise ConsilienceError(
-                f"the table has no column {', '.join(map(repr, missing))}. It needs {', '.join(self.needed)}."
-            )
-        found: pd.DataFrame = rows[self.needed]
-        return found
+        return chosen_columns(rows, self.needed)
 
     def to_json(self) -> bytes:
         """Everything that it needs to read tables, as numbers and words."""
+        used = (column for column in self.columns if column.used)
         columns = tuple(
-            StoredColumn(one.name, one.kind, one.action, one.asked, one.date_format, one.name in self.words)
-            for one in self.columns
-            if one.used
+            StoredColumn(own.name, own.kind, own.action, own.asked, own.date_format, own.name in self.words)
+            for own in used
         )
         stored = _Stored(columns, self.numbers, self.categories, self.texts)
         return json.dumps(to_table(stored), ensure_ascii=False, allow_nan=False, indent=1).encode()
@@ -164,22 +163,18 @@ def stored_preprocessing(data: bytes, where: str) -> TablePreprocessing:
     except (ValueError, RecursionError) as error:
         raise ConsilienceError(f"{where} cannot be read ({error}).") from None
     stored = from_table(_Stored, table, where)
-    names = [column.name for column in stored.columns]
-    features = [one.column for one in stored.numbers]
-    features += [one.column for one in stored.categories] + [one.column for one in stored.texts]
     kinds = {column.name: column.kind for column in stored.columns}
-    fitting = [
-        *(kinds.get(one.column) in ("number", "date", "identifier", "constant") for one in stored.numbers),
-        *(kinds.get(one.column) == "category" for one in stored.categories),
-        *(kinds.get(one.column) == "text" for one in stored.texts),
-    ]
-    if len(set(names)) < len(names) or sorted(names) != sorted(features) or not all(fitting):
+    fitting: list[tuple[str, tuple[str, ...]]] = [(feature.column, _NUMBERS) for feature in stored.numbers]
+    fitting += [(feature.column, ("category",)) for feature in stored.categories]
+    fitting += [(feature.column, ("text",)) for feature in stored.texts]
+    known = sorted(kinds) == sorted(name for name, _ in fitting) and len(kinds) == len(stored.columns)
+    if not known or not all(kinds[name] in allowed for name, allowed in fitting):
         raise ConsilienceError(f"{where}: the columns and their features do not fit. Export the model again.")
     columns = tuple(
-        Column(one.name, one.kind, action=one.action, asked=one.asked, date_format=one.date_format)
-        for one in stored.columns
+        Column(own.name, own.kind, action=own.action, asked=own.asked, date_format=own.date_format)
+        for own in stored.columns
     )
-    words = tuple(one.name for one in stored.columns if one.words)
+    words = tuple(column.name for column in stored.columns if column.words)
     return TablePreprocessing(columns, stored.numbers, stored.categories, stored.texts, words)
 
 
@@ -215,16 +210,6 @@ def table_preprocessing(shared: Rows, columns: Sequence[Column] = ()) -> TablePr
     )
 
 
-def brief_list(words: Sequence[str], most: int = 12) -> str:
-    """The first words, and how many more there are.
-
-    >>> brief_list(["a", "b", "c"], 2)
-    'a, b and 1 more'
-    """
-    more = f" and {len(words) - most} more" if len(words) > most else ""
-    return ", ".join(words[:most]) + more
-
-
 def _numbers(plain: "pd.DataFrame") -> tuple[NumberFeature, ...]:
     """Medians, means and deviations of columns of numbers, and of the marks of their gaps."""
     from sklearn.impute import SimpleImputer
@@ -237,14 +222,14 @@ def _numbers(plain: "pd.DataFrame") -> tuple[NumberFeature, ...]:
     scale = StandardScaler().fit(np.asarray(fill.fit_transform(plain.to_numpy(np.float64))))
     medians, means, deviations = fill.statistics_.tolist(), scale.mean_.tolist(), scale.scale_.tolist()
     marks = dict(zip(fill.indicator_.features_.tolist(), range(len(names), len(means)), strict=True))
-    found = []
-    for place, name in enumerate(names):
-        feature = NumberFeature(name, medians[place], means[place], deviations[place])
-        if place in marks:
-            mark = marks[place]
+    features = []
+    for index, name in enumerate(names):
+        feature = NumberFeature(name, medians[index], means[index], deviations[index])
+        if index in marks:
+            mark = marks[index]
             feature = replace(feature, marked=True, mark_mean=means[mark], mark_deviation=deviations[mark])
-        found.append(feature)
-    return tuple(found)
+        features.append(feature)
+    return tuple(features)
 
 
 def _categories(plain: "pd.Series[Any]") -> CategoryFeatures:
@@ -269,26 +254,26 @@ def _texts(plain: "pd.Series[Any]") -> TextFeatures:
 
 def _scaled(plain: "pd.DataFrame", features: Sequence[NumberFeature]) -> list[NDArray[np.float64]]:
     """(x - mean) / deviation of all numbers, then of all marks."""
-    values = [plain[one.column].to_numpy(np.float64) for one in features]
-    gaps = [np.isnan(column) for column in values]
-    found = [
-        (np.where(gap, one.median, x) - one.mean) / one.deviation
-        for one, x, gap in zip(features, values, gaps, strict=True)
-    ]
-    found += [(gap - one.mark_mean) / one.mark_deviation for one, gap in zip(features, gaps, strict=True) if one.marked]
-    return [column[:, None] for column in found]
+    scaled, marks = [], []
+    for feature in features:
+        x = plain[feature.column].to_numpy(np.float64)
+        gap = np.isnan(x)
+        scaled.append((np.where(gap, feature.median, x) - feature.mean) / feature.deviation)
+        if feature.marked:
+            marks.append((gap - feature.mark_mean) / feature.mark_deviation)
+    return [column[:, None] for column in scaled + marks]
 
 
 def _one_hot(plain: "pd.Series[Any]", feature: CategoryFeatures) -> NDArray[np.float64]:
     """A one in the column of each value; of a value that is not known, in that of the rare ones, or nowhere."""
     width = len(feature.values) + feature.rare
-    places = {value: place for place, value in enumerate(feature.values)}
+    places = {value: index for index, value in enumerate(feature.values)}
     other = len(feature.values) if feature.rare else -1
-    place = np.array([places.get(value, other) for value in plain], dtype=np.intp)
-    found = np.zeros((len(plain), width))
-    known = np.flatnonzero(place >= 0)
-    found[known, place[known]] = 1.0
-    return found
+    index = np.array([places.get(value, other) for value in plain], dtype=np.intp)
+    block = np.zeros((len(plain), width))
+    known = np.flatnonzero(index >= 0)
+    block[known, index[known]] = 1.0
+    return block
 
 
 def _tf_idf(plain: "pd.Series[Any]", feature: TextFeatures) -> NDArray[np.float64]:
@@ -301,7 +286,7 @@ def _tf_idf(plain: "pd.Series[Any]", feature: TextFeatures) -> NDArray[np.float6
 
 
 def _without_words(column: Column, shared: "pd.DataFrame") -> Column:
-    """A text of which the shared data hold no word cannot be used."""
+    """A column of texts cannot be used if the shared data hold no words in it."""
     if column.kind != "text" or not column.used:
         return column
     if any(re.search(_WORD, text) for text in plain_values(shared[column.name], column)):

@@ -10,7 +10,7 @@ from consilience.core.streams import stream
 from consilience.data.columns import Column
 from consilience.data.datasets import Array, Dataset, RawScale
 from consilience.data.options import Data
-from consilience.data.partition import Indices, balanced_quotas, place_in_class
+from consilience.data.partition import Indices, balanced_quotas, rank_in_class
 from consilience.data.partitions import PARTITIONS, Deal
 from consilience.tasks import task_named
 
@@ -100,7 +100,7 @@ def split(data: Dataset, options: Data, agents: int, seed: int) -> Scenario:
 
 
 def _check_task(data: Dataset, options: Data) -> None:
-    """Refuses what is defined by classes where there are none."""
+    """Refuses options that need classes for a task without classes."""
     if task_named(data.task).sums_to_one:
         return
     by_class = {
@@ -134,22 +134,23 @@ def _shuffled_parts(data: Dataset, rest: Indices, options: Data, agents: int, se
         None if data.groups is None else data.groups[rest],
     )
     parts = partition(deal)
-    for name, part in zip(names, parts, strict=True):
-        if len(part) < smallest:
+    for name, indices in zip(names, parts, strict=True):
+        if len(indices) < smallest:
             raise ConsilienceError(
-                f"agent {name!r} has {len(part)} samples, too few to share {options.shared_per_agent} and keep 5. "
+                f"agent {name!r} has {len(indices)} samples, too few to share {options.shared_per_agent} and keep 5. "
                 "Lower shared_per_agent, or use fewer agents."
             )
-    return {name: stream(seed, "share", name).permutation(rest[part]) for name, part in zip(names, parts, strict=True)}
+    owned = zip(names, parts, strict=True)
+    return {name: stream(seed, "share", name).permutation(rest[indices]) for name, indices in owned}
 
 
 def _balanced_first(data: Dataset, held: dict[str, Indices], each: int) -> dict[str, Indices]:
-    """Every agent's samples in an order in which the first `each` of all agents together are even over classes."""
+    """Reorders each agent's samples: the first `each` of all agents together are even over classes."""
     counts = np.array([np.bincount(data.y[own], minlength=len(data.classes)) for own in held.values()])
     sorted_parts = {}
     for (name, own), quota in zip(held.items(), balanced_quotas(counts, each), strict=True):
         y = data.y[own]
-        stays = place_in_class(y) >= quota[y]
+        stays = rank_in_class(y) >= quota[y]
         sorted_parts[name] = own[np.argsort(stays, kind="stable")]
     return sorted_parts
 

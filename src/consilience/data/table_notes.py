@@ -1,4 +1,4 @@
-"""What is said about a table before a run: one line a column, and warnings about what may go wrong with it."""
+"""Notes on a table before a run: one line for each column, and warnings about what may go wrong."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from consilience.data.columns import Column, is_identifier, plain_values, read_columns, words_among_numbers
+from consilience.data.columns import Column, brief_list, is_identifier, plain_values, read_columns, words_among_numbers
 from consilience.data.csv_files import REPEATED
 
 if TYPE_CHECKING:
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 MOST_LINES = 40
-"""Columns up to which each has a line of its own; of more, those that are read alike share one."""
+"""Up to this number, each column has a line of its own; beyond, columns that are read alike share one."""
 GIVES_AWAY = 0.98
 """Balanced accuracy, or squared correlation, from which a single column seems to hold the label."""
 _MOST_ROWS = 4000
-"""Rows by which it is found out whether a column gives the label away."""
+"""Rows that are used to test whether a column gives the label away."""
 _FEWEST_ROWS = 20
 _SHOWN = 4
 """Values of a category that a warning shows."""
 
 
 def column_lines(columns: Sequence[Column], gaps: Mapping[str, str] | None = None) -> list[str]:
-    """One line a column: its name, what it holds, how many gaps, and what is done with it.
+    """One line for each column: its name, what it holds, the number of gaps, and what is done with it.
 
     Args:
         columns: The columns of a table.
-        gaps: What is to be said of a column's gaps beside their number.
+        gaps: More on a column's gaps than their number, by the column's name.
     """
     lines = {column.name: column.line((gaps or {}).get(column.name, "")) for column in columns}
     if len(columns) <= MOST_LINES:
@@ -41,7 +41,7 @@ def column_lines(columns: Sequence[Column], gaps: Mapping[str, str] | None = Non
 
 
 def apart(notes: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Of what is said of how a file was read: notes, and warnings about columns of one name."""
+    """Splits the notes on how a file was read: notes, and warnings about columns of the same name."""
     return [text for text in notes if REPEATED not in text], [text for text in notes if REPEATED in text]
 
 
@@ -69,7 +69,7 @@ def table_warnings(
         if words:
             row, more = words[0], f" and {len(words) - 1} more" if len(words) > 1 else ""
             is_asked = column.asked and column.kind == "number"
-            read_as = "is read as numbers, and what is none is a gap" if is_asked else f"is read as {column.kind}"
+            read_as = "is read as numbers, and every other value is a gap" if is_asked else f"is read as {column.kind}"
             advice = "" if prefix is None else f", or set {prefix}types.{name}=number to read it as a gap"
             warnings.append(
                 f"{name} holds numbers, but row {row} has {str(values.iloc[row])!r}{more}: the column {read_as}."
@@ -93,7 +93,7 @@ def table_warnings(
 def notes_on_rows(
     shared: "pd.DataFrame", tables: "Mapping[str, pd.DataFrame]", labels: Mapping[str, Array], task: str
 ) -> tuple[list[str], list[str]]:
-    """One line a column, and warnings, where organisations read the rows by programs of their own.
+    """One line for each column, and warnings, where organisations read the rows with programs of their own.
 
     Args:
         shared: The shared rows.
@@ -121,10 +121,12 @@ def predicts_alone(values: "pd.Series[Any]", column: Column, y: Array, task: str
     labels = np.asarray(y)[rows].reshape(len(rows), -1)
     plain = plain_values(values.iloc[rows], column)
     is_category = column.kind == "category"
+    if task == "regression" and is_category:
+        return 0.0
     if task == "regression":
-        return 0.0 if is_category else max(_squared_correlation(plain.to_numpy(np.float64), one) for one in labels.T)
+        return max(_squared_correlation(plain.to_numpy(np.float64), target) for target in labels.T)
     codes = np.unique(plain.to_numpy(str), return_inverse=True)[1] if is_category else plain.to_numpy(np.float64)
-    return max(_balanced_accuracy(codes, one.astype(np.int64), is_category) for one in labels.T)
+    return max(_balanced_accuracy(codes, label.astype(np.int64), is_category) for label in labels.T)
 
 
 def _squared_correlation(x: Array, y: Array) -> float:
@@ -155,11 +157,11 @@ def _balanced_accuracy(x: Array, y: Array, is_category: bool) -> float:
             filled = np.nan_to_num(x, nan=np.nanmin(x, initial=0.0) - 1.0)[:, None]
             predicted[test] = tree.fit(filled[fit], y[fit]).predict(filled[test])
     there = np.unique(y)
-    return float(np.mean([(predicted[y == one] == one).mean() for one in there]))
+    return float(np.mean([(predicted[y == label] == label).mean() for label in there]))
 
 
 def differing_columns(columns: Sequence[Column], tables: "Mapping[str, pd.DataFrame]") -> list[str]:
-    """Columns that one organisation fills in otherwise than all the others do together.
+    """Warnings about columns that one organisation fills in differently from all others.
 
     They have no values there, or no value in common with the others (a category), or all numbers lie below or above
     all of the others', as with another unit.
@@ -188,7 +190,7 @@ def differing_columns(columns: Sequence[Column], tables: "Mapping[str, pd.DataFr
             elif column.kind == "category":
                 if not set(own) & set(others) and len(own) > 1:
                     warnings.append(
-                        f"{column.name}: no value at {who} ({_values(own)}) occurs elsewhere ({_values(others)}). "
+                        f"{column.name}: no value at {who} ({_some(own)}) occurs elsewhere ({_some(others)}). "
                         "Is it written in the same way?"
                     )
             elif len(own) > 4 and len(others) > 4 and (own.min() > others.max() or own.max() < others.min()):
@@ -199,7 +201,7 @@ def differing_columns(columns: Sequence[Column], tables: "Mapping[str, pd.DataFr
 
 
 def one_class_warnings(labels: Mapping[str, Array], classes: Sequence[str]) -> list[str]:
-    """Agents all of whose training rows have the same class; or one sentence, if there is only one class."""
+    """Warnings about agents whose training rows all have the same class; one warning if there is only one class."""
     if len(classes) == 1:
         return [f"there is one class only, {classes[0]}: nothing can be learned."]
     kinds = {who: np.unique(y) for who, y in labels.items() if len(y)}
@@ -215,9 +217,8 @@ def _range(values: "pd.Series[Any]") -> str:
     return f"{low} to {high}" if isinstance(low, str) or values.dtype.kind == "M" else f"{low:g} to {high:g}"
 
 
-def _values(values: "pd.Series[Any]") -> str:
-    different = list(dict.fromkeys(values))
-    return ", ".join(different[:_SHOWN]) + (", ..." if len(different) > _SHOWN else "")
+def _some(values: "pd.Series[Any]") -> str:
+    return brief_list(list(dict.fromkeys(values)), _SHOWN)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ from consilience.data.columns import read_columns
 from consilience.data.datasets import Array, Dataset, Request
 from consilience.data.files import KINDS, labelled_table, read_labelled, read_table_and_notes, split_names
 from consilience.data.hub import SAVED, check_files, check_pictures, hugging_face
+from consilience.data.image_folders import pixels_of, scaled
 from consilience.data.table_notes import apart, column_lines, differing_columns, table_warnings
 from consilience.tasks import task_named
 from consilience.tasks.protocol import numbered
@@ -25,7 +26,7 @@ def is_own(name: str) -> bool:
 
 
 def check_there(path: Path) -> None:
-    """Refuses a path that leads nowhere."""
+    """Refuses a path that does not exist."""
     if not path.exists():
         raise ConsilienceError(f"the dataset {path} does not exist. Paths are relative to the folder you are in.")
 
@@ -37,27 +38,30 @@ def read_own(path: Path, request: Request) -> Dataset:
         x, y, owner = _hugging_face_rows(path, request)
         if not hasattr(x, "iloc"):
             return _labelled(path, request, x, y, owner)
-        return _with_columns(path, request, x, _labelled(path, request, _features(x, request), y, owner), [])
+        features = x[_feature_names(list(x.columns), request)]
+        return _with_columns(path, request, x, _labelled(path, request, features, y, owner), [])
     if path.suffix in (".csv", ".parquet"):
         table, how = read_table_and_notes(path)
         names = [str(name) for name in table.columns]
-        for label in split_names(request.label):
-            if label not in names:
-                raise ConsilienceError(
-                    f"{path} has no column {label!r} of labels. {'' if label == 'label' else hint(label, names)}"
-                    f"Name it with label=NAME. It has: {', '.join(names)}."
-                )
+        _check_labels(path, request, names)
         owner = _owner(path, request, names, lambda name: table[name].astype(str).to_numpy())
         x, y = labelled_table(table, path, request.label, (), _feature_names(names, request))
-        features = table[[name for name in table.columns if name not in _taken(request)]]
-        return _with_columns(path, request, features, _labelled(path, request, x, y, owner), how)
-    if path.suffix == ".npz":
-        found = read_arrays(path, [request.agent]) if request.agent else {}
-        owner = _owner(path, request, list(found), lambda name: found[name].astype(str))
-    else:
-        owner = _owner(path, request, [], lambda name: np.zeros(0))
+        rest = table[[name for name in table.columns if name not in _not_features(request)]]
+        return _with_columns(path, request, rest, _labelled(path, request, x, y, owner), how)
+    arrays = read_arrays(path, [request.agent]) if path.suffix == ".npz" and request.agent else {}
+    owner = _owner(path, request, list(arrays), lambda name: arrays[name].astype(str))
     x, y = read_labelled(path, request.label, (), side=request.side)
     return _labelled(path, request, x, y, owner)
+
+
+def _check_labels(path: Path, request: Request, columns: list[str]) -> None:
+    """Refuses a file that lacks a column of labels."""
+    for label in split_names(request.label):
+        if label not in columns:
+            raise ConsilienceError(
+                f"{path} has no column {label!r} of labels. {'' if label == 'label' else hint(label, columns)}"
+                f"Name it with label=NAME. It has: {', '.join(columns)}."
+            )
 
 
 def _with_columns(path: Path, request: Request, table: Any, data: Dataset, how: list[str]) -> Dataset:
@@ -81,22 +85,18 @@ def _with_columns(path: Path, request: Request, table: Any, data: Dataset, how: 
 
 def _feature_names(names: list[str], request: Request) -> list[str]:
     """Columns that models may see."""
-    found = [name for name in names if name not in (*_taken(request), *request.drop)]
-    if not found:
+    features = [name for name in names if name not in (*_not_features(request), *request.drop)]
+    if not features:
         raise ConsilienceError("no column is left as a feature. Take some out of data.drop.")
-    return found
+    return features
 
 
-def _features(table: Any, request: Request) -> Any:
-    return table[_feature_names(list(table.columns), request)]
-
-
-def _taken(request: Request) -> list[str]:
-    """Columns that are no features."""
+def _not_features(request: Request) -> list[str]:
+    """The columns of labels and of agents."""
     return [*split_names(request.label), request.agent]
 
 
-def _owner(path: Path, request: Request, columns: list[str], column: Any) -> "NDArray[Any] | None":
+def _owner(path: Path, request: Request, columns: list[str], column: Any) -> Array | None:
     """The name of the agent that each row belongs to."""
     if not request.agent:
         return None
@@ -106,7 +106,7 @@ def _owner(path: Path, request: Request, columns: list[str], column: Any) -> "ND
     return np.asarray(column(request.agent))
 
 
-def _labelled(path: Path, request: Request, x: Any, y: Any, owner: "NDArray[Any] | None") -> Dataset:
+def _labelled(path: Path, request: Request, x: Any, y: Any, owner: Array | None) -> Dataset:
     """A dataset with numbered classes and agents."""
     task = task_named(request.task)
     names: tuple[str, ...] = ()
@@ -130,16 +130,16 @@ def _labelled(path: Path, request: Request, x: Any, y: Any, owner: "NDArray[Any]
 
 
 def _classes(y: Array) -> tuple[Array, tuple[str, ...]]:
-    """Class numbers and names, of words and of whole numbers alike."""
+    """Class numbers and names; classes may be words or whole numbers."""
     if y.dtype.kind == "f" and np.isfinite(y).all() and (y == np.floor(y)).all():
         y = y.astype(np.int64)
     if y.dtype.kind in "iu":
         kinds, numbers = np.unique(y, return_inverse=True)
         return numbers.astype(np.int64), tuple(str(kind) for kind in kinds)
-    numbers, found = numbered(task_named("classification"), y)
-    if not found:
+    numbers, names = numbered(task_named("classification"), y)
+    if not names:
         raise ConsilienceError("the labels are fractions. For values instead of classes set task=regression.")
-    return numbers, found
+    return numbers, names
 
 
 def _is_hugging_face(path: Path) -> bool:
@@ -147,26 +147,24 @@ def _is_hugging_face(path: Path) -> bool:
     return any((path / name).is_file() for name in SAVED) or any(path.rglob("*.parquet"))
 
 
-def _hugging_face_rows(path: Path, request: Request) -> tuple[Any, Any, "NDArray[Any] | None"]:
-    """Rows as a table, or as images where a column holds such; labels; and whose each row is."""
+def _hugging_face_rows(path: Path, request: Request) -> tuple[Any, Any, Array | None]:
+    """Rows as a table, or as images if a column holds images; labels; the agent of each row."""
     with hugging_face(offline=True) as library:
         try:
             check_files(library, path)
             saved = any((path / name).is_file() for name in SAVED)
-            found = library.load_from_disk(str(path)) if saved else library.load_dataset(str(path))
+            loaded = library.load_from_disk(str(path)) if saved else library.load_dataset(str(path))
         except ConsilienceError:
             raise
         except Exception as error:  # the library raises some twenty kinds, its own and others'
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
             raise ConsilienceError(f"cannot read the Hugging Face folder {path} ({reason}).") from error
-        rows = library.concatenate_datasets(list(found.values())) if isinstance(found, dict) else found
+        rows = library.concatenate_datasets(list(loaded.values())) if isinstance(loaded, dict) else loaded
         columns = list(rows.column_names)
-        for name in split_names(request.label):
-            if name not in columns:
-                raise ConsilienceError(f"{path} has no column {name!r} of labels. It has: {', '.join(columns)}.")
+        _check_labels(path, request, columns)
         owner = _owner(path, request, columns, lambda name: np.asarray(rows.with_format(None)[name][:]).astype(str))
         y = _label_columns(rows, split_names(request.label))
-        features = [name for name in columns if name not in _taken(request)]
+        features = [name for name in columns if name not in _not_features(request)]
         pictures = [name for name in features if type(rows.features[name]).__name__ == "Image"]
         if pictures:
             check_pictures(rows, pictures[0], path)
@@ -179,18 +177,12 @@ def _label_columns(rows: Any, names: list[str]) -> Any:
     plain = rows.with_format(None)
     if len(names) > 1:
         return np.stack([np.asarray(plain[name][:]) for name in names], axis=1)
-    found = np.asarray(plain[names[0]][:])
+    labels = np.asarray(plain[names[0]][:])
     classes = getattr(rows.features[names[0]], "names", None)
-    return np.array([classes[number] for number in found]) if classes else found
+    return np.array([classes[number] for number in labels]) if classes else labels
 
 
-def _pictures(rows: Any, column: str, side: int) -> "NDArray[np.float32]":
-    """Images (samples, 3, height, width) in [-1, 1]."""
-    first = rows[0][column]
-    width, height = (side, side) if side else first.size
-    x = np.empty((len(rows), 3, height, width), dtype=np.float32)
-    for number, row in enumerate(rows.select_columns([column])):
-        picture = row[column].convert("RGB")
-        picture = picture if picture.size == (width, height) else picture.resize((width, height), resample=2)
-        x[number] = np.asarray(picture).transpose(2, 0, 1) * np.float32(2 / 255) - 1
-    return x
+def _pictures(rows: Any, column: str, side: int) -> NDArray[np.float32]:
+    """Images (samples, 3, height, width) in [-1, 1]; of several sizes, all get that of the first."""
+    size = (side, side) if side else rows[0][column].size
+    return scaled(np.stack([pixels_of(row[column], 3, size) for row in rows.select_columns([column])]))

@@ -8,9 +8,6 @@ import numpy as np
 
 from consilience.agents.protocol import Agent
 from consilience.base.errors import ConsilienceError
-from consilience.base.rows import values_of
-from consilience.data.files import read_table, split_names
-from consilience.data.options import Data
 from consilience.data.scenario import Scenario
 from consilience.data.user_dataset import is_own
 from consilience.export.facts import facts_of
@@ -81,18 +78,8 @@ def export_run(folder: Path, agent: str, to: Path) -> Path:
         step = Scale(scale.mean, scale.deviation)
         return export_agent(loaded.agents[0], to, scale.raw(shared), facts, [step])
     if is_own(settings.data.dataset):
-        columns = _feature_names(settings.data)
-        fit = columns if len(columns) == values_of(shared) else ()
+        columns = tuple(column.name for column in loaded.scenario.columns)
         about = _IMAGES if Path(settings.data.dataset).is_dir() and isinstance(shared, np.ndarray) else ""
-        return export_agent(loaded.agents[0], to, shared, replace(facts, columns=tuple(fit), about=about))
+        return export_agent(loaded.agents[0], to, shared, replace(facts, columns=columns, about=about))
     about = f"Samples are those of the dataset {loaded.run.summary.dataset!r} as consilience loads it."
     return export_agent(loaded.agents[0], to, shared, replace(facts, about=about))
-
-
-def _feature_names(data: Data) -> list[str]:
-    """Names of the columns of a csv or parquet file without those of labels and of agents."""
-    path = Path(data.dataset)
-    if path.suffix not in (".csv", ".parquet"):
-        return []
-    taken = (*split_names(data.label), data.agent)
-    return [str(name) for name in read_table(path).columns if name not in taken]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from consilience.export.checks import MOST_OUTPUTS, HarmfulError, check_children, need
+from consilience.export.checks import MOST_OUTPUTS, HarmfulError, check_nodes, need
 
 MOST_NUMBER = 2**31 - 1
 _OBJECTIVES = ("binary:", "multi:", "reg:", "count:")
@@ -26,7 +26,7 @@ def checked_xgboost(data: bytes) -> bytes:
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A table of JSON in which no key stands twice: readers differ in which one they take."""
+    """A table of JSON without duplicate keys: readers differ in which one they take."""
     table = dict(pairs)
     need(len(table) == len(pairs), "a key stands twice")
     return table
@@ -83,9 +83,8 @@ def _check_xgboost_tree(tree: dict[str, Any], features: int) -> None:
     right = np.array(_whole_numbers(tree["right_children"], -1, nodes - 1, "the nodes of a tree"))
     leaf = left == -1
     need(((right == -1) == leaf).all(), "a node with one child")
-    check_children(left, right, leaf, "a tree")
     split = np.array(_whole_numbers(tree["split_indices"], 0, 2**32 - 1, "the features of a tree"))
-    need((split[~leaf] < features).all(), "a tree asks for features that there are not")
+    check_nodes(left, right, leaf, split, features)
     parents = np.array(_whole_numbers(tree["parents"], -1, MOST_NUMBER, "the parents of nodes"))
     inner = np.flatnonzero(~leaf)
     need((parents[left[inner]] == inner).all() and (parents[right[inner]] == inner).all(), "the parents of nodes")
@@ -99,17 +98,17 @@ def _check_xgboost_tree(tree: dict[str, Any], features: int) -> None:
     need(all(start + size <= len(words) for start, size in zip(starts, lengths, strict=True)), "categories of a tree")
 
 
-def _check_categories(found: dict[str, Any], features: int) -> None:
+def _check_categories(categories: dict[str, Any], features: int) -> None:
     """The words of columns of categories, as XGBoost keeps them since version 3.1."""
-    order, starts = found["sorted_idx"], found["feature_segments"]
-    need(len(found["enc"]) in (0, features) and len(starts) in (0, features + 1), "the categories of columns")
+    order, starts = categories["sorted_idx"], categories["feature_segments"]
+    need(len(categories["enc"]) in (0, features) and len(starts) in (0, features + 1), "the categories of columns")
     starts = _whole_numbers(starts, 0, len(order), "the categories of columns")
     need(starts == sorted(starts) and starts[-1:] == ([len(order)] if starts else []), "the categories of columns")
     for start, end in pairwise(starts):
         _whole_numbers(order[start:end], 0, end - start - 1, "the categories of columns")
-    for place, words in enumerate(found["enc"]):
+    for column, words in enumerate(categories["enc"]):
         values, offsets = words["values"], words.get("offsets")
-        size = starts[place + 1] - starts[place]
+        size = starts[column + 1] - starts[column]
         if offsets is None:
             need(len(values) == size, "the categories of columns")
             continue
@@ -138,27 +137,29 @@ def checked_lightgbm(data: bytes) -> str:
     for number in re.findall(r"num_class:(\S*)", header.get("objective", "")):
         _digits(number, classes, classes, "two numbers of classes")
     parts = ["tree", *(f"{key}={value}" if value is not None else key for key, value in header.items()), ""]
-    for place, tree in enumerate(trees):
-        parts += [f"Tree={place}", *(f"{key}={value}" for key, value in _lightgbm_tree(tree, features).items()), "", ""]
+    for index, tree in enumerate(trees):
+        lines = _lightgbm_tree(tree, features)
+        parts += [f"Tree={index}", *(f"{key}={value}" for key, value in lines.items()), "", ""]
     words = re.search(r"^pandas_categorical:(.*)$", rest, re.MULTILINE)
     return "\n".join([*parts, "end of trees", "", f"pandas_categorical:{_words(words[1] if words else 'null')}", ""])
 
 
 def _words(text: str) -> str:
     """The categories of a table's columns, as JSON."""
-    found = json.loads(text)
-    need(found is None or (isinstance(found, list) and all(isinstance(one, list) for one in found)), "its categories")
-    return json.dumps(found)
+    columns = json.loads(text)
+    is_lists = isinstance(columns, list) and all(isinstance(words, list) for words in columns)
+    need(columns is None or is_lists, "its categories")
+    return json.dumps(columns)
 
 
 def _lines(text: str) -> dict[str, Any]:
     """Lines of KEY=VALUE; of a word alone, the value is None."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for line in filter(None, text.split("\n")):
         key, equals, value = line.partition("=")
-        need(re.fullmatch(r"[a-z_]{1,60}", key) and key not in found, f"the line {line!r:.60}")
-        found[key] = value if equals else None
-    return found
+        need(re.fullmatch(r"[a-z_]{1,60}", key) and key not in values, f"the line {line!r:.60}")
+        values[key] = value if equals else None
+    return values
 
 
 _INNER = ("split_feature", "threshold", "decision_type", "left_child", "right_child")
@@ -167,7 +168,7 @@ _LEAF_MORE = ("leaf_weight", "leaf_count")
 
 
 def _lightgbm_tree(text: str, features: int) -> dict[str, str]:
-    """The lines of a tree, if each has as many numbers as the tree has nodes, and they lead nowhere else."""
+    """The lines of a tree, after checking the number of their values and where its nodes lead."""
     lines = _lines(text)
     leaves = _digits(lines.get("num_leaves", ""), 1, MOST_NUMBER, "the number of leaves")
     sets = _digits(lines.get("num_cat", ""), 0, MOST_NUMBER, "the number of categories")
@@ -181,7 +182,7 @@ def _lightgbm_tree(text: str, features: int) -> dict[str, str]:
     _numbers(lines.get("shrinkage", "1"), 1, "shrinkage")
     left, right = (_integers(numbers[name], -leaves, leaves - 2, name) for name in ("left_child", "right_child"))
     both = left + right
-    inner, outer = sorted(one for one in both if one >= 0), sorted(~one for one in both if one < 0)
+    inner, outer = sorted(child for child in both if child >= 0), sorted(~child for child in both if child < 0)
     need(leaves == 1 or (inner == list(range(1, leaves - 1)) and outer == list(range(leaves))), "the nodes of a tree")
     _integers(numbers["split_feature"], 0, features - 1, "the features of a tree")
     kinds = _integers(numbers["decision_type"], 0, 15, "the kinds of splits")
@@ -199,12 +200,12 @@ def _check_bits(lines: dict[str, Any], sets: int) -> None:
 
 
 def _numbers(text: str, size: int, what: str) -> list[str]:
-    """As many numbers as there should be, still as text."""
-    found = text.split(" ") if text else []
-    need(len(found) == size, f"{what}: {len(found)} numbers, not {size}")
+    """The numbers in a text, still as text; `size` of them."""
+    texts = text.split(" ") if text else []
+    need(len(texts) == size, f"{what}: {len(texts)} numbers, not {size}")
     pattern = re.compile(r"-?\d{1,330}(\.\d{1,60})?(e[+-]?\d{1,4})?|-?inf|-?nan")
-    need(all(pattern.fullmatch(one) for one in found), f"{what} is no list of numbers")
-    return found
+    need(all(pattern.fullmatch(number) for number in texts), f"{what} is no list of numbers")
+    return texts
 
 
 def _integers(texts: Sequence[str], least: int, most: int, what: str) -> list[int]:
@@ -220,6 +221,6 @@ def _digits(text: Any, least: int, most: int, what: str) -> int:
 
 def _whole_numbers(values: Any, least: int, most: int, what: str) -> list[int]:
     """A list of whole numbers within limits."""
-    need(isinstance(values, list) and all(type(one) is int for one in values), f"{what}: no list of whole numbers")
+    need(isinstance(values, list) and all(type(value) is int for value in values), f"{what}: no list of whole numbers")
     need(not values or (min(values) >= least and max(values) <= most), f"{what} beyond what there is")
     return list(values)

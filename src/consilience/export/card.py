@@ -1,5 +1,6 @@
 """The model card: README.md of an exported folder, for whoever finds it."""
 
+from consilience.data.columns import brief_list
 from consilience.export.manifest import Manifest
 from consilience.runtime.history import PLACES
 from consilience.tasks import task_named
@@ -43,16 +44,15 @@ def card(manifest: Manifest) -> str:
         "import consilience as cs",
         "",
         'model = cs.load_model(".")',
-        f"model.predict(x)    # (samples, {manifest.outputs}): {', '.join(manifest.names[:12])}"
-        + (", ..." if len(manifest.names) > 12 else ""),
+        f"model.predict(x)    # (samples, {manifest.outputs}): {brief_list(manifest.names)}",
         "```",
         "",
         f"A sample is {_sample(manifest)}.",
     ]
-    prepared = any(part.role == "prepare" for part in manifest.parts)
+    prepared = any(file.role == "prepare" for file in manifest.parts)
     if manifest.inputs.about:
         lines.append(manifest.inputs.about)
-    if any(part.form == "onnx" for part in manifest.parts):
+    if any(file.form == "onnx" for file in manifest.parts):
         takes = "; it takes prepared samples" if prepared else ""
         lines.append(f"`model.onnx` does the same in any ONNX runtime: input `x`, output `predictions`{takes}.")
     if prepared:
@@ -69,7 +69,7 @@ def card(manifest: Manifest) -> str:
             lines.append(f"| {title} | {', '.join(map(str, value)) if isinstance(value, list) else value} |")
     versions = ", ".join(f"{name} {number}" for name, number in manifest.versions.items())
     lines += ["", f"Versions: {versions}.", "", "## Files", ""]
-    meanings = {part.file: f"{part.role}, {part.form}" for part in manifest.parts}
+    meanings = {file.file: f"{file.role}, {file.form}" for file in manifest.parts}
     lines += ["- `model.json`: everything on this page for programs, and the SHA-256 of the other files"]
     lines += [f"- `{name}`: {meanings[name]}" for name in manifest.files]
     lines += [
@@ -82,25 +82,22 @@ def card(manifest: Manifest) -> str:
 
 
 def _scores(manifest: Manifest) -> list[str]:
-    """A table of scores by place; a sentence where nothing was measured."""
-    found = {
-        place: {
-            one: manifest.scores[f"{one.name}_{place}"]
-            for one in task_named(manifest.task).scores
-            if f"{one.name}_{place}" in manifest.scores
-        }
-        for place in PLACES
+    """A table of scores by the data they were measured on; a sentence where nothing was measured."""
+    table = {
+        score.title: [manifest.scores.get(f"{score.name}_{data}") for data in PLACES]
+        for score in task_named(manifest.task).scores
     }
-    places = [place for place in PLACES if found[place]]
-    if not places and "privacy" in manifest.training:
+    measured = [number for number in range(len(PLACES)) if any(row[number] is not None for row in table.values())]
+    if not measured and "privacy" in manifest.training:
         return ["Not on this page: scores on an organisation's own rows are exact, and would tell of these rows."]
-    if not places:
+    if not measured:
         return ["Nothing: no labelled test data were given."]
-    scores = [one for one in task_named(manifest.task).scores if any(one in found[place] for place in places)]
-    lines = [f"| | {' | '.join(_PLACES[place] for place in places)} |", f"|---|{'---:|' * len(places)}"]
-    for one in scores:
-        values = [f"{found[place][one]:.3f}" if one in found[place] else "-" for place in places]
-        lines.append(f"| {one.title} | {' | '.join(values)} |")
+    head = " | ".join(_PLACES[PLACES[number]] for number in measured)
+    lines = [f"| | {head} |", f"|---|{'---:|' * len(measured)}"]
+    for title, row in table.items():
+        cells = ["-" if row[number] is None else f"{row[number]:.3f}" for number in measured]
+        if set(cells) != {"-"}:
+            lines.append(f"| {title} | {' | '.join(cells)} |")
     return lines
 
 

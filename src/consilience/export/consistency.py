@@ -1,4 +1,4 @@
-"""Whether what a model.json says fits together. Somebody who edits one can make its checksum right again."""
+"""Checks a model.json for consistency: whoever edits one can correct its checksum as well."""
 
 import re
 from math import prod
@@ -29,7 +29,7 @@ def _files(manifest: Manifest) -> str:
             return f"it names the file {name!r:.100}, which is not a plain name of a file in this folder"
         if not isinstance(checksum, str) or not re.fullmatch("[0-9a-f]{64}", checksum):
             return f"the checksum of {name} is no SHA-256"
-    named = [part.file for part in manifest.parts if part.form != "constant"]
+    named = [piece.file for piece in manifest.parts if piece.form != "constant"]
     missing = [name for name in named if name not in manifest.files]
     if missing:
         return f"a part is in the file {missing[0]!r}, which has no checksum"
@@ -39,21 +39,21 @@ def _files(manifest: Manifest) -> str:
 def _parts(manifest: Manifest) -> str:
     if manifest.task not in TASKS.names():
         return f"the task {manifest.task!r:.60} is not known"
-    rest = [part for part in manifest.parts if part.role != "prepare"]
-    networks = [part.form for part in rest if part.role == "network"]
+    rest = [piece for piece in manifest.parts if piece.role != "prepare"]
+    networks = [piece.form for piece in rest if piece.role == "network"]
     if networks:
         needed = "safetensors" if manifest.architecture.model else "onnx"
         fits = len(networks) == len(rest) == len(set(networks)) and set(networks) <= {"safetensors", "onnx"}
         return "" if fits and needed in networks else f"a network needs one part of the form {needed}"
     task = task_named(manifest.task)
     questions = 1 if task.noisy or task.sums_to_one else manifest.outputs
-    numbers = sorted(part.question for part in rest if part.role == "estimator")
+    numbers = sorted(piece.question for piece in rest if piece.role == "estimator")
     if len(numbers) != questions or numbers != list(range(questions)):
         return f"it has estimators for the questions {numbers[:5]}, and needs one for each of {questions}"
-    if any(part.question >= questions for part in rest):
+    if any(piece.question >= questions for piece in rest):
         return "it has a transform for a question that there is not"
     forms = {"estimator": ("skops", "xgboost", "lightgbm", "constant"), "transform": ("skops",)}
-    wrong = [part for part in rest if part.form not in forms[part.role]]
+    wrong = [piece for piece in rest if piece.form not in forms[piece.role]]
     return f"a part of the form {wrong[0].form} cannot be its {wrong[0].role}" if wrong else ""
 
 

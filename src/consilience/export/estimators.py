@@ -9,7 +9,7 @@ from consilience.agents.input_cache import for_estimator
 from consilience.base.errors import ConsilienceError
 from consilience.base.rows import count
 from consilience.export import boosters, trusted
-from consilience.export.checks import HarmfulError
+from consilience.export.checks import reading_model
 from consilience.export.manifest import Part
 from consilience.tasks import task_named
 from consilience.tasks.protocol import Array, Task
@@ -47,8 +47,9 @@ def write(agent: HasEstimators) -> tuple[list[Part], dict[str, bytes]]:
             files[name] = trusted.dump(before, f"agent {agent.name!r}")
             parts.append(Part("transform", "skops", name, question))
         form = _form(last)
-        name = f"estimator-{question}.{_ENDINGS[form]}"
-        files[name] = _WRITE[form](last, f"agent {agent.name!r}")
+        ending, dump, _ = _FORMATS[form]
+        name = f"estimator-{question}.{ending}"
+        files[name] = dump(last, f"agent {agent.name!r}")
         parts.append(Part("estimator", form, name, question, known))
     return parts, files
 
@@ -58,27 +59,29 @@ def read(parts: Sequence[Part], files: dict[str, bytes], task_name: str, outputs
     task = task_named(task_name)
     values = task.noisy
     answers: list[Callable[[Any], Array]] = []
-    for question in range(1 + max(part.question for part in parts)):
-        own = [part for part in parts if part.question == question]
-        steps = [trusted.load(files[part.file], part.file) for part in own if part.role == "transform"]
-        [last] = [part for part in own if part.role == "estimator"]
+    for question in range(1 + max(piece.question for piece in parts)):
+        own = [piece for piece in parts if piece.question == question]
+        steps = [trusted.load(files[piece.file], piece.file) for piece in own if piece.role == "transform"]
+        [last] = [piece for piece in own if piece.role == "estimator"]
         classes = 0 if values else outputs if task.sums_to_one else 2
         answers.append(_answer(steps, last, files, classes))
 
     def predict(x: Any) -> Array:
         x = for_estimator("the model", x)
-        found = [answer(x) for answer in answers]
-        return found[0].reshape(len(found[0]), -1) if values else task.join(found)
+        predictions = [answer(x) for answer in answers]
+        return predictions[0].reshape(len(predictions[0]), -1) if values else task.join(predictions)
 
     return predict
 
 
-def _answer(steps: list[Any], part: Part, files: dict[str, bytes], classes: int) -> Predict:
+def _answer(steps: list[Any], piece: Part, files: dict[str, bytes], classes: int) -> Predict:
     """The answer to one question: probabilities (samples, classes), or with 0 classes values."""
-    known = np.array(part.known, dtype=np.intp)
+    known = np.array(piece.known, dtype=np.intp)
     if classes and (not len(known) or known.min() < 0 or known.max() >= classes):
-        raise ConsilienceError(f"{part.file or 'a constant'} names classes that there are not. Export the model again.")
-    estimate = _READ[part.form](files[part.file], part.file, bool(classes)) if part.form != "constant" else None
+        raise ConsilienceError(f"{piece.file or 'a constant'} names unknown classes. Export the model again.")
+    estimate = None
+    if piece.form != "constant":
+        estimate = _FORMATS[piece.form][2](files[piece.file], piece.file, bool(classes))
 
     def answer(x: Any) -> Array:
         samples = count(x)
@@ -115,14 +118,10 @@ def _write_xgboost(estimator: Any, whose: str) -> bytes:
 
 
 def _read_xgboost(data: bytes, where: str, classes: bool) -> Predict:
-    xgboost = _library("xgboost", "boost")
+    xgboost = _library("xgboost")
     estimator = xgboost.XGBClassifier() if classes else xgboost.XGBRegressor()
-    try:
+    with reading_model(where, "XGBoost"):
         estimator.load_model(bytearray(boosters.checked_xgboost(data)))
-    except HarmfulError as error:
-        raise ConsilienceError(f"{where} is not a model that XGBoost made: {error}. It was not loaded.") from error
-    except Exception as error:  # of the library's own, with a long trace of C++ in it
-        raise ConsilienceError(f"{where} cannot be read ({str(error).splitlines()[0]}).") from error
     predict: Predict = estimator.predict_proba if classes else estimator.predict
     return predict
 
@@ -134,17 +133,13 @@ def _write_lightgbm(estimator: Any, whose: str) -> bytes:
 
 
 def _read_lightgbm(data: bytes, where: str, classes: bool) -> Predict:
-    lightgbm = _library("lightgbm", "boost")
-    try:
+    lightgbm = _library("lightgbm")
+    with reading_model(where, "LightGBM"):
         booster = lightgbm.Booster(model_str=boosters.checked_lightgbm(data))
-    except HarmfulError as error:
-        raise ConsilienceError(f"{where} is not a model that LightGBM made: {error}. It was not loaded.") from error
-    except Exception as error:
-        raise ConsilienceError(f"{where} cannot be read ({str(error).splitlines()[0]}).") from error
 
     def predict(x: Any) -> Array:
-        found = np.asarray(booster.predict(x))
-        return np.stack([1 - found, found], axis=1) if classes and found.ndim == 1 else found
+        f = np.asarray(booster.predict(x))
+        return np.stack([1 - f, f], axis=1) if classes and f.ndim == 1 else f
 
     return predict
 
@@ -164,21 +159,16 @@ def _check_objective(estimator: Any, whose: str) -> None:
         )
 
 
-def _library(name: str, extra: str) -> Any:
+def _library(name: str) -> Any:
     try:
         return __import__(name)
     except ImportError as error:
-        raise ConsilienceError(f"this model needs {name}: pip install 'consilience[{extra}]'.") from error
+        raise ConsilienceError(f"this model needs {name}: pip install 'consilience[boost]'.") from error
 
 
-_ENDINGS = {"skops": "skops", "xgboost": "json", "lightgbm": "txt"}
-_WRITE: dict[str, Callable[[Any, str], bytes]] = {
-    "skops": trusted.dump,
-    "xgboost": _write_xgboost,
-    "lightgbm": _write_lightgbm,
+_FORMATS: dict[str, tuple[str, Callable[[Any, str], bytes], Callable[[bytes, str, bool], Predict]]] = {
+    "skops": ("skops", trusted.dump, _read_skops),
+    "xgboost": ("json", _write_xgboost, _read_xgboost),
+    "lightgbm": ("txt", _write_lightgbm, _read_lightgbm),
 }
-_READ: dict[str, Callable[[bytes, str, bool], Predict]] = {
-    "skops": _read_skops,
-    "xgboost": _read_xgboost,
-    "lightgbm": _read_lightgbm,
-}
+"""By the form of a file: its ending, what writes it and what reads it."""

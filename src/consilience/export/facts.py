@@ -18,8 +18,8 @@ def facts_of(run: Run, agent: str, columns: tuple[str, ...] = (), about: str = "
     private rows in it.
     """
     summary, table = run.summary, run.last_round()
-    spent = next((one.privacy for one in summary.agents if one.name == agent), {})
-    places = [place for place in PLACES if not spent or place == "shared" or (place, summary.federation) == _COMMON]
+    spent = next((entry.privacy for entry in summary.agents if entry.name == agent), {})
+    measured_on = [on for on in PLACES if not spent or on == "shared" or (on, summary.federation) == _COMMON]
     training: dict[str, Any] = {
         "dataset": summary.dataset,
         "method": summary.title,
@@ -33,7 +33,7 @@ def facts_of(run: Run, agent: str, columns: tuple[str, ...] = (), about: str = "
         "privacy": _privacy(spent),
     }
     row = table[table["agent"] == agent].iloc[0]
-    names = [f"{one.name}_{place}" for place in places for one in summary.scores]
+    names = [f"{score.name}_{on}" for on in measured_on for score in summary.scores]
     scores = {name: float(row[name]) for name in names if name in row and isfinite(row[name])}
     return Facts(
         tuple(summary.classes),

@@ -12,7 +12,7 @@ from typing import Any, cast, final
 import numpy as np
 
 from consilience.agents.protocol import Agent, implements
-from consilience.base.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError, first_line
 from consilience.base.files import write_atomically
 from consilience.base.rows import Rows, count, take
 from consilience.data.preprocess import TablePreprocessing
@@ -36,7 +36,7 @@ from consilience.tasks.protocol import Array, checked_predictions
 
 CARD = "README.md"
 CLOSE = 1e-5
-"""How far, at most, the exported model may be from the agent on the rows that both are asked about."""
+"""The largest difference between predictions of the exported model and of the agent."""
 ASKED = 64
 """Rows on which the exported model is compared with the agent."""
 
@@ -61,12 +61,12 @@ class ExportedModel:
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.manifest = manifest
-        parts = manifest.parts
-        files = {part.file: checked_bytes(folder, manifest, part.file) for part in parts if part.file}
-        self._prepare = [read_prepare(part, files[part.file]) for part in parts if part.role == "prepare"]
-        rest = [part for part in parts if part.role != "prepare"]
-        if any(part.role == "network" for part in rest):
-            by_form = {part.form: files[part.file] for part in rest}
+        steps = [step for step in manifest.parts if step.role == "prepare"]
+        rest = [piece for piece in manifest.parts if piece.role != "prepare"]
+        files = {name: checked_bytes(folder, manifest, name) for name in manifest.files}
+        self._prepare = [read_prepare(step, files[step.file]) for step in steps]
+        if any(piece.role == "network" for piece in rest):
+            by_form = {piece.form: files[piece.file] for piece in rest}
             self._predict = networks.read(by_form, manifest.architecture, manifest.task)
         else:
             self._predict = estimators.read(rest, files, manifest.task, manifest.outputs)
@@ -90,9 +90,9 @@ class ExportedModel:
         except ConsilienceError:
             raise
         except Exception as error:  # whatever libraries do with samples or with a model that they cannot use
-            reason = f"{type(error).__name__}: {str(error).strip()[:300]}".splitlines()[0]
             raise ConsilienceError(
-                f"the model of {self.manifest.agent!r} cannot predict these samples ({reason}). Are they such as its "
+                f"the model of {self.manifest.agent!r} cannot predict these samples ({type(error).__name__}: "
+                f"{first_line(error)}). Are they such as its "
                 "README.md says?"
             ) from error
         task = task_named(self.manifest.task)
@@ -106,7 +106,11 @@ class ExportedModel:
 
 
 def load_model(folder: str | Path) -> ExportedModel:
-    """The model in a folder that `export` wrote. What was changed since, or is not known to be harmless, is refused."""
+    """The model in a folder that `export` wrote. A changed file, or one not known to be harmless, is refused.
+
+    Args:
+        folder: The folder.
+    """
     path = Path(folder)
     manifest = read_manifest(path)
     check_manifest(manifest, str(path / FILE))
@@ -115,7 +119,7 @@ def load_model(folder: str | Path) -> ExportedModel:
     except ConsilienceError:
         raise
     except Exception as error:  # models that fit no sentence fail in many ways
-        reason = f"{type(error).__name__}: {str(error).strip()[:300]}".splitlines()[0]
+        reason = f"{type(error).__name__}: {first_line(error)}"
         raise ConsilienceError(f"the model in {path} cannot be read ({reason}). Export it again.") from error
 
 
@@ -137,9 +141,9 @@ def export_agent(
     facts = facts or Facts()
     _check_free(folder, overwrite)
     raw = rows = take(sample, np.arange(min(ASKED, count(sample))))
-    before = [write_prepare(number, step) for number, step in enumerate(prepare)]
-    for part, data in before:
-        rows = read_prepare(part, data)(rows)
+    before = [write_prepare(number, action) for number, action in enumerate(prepare)]
+    for step, data in before:
+        rows = read_prepare(step, data)(rows)
     parts, files, architecture = _model_files(agent, rows, onnx)
     wanted, about, transform = agent.predict(rows), facts.about, getattr(agent, "transform", None)
     if transform is not None and function_of(transform):
@@ -157,13 +161,13 @@ def export_agent(
         task=agent.task.name,
         outputs=agent.outputs,
         classes=facts.classes or _classes(agent),
-        parts=(*(part for part, _ in before), *parts),
+        parts=(*(step for step, _ in before), *parts),
         architecture=architecture,
         inputs=inputs,
         training=_own_data(agent) | facts.training,
         scores=facts.scores,
         versions=versions(),
-        files=_checksums(files := files | {part.file: data for part, data in before}),
+        files=_checksums(files := files | {step.file: data for step, data in before}),
     )
     _write(folder, files | {CARD: card(manifest).encode(), FILE: manifest.to_json().encode()})
     try:
@@ -175,7 +179,7 @@ def export_agent(
 
 
 def _to_ship(function: str, scaled: bool) -> str:
-    """What to say of a model whose inputs a Python function makes."""
+    """The sentence on a model whose inputs a Python function makes."""
     first = "Scale raw rows as the site did, then ship" if scaled else "Ship"
     return (
         f"The samples are what the function {function} makes of raw rows. A Python function cannot be exported safely: "
@@ -190,7 +194,7 @@ def _classes(agent: Agent) -> tuple[str, ...]:
 
 
 def _own_data(agent: Agent) -> dict[str, Any]:
-    """How many private samples, of which classes, and their fingerprint; nothing of an agent that promises privacy."""
+    """The number of private samples in each class, and their fingerprint; nothing for agents that promise privacy."""
     if mechanism_of(agent) is not None:
         return {}
     counts = agent.class_counts + [0] * (agent.outputs - len(agent.class_counts)) if agent.class_counts else []
@@ -243,9 +247,9 @@ def _write(folder: Path, files: dict[str, bytes]) -> None:
 
 
 def _check_equal(agent: Agent, folder: Path, sample: Rows, wanted: Array) -> None:
-    """Reads the folder as anybody else would, and refuses it if it predicts something else than the agent."""
-    found = load_model(folder).predict(sample)
-    distance = float(np.abs(found - wanted).max(initial=0) / max(1.0, float(np.abs(wanted).max(initial=0))))
+    """Reads the folder as any user would, and refuses it if its predictions differ from the agent's."""
+    f = load_model(folder).predict(sample)
+    distance = float(np.abs(f - wanted).max(initial=0) / max(1.0, float(np.abs(wanted).max(initial=0))))
     if not distance <= CLOSE:
         raise ConsilienceError(
             f"agent {agent.name!r}: the exported model differs from the trained one by {distance:.2g}, so it was "
@@ -258,10 +262,10 @@ def copy_model(source: Path, to: Path) -> Path:
     manifest = load_model(source).manifest
     _check_free(to, overwrite=False)
     files = {name: checked_bytes(source, manifest, name) for name in manifest.files}
-    if manifest.architecture.model and not any(part.form == "onnx" for part in manifest.parts):
-        part, data = networks.onnx_of(files, manifest.agent, manifest.architecture, manifest.task)
-        files[part.file] = data
-        manifest = replace(manifest, parts=(*manifest.parts, part), files=_checksums(files))
+    if manifest.architecture.model and all(piece.form != "onnx" for piece in manifest.parts):
+        network, data = networks.onnx_of(files, manifest.agent, manifest.architecture, manifest.task)
+        files[network.file] = data
+        manifest = replace(manifest, parts=(*manifest.parts, network), files=_checksums(files))
     _write(to, files | {CARD: card(manifest).encode(), FILE: manifest.to_json().encode()})
     return to
 

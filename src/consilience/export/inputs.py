@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from consilience.base.errors import ConsilienceError
+from consilience.base.files import reading
 from consilience.base.rows import Rows
+from consilience.data.columns import chosen_columns
 from consilience.data.files import read_features
 from consilience.data.image_folders import read_pixels
 from consilience.data.preprocess import TablePreprocessing, stored_preprocessing
@@ -38,7 +40,7 @@ Prepare = Scale | TablePreprocessing | Any
 
 
 def function_of(step: Prepare) -> str:
-    """What a Python function that makes a model's inputs is called, with its file; empty for what can be stored."""
+    """The name and file of a Python function that makes a model's inputs; empty for a step that can be stored."""
     if isinstance(step, Scale | TablePreprocessing) or hasattr(_transformer(step), "transform"):
         return ""
     name = getattr(step, "__qualname__", type(step).__qualname__)
@@ -49,7 +51,7 @@ def function_of(step: Prepare) -> str:
 
 
 def _transformer(step: Prepare) -> Any:
-    """The fitted transformer of which `step` is the method `transform`, or `step` itself."""
+    """The fitted transformer whose method `transform` is `step`, or `step` itself."""
     owner = getattr(step, "__self__", None)
     return owner if owner is not None and getattr(step, "__name__", "") == "transform" else step
 
@@ -72,20 +74,17 @@ def write_prepare(number: int, step: Prepare) -> tuple[Part, bytes]:
     return Part("prepare", "skops", f"prepare-{number}.skops"), data
 
 
-def read_prepare(part: Part, data: bytes) -> Callable[[Any], Any]:
+def read_prepare(step: Part, data: bytes) -> Callable[[Any], Any]:
     """Such a step, to be called with rows."""
-    if part.form == "scale":
-        from safetensors import SafetensorError
+    if step.form == "scale":
         from safetensors.numpy import load
 
-        try:
+        with reading(step.file):
             arrays = load(data)
             return Scale(arrays["mean"], arrays["deviation"])
-        except (SafetensorError, KeyError) as error:
-            raise ConsilienceError(f"{part.file} cannot be read ({error}).") from error
-    if part.form == "table":
-        return stored_preprocessing(data, part.file)
-    transform: Callable[[Any], Any] = trusted.load(data, part.file).transform
+    if step.form == "table":
+        return stored_preprocessing(data, step.file)
+    transform: Callable[[Any], Any] = trusted.load(data, step.file).transform
     return transform
 
 
@@ -101,8 +100,8 @@ def read_samples(path: Path, inputs: Inputs) -> Rows:
         x = read_features(path, inputs.columns, table=True)[0]
         gaps = np.argwhere(x.isna().to_numpy())
         if len(gaps):
-            row, place = gaps[0].tolist()
-            raise ConsilienceError(f"{path}: row {row} has no value in the column {inputs.columns[place]!r}.")
+            row, column = gaps[0].tolist()
+            raise ConsilienceError(f"{path}: row {row} has no value in the column {inputs.columns[column]!r}.")
         return x
     return read_features(path, inputs.columns, table=table, side=inputs.side, words=inputs.words)[0]
 
@@ -121,14 +120,14 @@ def described(rows: Rows, columns: tuple[str, ...] = (), about: str = "") -> Inp
         return described(rows.detach().cpu().numpy(), columns, about)
     if hasattr(rows, "iloc") and rows.ndim == 2:
         names = [str(name) for name in rows.columns]
-        types = {name: _type(rows.iloc[:, place]) for place, name in enumerate(names)}
+        types = {name: _type(rows.iloc[:, column]) for column, name in enumerate(names)}
         return Inputs("table", columns=tuple(names), types=types, about=about)
     if _are_texts(rows):
         return Inputs("texts", about=about)
     if hasattr(rows, "tocsr"):
         return Inputs("sparse", (int(rows.shape[1]),), about=about)
-    if isinstance(rows, Mapping) and all(hasattr(part, "shape") for part in rows.values()):
-        shapes = {str(name): [int(size) for size in part.shape[1:]] for name, part in rows.items()}
+    if isinstance(rows, Mapping) and all(hasattr(array, "shape") for array in rows.values()):
+        shapes = {str(name): [int(size) for size in array.shape[1:]] for name, array in rows.items()}
         return Inputs("arrays", parts=shapes, about=about)
     raise ConsilienceError(
         f"a model that takes {type(rows).__name__} cannot be exported. Give its agent a transform that makes arrays, a "
@@ -149,7 +148,7 @@ def as_samples(x: Any, inputs: Inputs) -> Rows:
             raise _wrong_shape(x.shape[1:], inputs.shape)
         return x
     if inputs.columns and hasattr(x, "columns"):
-        x = _chosen(x, inputs.columns)
+        x = chosen_columns(x, inputs.columns)
     samples = np.asarray(x.detach().cpu() if hasattr(x, "detach") else x)
     if inputs.largest:
         _check_pixels(samples, inputs.largest)
@@ -169,7 +168,7 @@ def _table(x: Any, inputs: Inputs) -> Any:
 
     if not hasattr(x, "columns"):
         raise ConsilienceError(f"the model takes a table with the columns {', '.join(inputs.columns)}.")
-    x = _chosen(x, inputs.columns)
+    x = chosen_columns(x, inputs.columns)
     if inputs.meanings:  # the preprocessing reads columns of any type
         return x
     made = {}
@@ -188,7 +187,7 @@ def _type(column: Any) -> Any:
     categories = getattr(column.dtype, "categories", None)
     if categories is None:
         return str(column.dtype)
-    if not all(isinstance(one, str | int | float | bool) for one in categories.tolist()):
+    if not all(isinstance(category, str | int | float | bool) for category in categories.tolist()):
         raise ConsilienceError(f"the categories of the column {column.name!r} are neither words nor numbers.")
     return ["ordered" if column.dtype.ordered else "unordered", *categories.tolist()]
 
@@ -205,11 +204,11 @@ def _texts(x: Any) -> list[str]:
 def _arrays(x: Any, inputs: Inputs) -> dict[str, Array]:
     if not isinstance(x, Mapping) or set(x) != set(inputs.parts):
         raise ConsilienceError(f"the model takes a dict of arrays with the parts {', '.join(inputs.parts)}.")
-    found = {name: np.asarray(x[name]) for name in inputs.parts}
-    for name, part in found.items():
-        if list(part.shape[1:]) != inputs.parts[name]:
-            raise _wrong_shape(part.shape[1:], tuple(inputs.parts[name]))
-    return found
+    arrays = {name: np.asarray(x[name]) for name in inputs.parts}
+    for name, array in arrays.items():
+        if list(array.shape[1:]) != inputs.parts[name]:
+            raise _wrong_shape(array.shape[1:], tuple(inputs.parts[name]))
+    return arrays
 
 
 def _are_texts(rows: Any) -> bool:
@@ -218,17 +217,8 @@ def _are_texts(rows: Any) -> bool:
     return isinstance(rows, list) and bool(rows) and all(isinstance(row, str) for row in rows)
 
 
-def _chosen(table: Any, columns: tuple[str, ...]) -> Any:
-    missing = [name for name in columns if name not in table.columns]
-    if missing:
-        known = ", ".join(map(str, table.columns))
-        named = ", ".join(map(repr, missing))
-        raise ConsilienceError(f"the table has no column {named}, which the model needs. It has: {known}.")
-    return table[list(columns)]
-
-
 def _check_pixels(samples: Array, largest: int) -> None:
-    """Refuses what are no raw pixels, such as pixels that were scaled already."""
+    """Refuses samples that are not raw pixels, such as scaled ones."""
     good = samples.dtype.kind in "fiub" and (samples == np.floor(samples)) & (samples >= 0) & (samples <= largest)
     if not np.all(good):
         worst = samples[~good].flat[0] if np.ndim(good) else samples.dtype
@@ -238,8 +228,8 @@ def _check_pixels(samples: Array, largest: int) -> None:
         )
 
 
-def _wrong_shape(found: tuple[int, ...], wanted: tuple[int, ...]) -> ConsilienceError:
+def _wrong_shape(actual: tuple[int, ...], wanted: tuple[int, ...]) -> ConsilienceError:
     return ConsilienceError(
-        f"a sample has the shape {tuple(found)}, but the model takes {tuple(wanted)}. "
+        f"a sample has the shape {tuple(actual)}, but the model takes {tuple(wanted)}. "
         "Give samples as rows, with the features that it was trained on."
     )

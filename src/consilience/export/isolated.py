@@ -17,7 +17,7 @@ from consilience.export.manifest import FILE, Manifest, read_manifest
 from consilience.tasks.protocol import Array
 
 SECONDS = 600.0
-"""How long a model may take, unless somebody says otherwise."""
+"""How long a model may take by default."""
 GIB = 2**30
 _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from consilience.export.isolated import child; child()"

@@ -25,7 +25,7 @@ class Part(Options):
         one_of=("prepare", "network", "transform", "estimator"),
     )
     form: str = option(meaning="its format", one_of=FORMS)
-    file: str = option("", "its name in the folder; a constant has none", like=r"[A-Za-z0-9._-]*")
+    file: str = option("", "its name in the folder; a constant has none", pattern=r"[A-Za-z0-9._-]*")
     question: int = option(
         0, "the question that an estimator answers: which class, or which of several labels", at_least=0
     )
@@ -34,7 +34,7 @@ class Part(Options):
 
 @dataclass(frozen=True)
 class Architecture(Options):
-    """A built-in network, which is made anew from its name."""
+    """A built-in network, which is built from its name."""
 
     model: str = option("", "the name of the model; empty for a network of one's own")
     shape: tuple[int, ...] = option((), "of a sample")
@@ -47,7 +47,7 @@ class Inputs(Options):
 
     kind: str = option("array", "what rows are", one_of=("array", "table", "texts", "sparse", "arrays"))
     shape: tuple[int, ...] = option((), "of a sample in an array")
-    dtype: str = option("float32", "of the numbers in an array", like=r"(float|u?int)\d{1,2}|bool")
+    dtype: str = option("float32", "of the numbers in an array", pattern=r"(float|u?int)\d{1,2}|bool")
     columns: tuple[str, ...] = option((), "names of the columns, where samples come from a table")
     types: dict[str, Any] = option(None, "of the columns of a table; a list for categories")
     parts: dict[str, Any] = option(None, "of a dict of arrays: the shape of a sample in each")

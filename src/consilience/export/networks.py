@@ -13,6 +13,7 @@ import numpy as np
 
 from consilience.agents.tensors import Inputs, called, for_network, on, picked, single_precision, size
 from consilience.base.errors import ConsilienceError
+from consilience.base.files import reading
 from consilience.base.rows import Rows
 from consilience.export.manifest import Architecture, Part
 from consilience.tasks import task_named
@@ -43,7 +44,7 @@ class HasNetwork(Protocol):
 def write(
     agent: HasNetwork, architecture: Architecture, sample: Rows, onnx: bool
 ) -> tuple[list[Part], dict[str, bytes]]:
-    """The files of a network: its weights, and its ONNX form where asked for or where nothing else can make it anew."""
+    """The files of a network: its weights, and its ONNX form where asked for or not built from a name."""
     from safetensors.torch import save
 
     state = {key: value.detach().cpu().clone().contiguous() for key, value in _predicting(agent).state_dict().items()}
@@ -106,7 +107,7 @@ def _torch(weights: bytes, architecture: Architecture, task: str) -> Predict:
     def predict(rows: Rows) -> Array:
         inputs = for_network("the model", rows, floats=True)
         with torch.inference_mode():
-            out = torch.cat([called(module, part) for part in _batches(inputs)])
+            out = torch.cat([called(module, batch) for batch in _batches(inputs)])
             return task_named(task).predictions(single_precision(out)).numpy()
 
     return predict
@@ -125,29 +126,22 @@ def _onnx(data: bytes) -> Predict:
         import onnxruntime
     except ImportError as error:
         raise ConsilienceError("this network predicts through ONNX: pip install 'consilience[export]'.") from error
-    try:
-        graph = onnx.load_model_from_string(data)
-        _check_closed(graph)
-        data = graph.SerializeToString()  # what was checked, and nothing beside it
-    except ConsilienceError:
-        raise
-    except Exception as error:  # of protobuf, which has several
-        raise ConsilienceError(f"{ONNX} cannot be read ({type(error).__name__}).") from error
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     options.intra_op_num_threads = 1
-    try:
-        session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # its errors have no common class of their own
-        raise ConsilienceError(f"{ONNX} cannot be read ({str(error).splitlines()[0]}).") from error
-    wanted = {one.name: np.int64 if "int64" in one.type else np.float32 for one in session.get_inputs()}
+    with reading(ONNX):
+        graph = onnx.load_model_from_string(data)
+        _check_closed(graph)
+        checked = graph.SerializeToString()  # what was checked, and nothing beside it
+        session = onnxruntime.InferenceSession(checked, options, providers=["CPUExecutionProvider"])
+    dtypes = {node.name: np.int64 if "int64" in node.type else np.float32 for node in session.get_inputs()}
 
     def predict(rows: Rows) -> Array:
         inputs = for_network("the model", rows)
         parts = []
         for batch in _batches(inputs):
             named = batch if isinstance(batch, dict) else {INPUT: batch}
-            fed = {name: named[name].numpy().astype(kind, copy=False) for name, kind in wanted.items()}
+            fed = {name: named[name].numpy().astype(kind, copy=False) for name, kind in dtypes.items()}
             parts.append(session.run([OUTPUT], fed)[0])
         return np.concatenate(parts)
 
@@ -225,14 +219,11 @@ def _onnx_bytes(agent: HasNetwork, sample: Rows) -> bytes:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Without the exporter's notes on what is not installed."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export", "onnxscript", "onnx_ir")]
-    before = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        for logger, level in zip(loggers, before, strict=True):
-            logger.setLevel(level)
+        logging.disable(before)

@@ -62,28 +62,21 @@ def load(data: bytes, where: str) -> Any:
     A known type can hold numbers that make its compiled code read beyond its arrays, or a setting that makes it read
     files. `checks` refuses these.
     """
-    try:
-        with ZipFile(BytesIO(data)) as archive:
-            unpacked = sum(member.file_size for member in archive.infolist())
-            if unpacked > max(SMALL, MOST_PACKED * len(data)):
-                raise ConsilienceError(f"{where} would be unpacked from {len(data)} to {unpacked} bytes, and is not.")
-            root = _nodes(archive)
-            foreign = sorted(root.get_unsafe_set() - TRUSTED)
-            if foreign:
-                raise ConsilienceError(
-                    f"{where} holds the type {foreign[0]}, which is not known to be harmless. It was not loaded."
-                )
-            for node in _all_nodes(root):
-                _check_node(node)
-            thing = root.construct()
-        checks.check_estimator(thing)
-        return thing
-    except checks.HarmfulError as error:
-        raise ConsilienceError(f"{where} is not a model that scikit-learn made: {error}. It was not loaded.") from error
-    except ConsilienceError:
-        raise
-    except Exception as error:  # a damaged file fails in many ways
-        raise ConsilienceError(f"{where} cannot be read ({type(error).__name__}: {error}).") from error
+    with checks.reading_model(where, "scikit-learn"), ZipFile(BytesIO(data)) as archive:
+        unpacked = sum(member.file_size for member in archive.infolist())
+        if unpacked > max(SMALL, MOST_PACKED * len(data)):
+            raise ConsilienceError(f"{where} would be unpacked from {len(data)} to {unpacked} bytes, and is not.")
+        root = _nodes(archive)
+        foreign = sorted(root.get_unsafe_set() - TRUSTED)
+        if foreign:
+            raise ConsilienceError(
+                f"{where} holds the type {foreign[0]}, which is not known to be harmless. It was not loaded."
+            )
+        for node in _all_nodes(root):
+            _check_node(node)
+        estimator = root.construct()
+        checks.check_estimator(estimator)
+    return estimator
 
 
 def _nodes(archive: ZipFile) -> Any:
@@ -98,7 +91,7 @@ def _nodes(archive: ZipFile) -> Any:
 
 
 def _all_nodes(root: Any) -> Iterator[Any]:
-    """Every node once. That a tree's node names the type of trees is no use of this type elsewhere."""
+    """Every node once, without the constructors of nodes."""
     waiting, seen = [root], set()
     while waiting:
         node = waiting.pop()
@@ -109,7 +102,7 @@ def _all_nodes(root: Any) -> Iterator[Any]:
         elif hasattr(node, "get_unsafe_set") and id(node) not in seen:
             seen.add(id(node))
             yield node
-            waiting.extend(part for name, part in node.children.items() if name != "constructor")
+            waiting.extend(child for name, child in node.children.items() if name != "constructor")
 
 
 def _check_node(node: Any) -> None:

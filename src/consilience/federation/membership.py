@@ -111,7 +111,7 @@ def _changed_settings(changes: dict[str, Any]) -> Settings:
     settings = changed(Settings(), changes, "settings")
     differing = differences(to_table(Settings()), to_table(settings))
     known = flat(agreed(settings)) | flat(agreed(Settings()))
-    others = [difference.key for difference in differing if difference.key not in known]
+    others = [key for key in differing if key not in known]
     if others:
         raise ConsilienceError(f"{others[0]!r} is not for a federation to agree on. Settings are: {', '.join(known)}.")
     return settings

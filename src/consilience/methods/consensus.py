@@ -59,14 +59,14 @@ class Consensus(Options):
     trust: Trust | Callable[..., Any] = option(
         Default(),
         "the trust rule: default | stratified | paper | centred | uniform | ...",
-        named=trust_named,
+        resolve=trust_named,
     )
     schedule: str = option(
-        "dynamic", "trust is computed dynamic (every round) | every-K (rounds) | static (once)", like=SCHEDULES
+        "dynamic", "trust is computed dynamic (every round) | every-K (rounds) | static (once)", pattern=SCHEDULES
     )
     wire: Wire = option(Wire(), "form of published predictions")
     listening: Listening = option(
-        Everyone(), "whom agents hear: everyone | sparse (some peers each)", named=listening_named
+        Everyone(), "whom agents hear: everyone | sparse (some peers each)", resolve=listening_named
     )
     prior: str = option("unknown", "class frequencies that pseudo-labels are given: unknown | even", one_of=PRIORS)
     duals: float = option(0.0, "step of the dual variables (ADMM); 0 turns them off", at_least=0, below=1.618)
@@ -74,7 +74,7 @@ class Consensus(Options):
         Joint(),
         "private and shared samples: joint (in every step) | sequential (private, publish, shared) | revisit (shared, "
         "private) | one-set",
-        named=learning_named,
+        resolve=learning_named,
     )
 
     uses_shared = True

@@ -1,15 +1,11 @@
 """Run folders: where a run may write, one process at a time."""
 
-import errno
 import os
 import shutil
 from pathlib import Path
 
 from consilience.base.errors import ConsilienceError
-
-LOCK = ".lock"
-_held: dict[Path, int] = {}
-"""Folders that this process works in, with the open file that says so."""
+from consilience.base.files import LOCK, lock_folder
 
 
 def claim_folder(path: Path, resume: bool, overwrite: bool = False) -> Path:
@@ -29,7 +25,7 @@ def claim_folder(path: Path, resume: bool, overwrite: bool = False) -> Path:
             )
         if not (path / "config.toml").is_file():
             raise ConsilienceError(f"{path} does not look like a run (no config.toml), so it is not replaced.")
-        hold_folder(path)
+        lock_folder(path)
         for old in path.iterdir():
             if old.is_dir() and not old.is_symlink():
                 shutil.rmtree(old)
@@ -44,33 +40,8 @@ def claim_folder(path: Path, resume: bool, overwrite: bool = False) -> Path:
         raise ConsilienceError(
             f"cannot write to {path}: {error.strerror}. Choose a folder you may write to."
         ) from error
-    hold_folder(path)
+    lock_folder(path)
     return path
-
-
-def hold_folder(path: Path) -> None:
-    """Refuses a folder in which another process works, and keeps others out of it. A process that died holds nothing.
-
-    Where there are no such locks, as on Windows and on some network drives, nobody is refused.
-    """
-    try:
-        import fcntl
-    except ImportError:
-        return
-    place = path.resolve()
-    if place in _held and (place / LOCK).exists() and os.fstat(_held[place]).st_ino == (place / LOCK).stat().st_ino:
-        return
-    path.mkdir(parents=True, exist_ok=True)
-    file = os.open(path / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in (errno.EACCES, errno.EAGAIN):
-            os.close(file)
-            raise ConsilienceError(
-                f"another process works in {path}. Wait until it has ended, or choose another folder."
-            ) from None
-    _held[place] = file
 
 
 def _holds_something(path: Path) -> bool:

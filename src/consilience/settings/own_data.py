@@ -1,21 +1,20 @@
-"""Settings that follow from data of one's own: who learns, with which models, and how many rows are shared."""
+"""Settings that follow from the user's own data: agents, models, and the number of shared rows."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from consilience.base.rows import Rows, count
-from consilience.data.columns import Column
-from consilience.data.datasets import Dataset, load
+from consilience.base.rows import count
+from consilience.data.datasets import Dataset
 from consilience.data.image_folders import picture_count
+from consilience.data.loading import load
 from consilience.data.options import Data
 from consilience.privacy.options import Privacy
 from consilience.settings.wiring import request_of
 
 MOST_AGENTS = 5
-"""Where no column says whose a row is."""
+"""Agents, if no column says which agent a row belongs to."""
 ROWS_EACH = 60
 """Rows for each of these agents, at least, as long as there are two agents."""
 MOST_SHARED = 30
@@ -25,7 +24,7 @@ SMALL_IMAGE = 3 * 64 * 64
 
 
 def tables_for(data: Data, privacy: Privacy, agents: int = 0) -> dict[str, Any]:
-    """Tables of settings for data of one's own: no wrong labels, no attackers, models that fit, nobody short of rows.
+    """Tables of settings for the user's own data: no wrong labels, no attackers, fitting models, enough rows for all.
 
     Args:
         data: What is known of them: the path, the columns of labels and agents, the task.
@@ -37,10 +36,10 @@ def tables_for(data: Data, privacy: Privacy, agents: int = 0) -> dict[str, Any]:
     rows = picture_count(Path(data.dataset)) if not data.agent else 0
     members, models = tuple[int, ...](), image_models(3 * data.side**2, privacy)
     if not rows:  # images would all have to be decoded
-        found = load(data.dataset, request_of(data, agents, 0))
-        assert isinstance(found, Dataset)
-        rows, models = count(found.x), fitting_models(found, privacy)
-        members = () if found.groups is None else tuple(np.bincount(found.groups).tolist())
+        dataset = load(data.dataset, request_of(data, agents, 0))
+        assert isinstance(dataset, Dataset)
+        rows, models = count(dataset.x), fitting_models(dataset, privacy)
+        members = () if dataset.groups is None else tuple(np.bincount(dataset.groups).tolist())
     number = len(members) or agents or min(MOST_AGENTS, max(2, rows // ROWS_EACH))
     smallest = min(members, default=rows // number)
     return {
@@ -54,7 +53,7 @@ def tables_for(data: Data, privacy: Privacy, agents: int = 0) -> dict[str, Any]:
 
 def fitting_models(data: Dataset, privacy: Privacy) -> tuple[str, ...]:
     """Built-in models for such rows, to be dealt out in turn; none but networks where agents are private."""
-    shape = _shape(data.x)
+    shape = data.x.shape[1:] if isinstance(data.x, np.ndarray) else ()
     if len(shape) == 3 and min(shape[1:]) >= 4:
         return image_models(int(np.prod(shape)), privacy)
     by_class = data.task == "classification"
@@ -62,18 +61,10 @@ def fitting_models(data: Dataset, privacy: Privacy) -> tuple[str, ...]:
         return ("logistic", "mlp") if by_class else ("linear", "mlp")
     if not by_class:
         return ("forest", "boosting", "mlp")
-    return ("forest", "logistic", "mlp") if _has_texts(data.columns) else ("forest", "logistic", "boosting")
+    has_texts = any(column.kind == "text" and column.used for column in data.columns)
+    return ("forest", "logistic", "mlp") if has_texts else ("forest", "logistic", "boosting")
 
 
 def image_models(values: int, privacy: Privacy) -> tuple[str, ...]:
-    """Small networks for images of so many values; none with batch norm where agents are private."""
+    """Small networks for images with this number of values; none with batch norm where agents are private."""
     return ("cnn", "mlp") if privacy.on or values <= SMALL_IMAGE else ("cnn", "convnet")
-
-
-def _has_texts(columns: Sequence[Column]) -> bool:
-    return any(column.kind == "text" and column.used for column in columns)
-
-
-def _shape(rows: Rows) -> tuple[int, ...]:
-    """Of a sample; empty for rows that are no arrays."""
-    return tuple(rows.shape[1:]) if isinstance(rows, np.ndarray) else ()

@@ -9,7 +9,7 @@ from consilience.base import toml
 from consilience.base.errors import ConsilienceError
 from consilience.base.files import write_atomically
 from consilience.base.options import differences, flat, from_table, hint, to_table
-from consilience.data.datasets import is_path
+from consilience.data.loading import is_path
 from consilience.data.options import Data
 from consilience.settings.own_data import tables_for
 from consilience.settings.settings import (
@@ -18,7 +18,7 @@ from consilience.settings.settings import (
     changed,
     changed_tables,
     load_plugins,
-    moved,
+    setting_advice,
     settings_from,
     where_it_is,
     whole_keys,
@@ -70,7 +70,7 @@ def read_settings(source: str = "", changes: dict[str, Any] | None = None) -> Se
 
 
 def left_out(source: str, settings: Settings) -> str:
-    """What of the preset `source` does not apply to data of one's own, as a sentence; empty if all of it does."""
+    """A sentence on settings of the preset that do not apply to the user's own data; empty if all of them apply."""
     if source not in preset_names() or not is_path(settings.data.dataset):
         return ""
     tables = toml.parse(preset_text(source), source)
@@ -82,7 +82,7 @@ def left_out(source: str, settings: Settings) -> str:
 
 
 def run_name(source: str, dataset: str) -> str:
-    """How a run is called: after the TOML file, the file or folder of the user's data, or the preset."""
+    """The name of a run: that of the TOML file, of the user's file or folder, or of the preset."""
     if (not source or source in preset_names()) and is_path(dataset):
         return Path(dataset).resolve().stem
     return Path(source or DEFAULT).stem
@@ -95,7 +95,7 @@ def _of_data(asked: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tables_of(source: str) -> dict[str, Any]:
-    """The tables of a preset or a TOML file, with no others than there are."""
+    """The tables of a preset or a TOML file, all of them known."""
     if source in preset_names():
         tables = toml.parse(preset_text(source), source)
     elif Path(source).is_file():
@@ -107,13 +107,15 @@ def _tables_of(source: str) -> dict[str, Any]:
             "A file is TOML with the settings to change."
         )
     for key, value in tables.items():
-        if key not in _TABLES or (key != "method" and not isinstance(value, dict)):
+        if key not in _TABLES:
             known = to_table(Settings())
             is_table = isinstance(value, dict) and not where_it_is(key, known)
-            advice = hint(key, _TABLES) if is_table else moved(key, known)
+            advice = hint(key, _TABLES) if is_table else setting_advice(key, known)
             raise ConsilienceError(
                 f"{source}: unknown setting {key!r}. {advice}Settings are in the tables {', '.join(_TABLES)}."
             )
+        if key != "method" and not isinstance(value, dict):
+            raise ConsilienceError(f"{source}: {key} is {value!r}; it must be a table.")
     return tables
 
 
@@ -140,7 +142,7 @@ def write_config(settings: Settings, folder: Path) -> None:
             return
         if differing:
             raise ConsilienceError(
-                f"{folder} was made with other settings: {'; '.join(map(str, differing))}. "
+                f"{folder} was made with other settings: {'; '.join(differing.values())}. "
                 "Resume it with the same settings (there may be more rounds), or choose another folder."
             )
         return

@@ -62,7 +62,7 @@ class Settings(Options):
     method: Method = option(
         Consensus(),
         "consensus | alone | fedmd | ds-fl | fedct | cronus | fd | fedavg | feddf | fedprox | scaffold | feddyn | ...",
-        named=method_named,
+        resolve=method_named,
     )
     run: RunOptions = option(RunOptions(), "how long, how often, and where")
 
@@ -154,7 +154,7 @@ def parse_change(text: str) -> tuple[str, Any]:
 def agreed(settings: Settings) -> dict[str, Any]:
     """The tables on which a federation agrees: method, training, and of [run] what is not each machine's own."""
     tables = to_table(settings)
-    local = [one.name for one in fields(RunOptions) if one.metadata["local"]]
+    local = [option_field.name for option_field in fields(RunOptions) if option_field.metadata["local"]]
     run = {key: value for key, value in tables["run"].items() if key not in local}
     return {"method": tables["method"], "training": tables["training"], "run": run}
 
@@ -186,30 +186,13 @@ def _ending(key: str, tables: dict[str, Any]) -> list[str]:
     return [path for path in sorted(paths, key=lambda p: (p.count("."), p)) if path == key or path.endswith(f".{key}")]
 
 
-_MOVED = {
-    "agents": "agents.count",
-    "similarity": "method.trust",
-    "entropy_offset": "method.trust.offset",
-    "entropy_floor": "method.trust.floor",
-    "wire": "method.wire.form",
-    "wire_top": "method.wire.top",
-    "fedprox_mu": "method.mu, with method=fedprox",
-    "feddyn_alpha": "method.alpha, with method=feddyn",
-    "scaffold_variates": "method.variates, with method=scaffold",
-    "keep_optimizer": "method.keep_optimizer, with a method that has a server",
-}
-"""Settings that once had another name."""
-
-
-def moved(key: str, tables: dict[str, Any]) -> str:
-    """A sentence that says where a setting is, if the key alone does not lead there."""
-    found = where_it_is(key, tables)
-    if key in _MOVED and not (found and found[0] == f"method.{key}"):
-        return f"It is {_MOVED[key]} now. "
-    if not found:
+def setting_advice(key: str, tables: dict[str, Any]) -> str:
+    """A sentence that says which setting was probably meant; empty if none is near."""
+    paths = where_it_is(key, tables)
+    if not paths:
         return hint(key, flat(tables))
-    table, _, name = found[0].rpartition(".")
-    return f"It is {found[0]} now: write {name} under [{table}]. "
+    table, _, name = paths[0].rpartition(".")
+    return f"It is {paths[0]}: write {name} under [{table}]. "
 
 
 def _put(tables: dict[str, Any], key: str, value: Any, where: str) -> None:
@@ -233,22 +216,22 @@ def _put(tables: dict[str, Any], key: str, value: Any, where: str) -> None:
 def _inner(tables: dict[str, Any], key: str) -> str:
     """`key` itself, or where its table lacks it, the only longer one with the same ends: agents.privacy.epsilon."""
     first, _, last = key.rpartition(".")
-    found = [path for path in flat(tables) if path.startswith(f"{first}.") and path.endswith(f".{last}")]
-    return found[0] if len(found) == 1 and key not in _ending(key, tables) else key
+    paths = [path for path in flat(tables) if path.startswith(f"{first}.") and path.endswith(f".{last}")]
+    return paths[0] if len(paths) == 1 and key not in _ending(key, tables) else key
 
 
 def _path(tables: dict[str, Any], key: str, where: str) -> str:
-    """The whole dotted key of which `key` is the whole or a unique last part."""
-    if key.split(".")[0] in tables and key not in _MOVED:
+    """The whole dotted key for `key`, which is the whole or a unique last part of it."""
+    if key.split(".")[0] in tables:
         return _inner(tables, key)
-    found = where_it_is(key, tables)
-    if not found and "." in key:  # an option that another thing of the same kind has
+    paths = where_it_is(key, tables)
+    if not paths and "." in key:  # an option that another thing of the same kind has
         table, _, last = key.rpartition(".")
-        found = [f"{path}.{last}" for path in where_it_is(table, tables)]
-    nearest = [path for path in found if path.count(".") == found[0].count(".")]
+        paths = [f"{path}.{last}" for path in where_it_is(table, tables)]
+    nearest = [path for path in paths if path.count(".") == paths[0].count(".")]
     if len(nearest) > 1:
         raise ConsilienceError(f"{where}: the setting {key!r} is ambiguous; write {' or '.join(nearest)}.")
-    if not nearest or (key in _MOVED and nearest[0] != f"method.{key}"):
-        advice = moved(key, tables) or f"Known: {', '.join(flat(tables))}."
+    if not nearest:
+        advice = hint(key, flat(tables)) or f"Known: {', '.join(flat(tables))}."
         raise ConsilienceError(f"{where}: unknown setting {key!r}. {advice.strip()}")
     return nearest[0]

@@ -18,8 +18,9 @@ from consilience.core.attacks import Targeted, attack_name, none
 from consilience.core.metrics import accuracy_on
 from consilience.core.streams import stream
 from consilience.data.canaries import with_canaries
-from consilience.data.columns import Column
-from consilience.data.datasets import Dataset, Request, is_path, load
+from consilience.data.columns import Column, brief_list
+from consilience.data.datasets import Dataset, Request
+from consilience.data.loading import is_path, load
 from consilience.data.options import Data
 from consilience.data.scenario import Scenario, split
 from consilience.data.table_notes import one_class_warnings
@@ -34,8 +35,6 @@ from consilience.settings.settings import Settings
 from consilience.tasks import task_named
 from consilience.tasks.protocol import Array, Score
 
-MOST_NAMES = 12
-"""Names of agents or classes that a sentence lists."""
 ATTACKED_CLASS = "attacked_class"
 """The score of a targeted attack: accuracy on the class that it is about."""
 
@@ -46,10 +45,10 @@ def build_scenario(settings: Settings) -> Scenario:
     Real data are read from the folder named in the environment variable CONSILIENCE_DATA, if it is set.
     """
     data, agents, seed = settings.data, settings.agents.count, settings.run.seed
-    found = load(data.dataset, request_of(data, agents, seed))
-    if isinstance(found, Dataset) and data.agent and found.group_names:
-        data, agents = replace(data, partition="natural"), len(found.group_names)
-    scenario = split(found, data, agents, seed) if isinstance(found, Dataset) else found
+    dataset = load(data.dataset, request_of(data, agents, seed))
+    if isinstance(dataset, Dataset) and data.agent and dataset.group_names:
+        data, agents = replace(data, partition="natural"), len(dataset.group_names)
+    scenario = split(dataset, data, agents, seed) if isinstance(dataset, Dataset) else dataset
     if is_path(data.dataset):
         scenario = with_notes(scenario, settings.data)
     return with_canaries(scenario, data.canaries, seed)
@@ -72,15 +71,15 @@ def request_of(data: Data, agents: int, seed: int) -> Request:
 
 
 def with_notes(scenario: Scenario, data: Data) -> Scenario:
-    """The scenario of a user's own data, with a sentence on who has them, and warnings on who has one class only."""
+    """The scenario with a sentence on which agents have the user's data, and warnings about agents with one class."""
     names = tuple(scenario.shares)
     by = f"by the column {data.agent!r}" if data.agent else f"no column says whose a row is; partition={data.partition}"
     what = "classes" if scenario.task == "classification" else "labels"
-    classes = f", {what} {_listed(scenario.classes)}" if scenario.classes else ""
+    classes = f", {what} {brief_list(scenario.classes)}" if scenario.classes else ""
     shared, target = count(scenario.shared), len(scenario.target_y)
     total = sum(len(share.y) + len(share.test_y) for share in scenario.shares.values()) + shared + target
     first = (
-        f"{data.dataset}: {total} rows{classes}. {len(names)} agents ({by}): {_listed(names)}; {shared} rows are "
+        f"{data.dataset}: {total} rows{classes}. {len(names)} agents ({by}): {brief_list(names)}; {shared} rows are "
         f"shared, {target} are held out to measure on."
     )
     warnings = scenario.warnings
@@ -89,10 +88,6 @@ def with_notes(scenario: Scenario, data: Data) -> Scenario:
             one_class_warnings({name: share.y for name, share in scenario.shares.items()}, scenario.classes)
         )
     return replace(scenario, notes=(first, *scenario.notes), warnings=warnings)
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    return ", ".join(names[:MOST_NAMES]) + (", ..." if len(names) > MOST_NAMES else "")
 
 
 def build_agents(settings: Settings, scenario: Scenario, names: Collection[str] | None = None) -> list[Agent]:
@@ -138,9 +133,7 @@ def agent_for(
 
 
 def reading(shared: Rows, columns: Sequence[Column] = ()) -> Callable[[Rows], Any] | None:
-    """How built-in models read rows such as the shared ones: tables, and arrays with `columns`, by what columns hold;
-    other arrays as they are.
-    """
+    """How built-in models read such rows: tables, and arrays with `columns`, by what columns hold; None for others."""
     if not columns and not hasattr(shared, "iloc"):
         return None
     from consilience.data.preprocess import table_preprocessing
@@ -177,12 +170,12 @@ def data_fingerprint(settings: Settings, scenario: Scenario) -> str:
 
 
 def attackers(settings: Settings, scenario: Scenario) -> tuple[str, ...]:
-    """Names of the agents that lie."""
+    """Names of the attackers."""
     return tuple(name for number, name in enumerate(scenario.shares) if number in settings.data.attackers)
 
 
 def build_exchange(settings: Settings, scenario: Scenario) -> Exchange:
-    """How predictions travel when all agents are in one place, with lies where there are attackers."""
+    """The exchange of a simulation, with attacks if there are attackers."""
     within = InMemory(tuple(scenario.shares), settings.method.wire)
     data = settings.data
     if not data.attackers:
@@ -200,7 +193,7 @@ def build_exchange(settings: Settings, scenario: Scenario) -> Exchange:
 
 
 def build_evaluation(settings: Settings, scenario: Scenario, names: Collection[str] | None = None) -> Evaluation:
-    """What agents, all or those called `names`, are measured on.
+    """The data that agents are scored on: all agents, or those called `names`.
 
     Under a targeted attack the class that it is about is measured on its own.
     """

@@ -18,7 +18,7 @@ from tests.methods.parrot import NAMES, NOISE, SAMPLES, first_words, parrots, ro
 
 @dataclass(frozen=True)
 class Chosen(Options):
-    here: Any = option(Default(), "of a settings file", named=trust_named)
+    here: Any = option(Default(), "of a settings file", resolve=trust_named)
 
 
 def trust_from(value: Any, where: str) -> Any:

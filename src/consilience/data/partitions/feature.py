@@ -16,8 +16,8 @@ def by_feature(deal: Deal) -> list[Indices]:
 
     Each bin falls among the agents by Dirichlet(alpha) proportions, as classes do in `dirichlet`.
     """
-    place = np.argsort(np.argsort(along_main_direction(deal.x), kind="stable"), kind="stable")
-    bins = place * deal.agents // len(place)
+    rank = np.argsort(np.argsort(along_main_direction(deal.x), kind="stable"), kind="stable")
+    bins = rank * deal.agents // len(rank)
     return dirichlet(bins, deal.agents, deal.alpha, deal.draw, deal.smallest)
 
 

@@ -15,7 +15,7 @@ def by_quantity(deal: Deal) -> list[Indices]:
         cuts = np.round(np.cumsum(share)[:-1] * len(deal.y)).astype(int)
         parts = np.split(deal.draw.permutation(len(deal.y)), cuts)
         if min(map(len, parts)) >= deal.smallest:
-            return [np.sort(part) for part in parts]
+            return [np.sort(indices) for indices in parts]
     raise ConsilienceError(
         f"no Dirichlet({deal.alpha:g}) sizes of {len(deal.y)} samples gave each of {deal.agents} agents at least "
         f"{deal.smallest}. Raise alpha, or use fewer agents."

@@ -9,7 +9,7 @@ from consilience.data.partitions import Deal, partition
 
 @partition("shards", by_class=True)
 def by_shards(deal: Deal) -> list[Indices]:
-    """Sorted by class, cut into agents x `shards` equal shards, of which every agent is dealt `shards` at random."""
+    """Sorted by class and cut into agents x `shards` equal shards; every agent gets `shards` of them at random."""
     count = deal.agents * deal.shards
     if count > len(deal.y):
         raise ConsilienceError(f"{len(deal.y)} samples cannot be cut into {count} shards. Use fewer shards or agents.")

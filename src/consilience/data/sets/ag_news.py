@@ -1,8 +1,5 @@
 """AG News: text as counts of hashed words, so that nothing has to be learnt from anybody's text."""
 
-from pathlib import Path
-from tempfile import TemporaryDirectory
-
 import numpy as np
 
 from consilience.data import hub
@@ -19,9 +16,7 @@ def ag_news(request: Request) -> Dataset:
     from sklearn.feature_extraction.text import HashingVectorizer
 
     source = SOURCES["ag-news"]
-    folder = hub.local_folder("ag-news", source, request.data_dir) if request.data_dir else None
-    with TemporaryDirectory() as scratch, hub.hugging_face(offline=folder is not None) as library:
-        rows = hub.rows_of(library, source, folder, Path(scratch) / "tables")
+    with hub.dataset_rows("ag-news", request.data_dir) as rows:
         y = np.asarray(rows.with_format("numpy")[source.label][:], dtype=np.int64)
         if request.limit:
             chosen = first_of_each(y, request.limit)

@@ -1,9 +1,12 @@
-"""Real data from the Hugging Face hub, or a local folder in its layout; and the UCI heart patients."""
+"""Images from the Hugging Face hub, or from a local folder in its layout."""
+
+from dataclasses import replace
 
 import numpy as np
 
 from consilience.data import hub
 from consilience.data.datasets import Dataset, RawScale, Request, Size, dataset
+from consilience.data.image_folders import scaled
 
 BYTES = RawScale(np.array([127.5]), np.array([127.5]), "Pixels are bytes, as image files have them.", 255)
 
@@ -13,10 +16,8 @@ def _register(name: str, size: Size) -> None:
     def images(request: Request) -> Dataset:
         """Images scaled from bytes to [-1, 1]."""
         writers = request.agents or 10 if name == "femnist" else 0
-        found = hub.images(name, request.data_dir, request.limit, request.side, writers)
-        x = np.multiply(found.x, np.float32(2 / 255), dtype=np.float32)
-        x -= 1
-        return Dataset(x, found.y, found.classes, found.groups, found.group_names, scale=BYTES)
+        data = hub.images(name, request.data_dir, request.limit, request.side, writers)
+        return replace(data, x=scaled(data.x), scale=BYTES)
 
 
 for _name, _size in {
@@ -30,13 +31,3 @@ for _name, _size in {
     "tiny-imagenet": Size(110000, 200, 12288),
 }.items():
     _register(_name, _size)
-
-
-@dataset(hub.HEART, Size(740, 8, 13))
-def heart_disease(request: Request) -> Dataset:
-    """Heart patients of four hospitals."""
-    patients = hub.heart_patients(request.data_dir)
-    scale = RawScale(
-        patients.mean, patients.deviation, "Features are in the units of the UCI tables.", columns=patients.columns
-    )
-    return Dataset(patients.x, patients.y, ("healthy", "diseased"), patients.hospitals, hub.HOSPITALS, scale=scale)

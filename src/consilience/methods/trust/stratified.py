@@ -55,7 +55,7 @@ class Stratified(Options):
     """
 
     base: Trust | Callable[..., Any] = option(
-        Centred(), "the rule that strata refine: centred | entropy | cosine | uniform | gaussian", named=trust_named
+        Centred(), "the rule that strata refine: centred | entropy | cosine | uniform | gaussian", resolve=trust_named
     )
     sharpness: float = option(3.0, "how much informativeness counts; 0 = not at all", at_least=0)
     shrinkage: float = option(

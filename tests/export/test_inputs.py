@@ -97,7 +97,7 @@ def test_of_a_transform_that_is_a_function_the_file_to_ship_is_named(tmp_path: P
     agent = trained(cs.SklearnAgent(LogisticRegression(), TABLE, ILL, "a", transform=ages), TABLE)
     model = exported(agent, TABLE, tmp_path / "m")
     np.testing.assert_allclose(model.predict(ages(TABLE)), agent.predict(TABLE), atol=1e-6)
-    sentence = "what the function `ages` of test_rows.py makes of raw rows. A Python function cannot be exported safely"
+    sentence = "what the function `ages` of test_inputs.py makes of raw rows. A Python function cannot be exported"
     assert sentence in model.manifest.inputs.about and sentence in (tmp_path / "m" / "README.md").read_text()
 
 
