@@ -12,6 +12,7 @@ from torch import nn
 from consilience import Consensus, FedAvg, Paper, SklearnAgent, TorchAgent, collaborate
 from consilience.agents import batched
 from consilience.agents.batched import train_all, units
+from consilience.agents.training import Training
 from consilience.extend import Losses, Wrapper
 from tests.conftest import CLASSES, FEATURES, blobs
 
@@ -20,7 +21,7 @@ def plain(name: str, seed: int = 0) -> TorchAgent:
     import torch
 
     torch.manual_seed(seed)
-    return TorchAgent(nn.Linear(FEATURES, CLASSES), *blobs(30, seed), name, epochs=2)
+    return TorchAgent(nn.Linear(FEATURES, CLASSES), *blobs(30, seed), name, training=Training(epochs=2))
 
 
 def estimator(name: str, seed: int = 0) -> SklearnAgent:

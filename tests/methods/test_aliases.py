@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from consilience import FD, ConsilienceError, FedDF, SklearnAgent, TorchAgent, Wire, collaborate
 from consilience.agents.local_agents import LocalAgents
 from consilience.agents.lying import Lying
+from consilience.agents.training import Training
 from consilience.core.distillation import mean_logits, sharpened_mean
 from consilience.core.labels import majority_labels
 from consilience.core.robust import filtered_mean
@@ -97,7 +98,9 @@ def test_labels_follow_from_predictions_as_they_are_published(method):
 
 
 def network(name="a", seed=0, samples=30):
-    return TorchAgent(plain_network(seed), *blobs(samples, seed), name, epochs=2, batch=16, shared_batch=16)
+    return TorchAgent(
+        plain_network(seed), *blobs(samples, seed), name, training=Training(epochs=2, batch=16, shared_batch=16)
+    )
 
 
 def same(one, two, shared) -> bool:
@@ -140,7 +143,10 @@ def test_ds_fl_trains_then_speaks_then_distils(shared):
 def test_digesting_uses_no_private_row_and_does_not_touch_the_global_generator(shared):
     import torch
 
-    one, two = network(), TorchAgent(plain_network(0), *blobs(9, 77), "a", epochs=2, batch=16, shared_batch=16)
+    one, two = (
+        network(),
+        TorchAgent(plain_network(0), *blobs(9, 77), "a", training=Training(epochs=2, batch=16, shared_batch=16)),
+    )
     labels = np.eye(CLASSES, dtype=np.float32)[np.arange(len(shared)) % CLASSES]
     torch.manual_seed(5)
     before = torch.rand(1)
@@ -223,7 +229,9 @@ def test_networks_and_estimators_learn_together(method):
         x, own = blobs(60, seed)
         x, own = x[own != seed % CLASSES], own[own != seed % CLASSES]
         if seed < 2:
-            agents.append(TorchAgent(plain_network(seed), x, own, f"network {seed}", lr=0.02, shared_batch=16))
+            agents.append(
+                TorchAgent(plain_network(seed), x, own, f"network {seed}", training=Training(lr=0.02, shared_batch=16))
+            )
         else:
             forest = RandomForestClassifier(20) if seed == 2 else LogisticRegression()
             agents.append(SklearnAgent(forest, x, own, f"estimator {seed}", classes=CLASSES))

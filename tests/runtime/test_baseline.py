@@ -19,9 +19,11 @@ def agents() -> list[cs.extend.Agent]:
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(FEATURES, 8), nn.Dropout(), nn.BatchNorm1d(8), nn.Linear(8, CLASSES))
     return [
-        cs.TorchAgent(net, *blobs(30, 1), "net", epochs=1),
+        cs.TorchAgent(net, *blobs(30, 1), "net", training=cs.Training(epochs=1)),
         cs.SklearnAgent(RandomForestClassifier(5), *blobs(20, 2), "forest"),
-        Lying(cs.TorchAgent(nn.Linear(FEATURES, CLASSES), *blobs(30, 3), "liar", epochs=1), "flip"),
+        Lying(
+            cs.TorchAgent(nn.Linear(FEATURES, CLASSES), *blobs(30, 3), "liar", training=cs.Training(epochs=1)), "flip"
+        ),
     ]
 
 

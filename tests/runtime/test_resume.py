@@ -21,6 +21,7 @@ from consilience.settings.presets import read_settings, write_config
 from consilience.workers.job import Job
 from consilience.workers.jobs import run_jobs
 from tests.conftest import blobs
+from tests.torch_options import torch_options
 
 TINY = {"agents.count": 2, "models": ["logistic"], "low_quality": [], "limit": 30, "shared_per_agent": 10}
 TINY |= {"rounds": 2, "warmup": 1, "references": []}
@@ -57,7 +58,7 @@ def mixed_agents(order="nef", network=None, estimator=None):
     scaled.set_params(**{key: value for key, value in (estimator or {}).items() if "__" in key})
     plain = {key: value for key, value in (estimator or {}).items() if "__" not in key}
     agents = {
-        "n": cs.TorchAgent(model, x, y, "n", **({"epochs": 1} | (network or {}))),
+        "n": cs.TorchAgent(model, x, y, "n", **torch_options(**({"epochs": 1} | (network or {})))),
         "e": cs.SklearnAgent(LogisticRegression(), *blobs(20, 1), "e", **plain),
         "f": cs.SklearnAgent(scaled, *blobs(20, 2), "f"),
     }

@@ -19,9 +19,11 @@ from consilience import (
     collaborate,
 )
 from consilience.agents.networks import mlp
+from consilience.agents.training import Training
 from consilience.data.datasets import Request, load
 from consilience.data.options import Data
 from consilience.data.scenario import split
+from consilience.methods.trust.labels import Vote
 from tests.methods.models import agents_for
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -41,7 +43,9 @@ def team(scenario, batched=True):
         if number < 2:
             torch.manual_seed(number)
             model = mlp(share.x.shape[1:], 4)
-            agents.append(TorchAgent(model, share.x, share.y, name, task="multilabel", batched=batched))
+            agents.append(
+                TorchAgent(model, share.x, share.y, name, task="multilabel", training=Training(batched=batched))
+            )
         else:
             estimator = LogisticRegression(max_iter=300) if number < 4 else KNeighborsClassifier(3)
             agents.append(SklearnAgent(estimator, share.x, share.y, name))
@@ -100,8 +104,8 @@ def test_models_of_several_labels_can_be_averaged(scenario):
     ("method", "says"),
     [
         (
-            Consensus(warmup=1, labels="majority"),
-            r"labels is 'majority', which is a vote for one class; {} has no such\. Use",
+            Consensus(warmup=1, trust=Vote()),
+            r"makes labels of the probabilities of classes, and {} has none\. Use",
         ),
         (
             Consensus(warmup=1, wire=Wire("top-k")),

@@ -92,13 +92,14 @@ def stackable(agent: Agent) -> TorchAgent | None:
     """
     trains = getattr(agent, "train", None)
     network = getattr(trains, "__self__", None)
-    if not isinstance(network, TorchAgent) or not network.batched or network.name != agent.name:
+    if not isinstance(network, TorchAgent) or not network.training.batched or network.name != agent.name:
         return None
     if not isinstance(network.optimizer, Adam) or network.device.type != "cpu" or network.mechanism is not None:
         return None
     if not isinstance(network.x, Tensor) or network.transform is not None or network.augment is not None:
         return None
-    if network.class_balanced or network.ema or network.solver != "steps":
+    options = network.training
+    if options.class_balanced or options.ema or options.solver != "steps":
         return None
     layers, weights = _layers(network.model), list(network.model.parameters())
     plain = len(weights) == 2 * len(layers) and all(w.dtype == torch.float32 and w.requires_grad for w in weights)
@@ -109,7 +110,7 @@ def stackable(agent: Agent) -> TorchAgent | None:
 def architecture(network: TorchAgent) -> tuple[Any, ...]:
     """What the agents of one batch have in common."""
     shapes = (tuple(layer.weight.shape) for layer in _layers(network.model))
-    return (network.task.name, network.batch, network.shared_batch, *shapes, network.columns)
+    return (network.task.name, network.training.batch, network.training.shared_batch, *shapes, network.columns)
 
 
 def _layers(model: nn.Module) -> list[nn.Linear]:
@@ -242,10 +243,10 @@ class _Plan:
 
 
 def _planned(agents: list[TorchAgent], shared: Rows, labels: Mapping[str, Array], lam: float) -> _Plan:
-    outputs, own = agents[0].outputs, agents[0].batch
+    outputs, own = agents[0].outputs, agents[0].training.batch
     drawn = count(shared) if agents[0].name in labels else 0
     length = drawn if lam > 0 else 0
-    size = -(-length // -(-length // agents[0].shared_batch)) if length else 0
+    size = -(-length // -(-length // agents[0].training.shared_batch)) if length else 0
     shape = (agents[0].steps, len(agents), -(-(own + size) // _ALIGNED) * _ALIGNED)
     input_rows, target_rows = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
     weights = np.zeros(shape, np.float32)

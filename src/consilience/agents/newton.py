@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from consilience.agents.input_cache import read_once
 from consilience.agents.protocol import Correction
 from consilience.agents.tensors import Inputs, called, on, picked, rows_at_once, size
-from consilience.agents.training import SOLVERS
+from consilience.agents.training import Training
 from consilience.base.errors import ConsilienceError
 from consilience.base.rows import Rows
 from consilience.core.duals import LEAST
@@ -36,8 +36,7 @@ from consilience.tasks.protocol import Task
 
 def exact_solver(
     who: str,
-    solver: str,
-    decay: float,
+    training: Training,
     model: nn.Module,
     x: Inputs,
     task: Task,
@@ -45,9 +44,7 @@ def exact_solver(
     privacy: Privacy | None,
 ) -> "Exact | None":
     """The solver of an agent, if it is to be exact; an error where it cannot be."""
-    if solver not in SOLVERS:
-        raise ConsilienceError(f"{who}: solver is {solver!r}; it must be one of {', '.join(SOLVERS)}.")
-    if solver == "steps":
+    if training.solver == "steps":
         return None
     refused = {
         f"a model for {task.name}": not task.sums_to_one,
@@ -57,7 +54,7 @@ def exact_solver(
     for reason, given in refused.items():
         if given:
             raise ConsilienceError(f"{who}: the solver 'exact' cannot be used for {reason}. Use solver='steps'.")
-    return Exact(who, model, x, decay)
+    return Exact(who, model, x, training.decay)
 
 
 def learned_layer(who: str, model: nn.Module, sample: Inputs) -> tuple[str, nn.Linear]:

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import fields
 from math import isfinite
 from typing import Any, final
 
@@ -36,7 +37,7 @@ from consilience.agents.tensors import (
     size,
     through,
 )
-from consilience.agents.training import DEFAULT
+from consilience.agents.training import Training
 from consilience.agents.unreadable import FILL, UnreadableRows, different_columns, explained, first_gap, in_order
 from consilience.base.errors import ConsilienceError
 from consilience.base.options import stable_text
@@ -86,31 +87,22 @@ class TorchAgent:
         classes: Sequence[str] = (),
         kind: str = "",
         transform: Transform | None = None,
-        augment: Augment | str | None = None,
-        epochs: int = DEFAULT.epochs,
-        batch: int = DEFAULT.batch,
-        shared_batch: int = DEFAULT.shared_batch,
-        lr: float = DEFAULT.lr,
+        augment: Augment | None = None,
+        training: Training | None = None,
         optimizer: MakeOptimizer | None = None,
         seed: int = 0,
         device: str = "cpu",
-        batched: bool = DEFAULT.batched,
-        class_balanced: bool = DEFAULT.class_balanced,
-        ema: float = DEFAULT.ema,
-        solver: str = DEFAULT.solver,
-        decay: float = DEFAULT.decay,
         privacy: Privacy | None = None,
     ) -> None:
-        self.name, self.seed, self.batched = name, seed, batched
-        self.transform, self.augment = transform, augmentation(augment) if isinstance(augment, str) else augment
-        self.class_balanced, self.ema = class_balanced, ema
+        self.training = training = training or Training()
+        self.name, self.seed = name, seed
+        self.transform, self.augment = transform, augment or augmentation(training.augment)
         self.task = task_named(task)
         data = labelled(name, self.task, x, y, classes)
         self.class_names, self._rows = data.class_names, data.x
         self.kind = kind or type(model).__name__
         self.samples = len(data.y)
         self.class_counts = data.counts
-        self.epochs, self.batch, self.shared_batch = epochs, batch, shared_batch
         self.model, self.device = placed(self.who, model, device)
         self.architecture: tuple[str, tuple[int, ...], int] | None = None
         """The built-in network that `model` is, with the shape of a sample and the outputs; None for any other."""
@@ -133,18 +125,15 @@ class TorchAgent:
                 f"agent {name!r}: the labels need {data.outputs} outputs but the model has {self.outputs}. "
                 f"Give the model one output for each of the {self.task.outputs_are}."
             )
-        if class_balanced and privacy is not None and privacy.on:
+        if training.class_balanced and privacy is not None and privacy.on:
             raise ConsilienceError(
                 f"{self.who}: class_balanced is on, which would tell how many private rows each class has, and the "
                 "agent is private. Leave one of them out."
             )
-        self._offsets = self._class_offsets() if class_balanced else None
-        self.solver, self.decay = solver, decay
-        self._exact = exact_solver(
-            self.who, solver, decay, self.model, self.x, self.task, self.augment is not None, privacy
-        )
-        self._averaged = AveragedWeights(self.model, ema) if ema else None
-        self._make_optimizer = optimizer or (lambda parameters: Adam(parameters, lr))
+        self._offsets = self._class_offsets() if training.class_balanced else None
+        self._exact = exact_solver(self.who, training, self.model, self.x, self.task, self.augment is not None, privacy)
+        self._averaged = AveragedWeights(self.model, training.ema) if training.ema else None
+        self._make_optimizer = optimizer or (lambda parameters: Adam(parameters, training.lr))
         self.reset_optimizer()
         self.mechanism = self._private(privacy) if privacy is not None and privacy.on else None
         """How private rows are protected, and what it has cost; None for an agent that promises nothing."""
@@ -184,11 +173,8 @@ class TorchAgent:
             self.name,
             task=self.task,
             augment=self.augment,
-            epochs=self.epochs,
-            batch=self.batch,
-            shared_batch=self.shared_batch,
+            training=self.training,
             optimizer=self._make_optimizer,
-            ema=self.ema,
             seed=self.seed,
             device=str(self.device),
         )
@@ -205,7 +191,7 @@ class TorchAgent:
             )
         y = renumbered(self.name, self.y.cpu().numpy(), self.class_names, class_names, self._round > 0)
         self.y, self.class_counts, self.class_names = self._target(y), self.task.counts(y), class_names
-        self._offsets = self._class_offsets() if self.class_balanced else None
+        self._offsets = self._class_offsets() if self.training.class_balanced else None
 
     @property
     def rows(self) -> Rows:
@@ -280,13 +266,13 @@ class TorchAgent:
         known = exact.prepared(shared, inputs, lam if with_shared else 0.0, (id(self.transform), self._read_way()))
         target = self._target(labels) if with_shared and labels is not None else None
         losses = []
-        for _ in range(self.epochs):
+        for _ in range(self.training.epochs):
             losses.append(exact.step(self.task, self.y, known, target, self._offsets, correct))
             if self._averaged is not None:
                 self._averaged.update(self.model)
         local, disagreement = np.sum(losses, axis=0)
         passed = self.samples + (count(shared) if with_shared else 0)
-        return self.end_round(local, disagreement, self.epochs * passed)
+        return self.end_round(local, disagreement, self.training.epochs * passed)
 
     def train_alone(self, correct: Correction | None = None) -> Losses:
         """`epochs` passes over the private data; `correct` may change the gradients before each step."""
@@ -300,7 +286,7 @@ class TorchAgent:
                 "method that learns both at once, such as consensus with learning=joint."
             )
         draw = stream(self.seed, "digest", self.name, self._round)
-        picks = [pick for _ in range(passes) for pick in batches(draw, count(shared), self.shared_batch)]
+        picks = [pick for _ in range(passes) for pick in batches(draw, count(shared), self.training.shared_batch)]
         with self._torch_stream("digest"):
             sums = self._steps(((None, pick) for pick in picks), shared, labels, 1.0)
         return Losses(float("nan"), sums.disagreement / len(picks), sums.trained)
@@ -387,7 +373,7 @@ class TorchAgent:
         """
         self._round += 1
         draw = stream(self.seed, "batches", self.name, self._round)
-        picks = endless_batches(draw, shared, self.shared_batch) if shared else None
+        picks = endless_batches(draw, shared, self.training.shared_batch) if shared else None
         if draws is not None and self.mechanism is not None:
             rate = self.mechanism.rate
             return (
@@ -396,8 +382,8 @@ class TorchAgent:
             )
         return (
             (own, next(picks) if picks is not None else None)
-            for _ in range(self.epochs)
-            for own in batches(draw, self.samples, self.batch)
+            for _ in range(self.training.epochs)
+            for own in batches(draw, self.samples, self.training.batch)
         )
 
     def _class_offsets(self) -> Tensor:
@@ -411,7 +397,7 @@ class TorchAgent:
 
         self._per_sample = PerSample(self.name, self.model)
         self._noise = 1.0  # what private rows say of their noise would leak through trust
-        rate = 1 / number_of_batches(self.samples, self.batch)
+        rate = 1 / number_of_batches(self.samples, self.training.batch)
         return Mechanism(privacy, self.name, self.seed, self.samples, rate, self.steps)
 
     @contextmanager
@@ -445,7 +431,8 @@ class TorchAgent:
     @property
     def steps(self) -> int:
         """Optimizer steps in a round of training."""
-        return self.epochs * (1 if self._exact is not None else number_of_batches(self.samples, self.batch))
+        batches_of_epoch = 1 if self._exact is not None else number_of_batches(self.samples, self.training.batch)
+        return self.training.epochs * batches_of_epoch
 
     @property
     def lr(self) -> float:
@@ -530,7 +517,7 @@ class TorchAgent:
 
     def training_settings(self) -> dict[str, str]:
         """The seed, the optimizer, the layers, and the arguments by which training differs."""
-        names = ("epochs", "batch", "shared_batch", "batched", "class_balanced", "ema", "solver", "decay", "augment")
+        names = [option.name for option in fields(self.training) if option.name not in ("lr", "augment")]
         privacy = {} if self.mechanism is None else {"the privacy": stable_text(self.mechanism.privacy)}
         return (
             {
@@ -538,7 +525,8 @@ class TorchAgent:
                 "the optimizer": optimizer_text(self.optimizer),
                 "the layers": hashlib.sha256(stable_text(self.model).encode()).hexdigest()[:16],
             }
-            | {name: stable_text(getattr(self, name)) for name in names}
+            | {name: stable_text(getattr(self.training, name)) for name in names}
+            | {"augment": stable_text(self.augment)}
             | privacy
         )
 

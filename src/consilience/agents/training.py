@@ -4,8 +4,6 @@ from dataclasses import dataclass
 
 from consilience.base.options import Options, option
 
-SOLVERS = ("steps", "exact")
-
 
 @dataclass(frozen=True)
 class Training(Options):
@@ -27,9 +25,6 @@ class Training(Options):
         "steps",
         "steps (Adam, in batches) | exact (for models of which one last layer is learned: an epoch is one step over "
         "all private and shared samples, without a learning rate)",
-        one_of=SOLVERS,
+        one_of=("steps", "exact"),
     )
     decay: float = option(2e-5, "of weights, for the solver exact: in units of the mean squared feature", at_least=0)
-
-
-DEFAULT = Training()

@@ -150,7 +150,6 @@ def _network_agent(name: str, make: "Callable[..., nn.Module] | tuple[str, str]"
         torch.manual_seed(int(stream(order.seed, "initial weights", order.name).integers(2**63)))
         x = order.x if order.transform is None else order.transform(order.x)
         module = function(x.shape[1:], order.outputs)
-    training = order.training
     agent = TorchAgent(
         module,
         order.x,
@@ -158,16 +157,7 @@ def _network_agent(name: str, make: "Callable[..., nn.Module] | tuple[str, str]"
         order.name,
         task=order.task,
         kind=order.title or order.model,
-        epochs=training.epochs,
-        batch=training.batch,
-        shared_batch=training.shared_batch,
-        lr=training.lr,
-        batched=training.batched,
-        augment=training.augment,
-        class_balanced=training.class_balanced,
-        ema=training.ema,
-        solver=training.solver,
-        decay=training.decay,
+        training=order.training,
         seed=order.seed,
         device=order.device,
         transform=order.transform,
