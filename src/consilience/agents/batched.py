@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -49,16 +50,16 @@ def train_all(
     `labels` are the pseudo-labels by name; who has none trains alone. `on_trained` is told the name of every agent
     that has trained.
     """
-    here = {agent.name: agent for agent in agents}
     losses: dict[str, Losses] = {}
-    for unit in units(agents):
-        for names in ([n for n in unit if n in labels], [n for n in unit if n not in labels]):
-            networks = [network for name in names if (network := stackable(here[name])) is not None]
+    for unit in _units(agents):
+        for group in ([a for a in unit if a[0].name in labels], [a for a in unit if a[0].name not in labels]):
+            networks = [network for _, network in group if network is not None]
             if networks:
                 losses |= _train(networks, shared, labels, lam)
-            for name in names:
+            for agent, _ in group:
+                name = agent.name
                 if not networks:
-                    losses[name] = here[name].train(shared, labels.get(name), lam if name in labels else 0.0)
+                    losses[name] = agent.train(shared, labels.get(name), lam if name in labels else 0.0)
                 on_trained(name)
     return {agent.name: losses[agent.name] for agent in agents}
 
@@ -68,13 +69,20 @@ def units(agents: Sequence[Agent]) -> list[list[str]]:
 
     Processes that keep a batch together are faster. The numbers do not depend on it.
     """
-    alike: dict[object, list[str]] = {}
+    return [[agent.name for agent, _ in unit] for unit in _units(agents)]
+
+
+def _units(agents: Sequence[Agent]) -> list[list[tuple[Agent, TorchAgent | None]]]:
+    """The agents that train as one batch, each with the network that is stacked, if it is."""
+    alike: dict[object, list[tuple[Agent, TorchAgent | None]]] = {}
     for number, agent in enumerate(agents):
         network = stackable(agent)
-        alike.setdefault(number if network is None else architecture(network), []).append(agent.name)
+        alike.setdefault(number if network is None else architecture(network), []).append((agent, network))
     most = {kind: _most(kind) if isinstance(kind, tuple) else 1 for kind in alike}
     return [
-        part.tolist() for kind, names in alike.items() for part in np.array_split(names, -(-len(names) // most[kind]))
+        [same[index] for index in indices]
+        for kind, same in alike.items()
+        for indices in np.array_split(range(len(same)), -(-len(same) // most[kind]))
     ]
 
 
@@ -94,47 +102,66 @@ def stackable(agent: Agent) -> TorchAgent | None:
     network = getattr(trains, "__self__", None)
     if not isinstance(network, TorchAgent) or not network.training.batched or network.name != agent.name:
         return None
-    if not isinstance(network.optimizer, Adam) or network.device.type != "cpu" or network.mechanism is not None:
+    if not isinstance(network.optimizer, Adam) or architecture(network) is None or _changed(network.model):
+        return None
+    return network
+
+
+_architectures: WeakKeyDictionary[TorchAgent, tuple[Any, ...] | None] = WeakKeyDictionary()
+
+
+def architecture(network: TorchAgent) -> tuple[Any, ...] | None:
+    """What the agents of one batch have in common; None for one that cannot be in a batch. Determined once."""
+    if network not in _architectures:
+        _architectures[network] = _architecture(network)
+    return _architectures[network]
+
+
+def _architecture(network: TorchAgent) -> tuple[Any, ...] | None:
+    if network.device.type != "cpu" or network.mechanism is not None:
         return None
     if not isinstance(network.x, Tensor) or network.transform is not None or network.augment is not None:
         return None
-    options = network.training
-    if options.class_balanced or options.ema or options.solver != "steps":
+    training = network.training
+    if training.class_balanced or training.ema or training.solver != "steps":
         return None
     layers, weights = _layers(network.model), list(network.model.parameters())
-    plain = len(weights) == 2 * len(layers) and all(w.dtype == torch.float32 and w.requires_grad for w in weights)
+    plain = len(weights) == 2 * len(layers) and all(w.dtype == torch.float32 for w in weights)
     small = sum(w.numel() for w in weights) <= LARGEST_MODEL and network.x.numel() <= LARGEST_DATA
-    return network if plain and small and network.x.dtype == torch.float32 else None
-
-
-def architecture(network: TorchAgent) -> tuple[Any, ...]:
-    """What the agents of one batch have in common."""
-    shapes = (tuple(layer.weight.shape) for layer in _layers(network.model))
-    return (network.task.name, network.training.batch, network.training.shared_batch, *shapes, network.columns)
+    if not plain or not small or network.x.dtype != torch.float32:
+        return None
+    shapes = (tuple(layer.weight.shape) for layer in layers)
+    return (network.task.name, training.batch, training.shared_batch, *shapes, network.columns)
 
 
 def _layers(model: nn.Module) -> list[nn.Linear]:
     """The layers of a plain network (an optional Flatten, then Linear, ReLU, Linear, ...); empty for any other."""
-    parts = list(model) if type(model) is nn.Sequential else [model]
-    if parts and type(parts[0]) is nn.Flatten and (parts[0].start_dim, parts[0].end_dim) == (1, -1):
-        parts = parts[1:]
-    layers = [part for part in parts[::2] if type(part) is nn.Linear and part.bias is not None]
-    between = [part for part in parts[1::2] if type(part) is nn.ReLU]
-    plain = len(layers) == len(between) + 1 and len(layers) + len(between) == len(parts)
-    return layers if plain and not any(_changed(part) for part in model.modules()) else []
+    modules = list(model) if type(model) is nn.Sequential else [model]
+    if modules and type(modules[0]) is nn.Flatten and (modules[0].start_dim, modules[0].end_dim) == (1, -1):
+        modules = modules[1:]
+    layers = [layer for layer in modules[::2] if type(layer) is nn.Linear and layer.bias is not None]
+    between = [layer for layer in modules[1::2] if type(layer) is nn.ReLU]
+    plain = len(layers) == len(between) + 1 and len(layers) + len(between) == len(modules)
+    return layers if plain else []
 
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_GLOBAL_HOOKS = tuple(f"_global{hooks}" for hooks in _HOOKS)
 
 
-def _changed(part: nn.Module) -> bool:
-    """Whether calling this layer does more, or other, than the layer: hooks, or a forward of somebody else's."""
-    everywhere = any(getattr(nn.modules.module, f"_global{hooks}", None) for hooks in _HOOKS)
-    here = any(getattr(part, hooks, None) for hooks in _HOOKS)
-    here = here or any(w._backward_hooks or w._post_accumulate_grad_hooks for w in part.parameters())
-    forward = type(part).forward
-    patched = "forward" in vars(part) or forward.__module__ != type(part).__module__
-    return bool(everywhere or here or patched)
+def _changed(model: nn.Module) -> bool:
+    """Whether training does more, or other, than plain layers do: hooks, frozen weights, a patched forward.
+
+    Unlike the structure of a model this may change between rounds.
+    """
+    if any(getattr(nn.modules.module, hooks, None) for hooks in _GLOBAL_HOOKS):
+        return True
+    for module in model.modules():
+        patched = "forward" in vars(module) or type(module).forward.__module__ != type(module).__module__
+        if patched or any(getattr(module, hooks, None) for hooks in _HOOKS):
+            return True
+    weights = model.parameters()
+    return any(not w.requires_grad or w._backward_hooks or w._post_accumulate_grad_hooks for w in weights)
 
 
 @dataclass(frozen=True)
