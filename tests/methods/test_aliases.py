@@ -9,7 +9,6 @@ from sklearn.linear_model import LogisticRegression
 
 from consilience import FD, ConsilienceError, FedDF, SklearnAgent, TorchAgent, Wire, collaborate
 from consilience.agents.local_agents import LocalAgents
-from consilience.agents.lying import Lying
 from consilience.agents.training import Training
 from consilience.core.distillation import mean_logits, sharpened_mean
 from consilience.core.labels import majority_labels
@@ -240,16 +239,6 @@ def test_networks_and_estimators_learn_together(method):
     gains = result.gains.query("score == 'accuracy'")
     assert (gains["gain"] > 0).all(), gains
     assert gains["gain"].mean() > 0.1
-
-
-def test_a_liar_that_digests_lies_on():
-    """The exchange is counted, so that an attack that begins later knows when."""
-    shared, _ = blobs(20, seed=1000)
-    liar = Lying(network(), "flip")
-    liar.train_on_shared(shared, liar.predict(shared), 1)
-    assert int(liar.state()["lying/exchanges"]) == 1
-    estimator = Lying(SklearnAgent(LogisticRegression(), *blobs(20, 0), "b"), "flip")
-    assert not hasattr(estimator, "train_on_shared")
 
 
 @pytest.mark.parametrize("method", [*LABELS, FD(), FedDF()], ids=lambda method: method.label)

@@ -15,7 +15,6 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from torch import nn
 
 import consilience as cs
-from consilience.agents.lying import Lying
 from consilience.runtime.run_folders import claim_folder
 from consilience.settings.presets import read_settings, write_config
 from consilience.workers.job import Job
@@ -110,17 +109,6 @@ def test_agents_made_again_in_another_process_resume_to_the_same_bits(tmp_path, 
     subprocess.run(command, check=True)
     longer = mixed(tmp_path / "run", shared, rounds=4, resume=True, estimator={"randomforestclassifier__n_jobs": 1})
     pd.testing.assert_frame_equal(longer.history, mixed(None, shared, rounds=4).history)
-
-
-def test_a_liar_is_resumed_with_the_lies_it_began_with(tmp_path, shared):
-    def lied(attack, resume):
-        one, two, three = mixed_agents()
-        agents, method = [Lying(one, attack), two, three], cs.Consensus(warmup=1)
-        cs.collaborate(agents, shared, method=method, rounds=3, out=tmp_path / "run", resume=resume, progress=False)
-
-    lied("flip", False)
-    with pytest.raises(cs.ConsilienceError, match=r"the attack of agent n \(flip, now constant\)"):
-        lied("constant", True)
 
 
 def test_resuming_may_add_rounds(tmp_path, shared):
