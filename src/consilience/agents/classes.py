@@ -33,7 +33,7 @@ def agree_on_classes(agents: Sequence[Agent], given: Sequence[str] = ()) -> tupl
     naming = [cast(NamesClasses, agent) for agent in agents if implements(agent, NamesClasses)]
     naming = [agent for agent in naming if agent.class_names]
     names = tuple(str(name) for name in given)
-    if not agents[0].task.sums_to_one:
+    if not agents[0].task.has_classes:
         different = {agent.class_names for agent in naming} - {names}
         if len(different) > 1 or (names and different):
             raise ConsilienceError(
@@ -62,7 +62,7 @@ def evaluate(task: Task, class_names: Sequence[str], x: Rows, y: Any, what: str)
     rows, labels = labelled_rows(x, y, what)
     try:
         numbers, _ = numbered(task, labels, class_names)
-        if task.sums_to_one and numbers.dtype.kind == "f" and len(numbers):
+        if task.has_classes and numbers.dtype.kind == "f" and len(numbers):
             numbers = task.labels(numbers)
     except ConsilienceError as error:
         raise ConsilienceError(f"{what}: {error}") from None

@@ -47,7 +47,7 @@ def exact_solver(
     if training.solver == "steps":
         return None
     refused = {
-        f"a model for {task.name}": not task.sums_to_one,
+        f"a model for {task.name}": not task.has_classes,
         "images that are changed in training": augmented,
         "a private agent": privacy is not None and privacy.on,
     }

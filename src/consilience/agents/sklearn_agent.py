@@ -188,7 +188,7 @@ class SklearnAgent:
 
     def accept_classes(self, outputs: int) -> None:
         """From now on predicts so many classes, though its own data show fewer."""
-        if self.task.sums_to_one and outputs > self.outputs:
+        if self.task.has_classes and outputs > self.outputs:
             self.outputs = outputs
 
     def rename(self, class_names: tuple[str, ...]) -> None:
@@ -210,7 +210,7 @@ class SklearnAgent:
     def _predict(self, x: Any) -> Array:
         if self._values:
             return _values(self._answers[0].estimator, x)
-        classes = self.outputs if self.task.sums_to_one else 2
+        classes = self.task.question_classes(self.outputs)
         return self.task.join([answer.to(x, classes) for answer in self._answers])
 
     def train(self, shared: Rows, labels: Array | None, lam: float) -> Losses:

@@ -48,7 +48,7 @@ from consilience.privacy.draws import Draws
 from consilience.privacy.mechanism import Mechanism
 from consilience.privacy.options import Privacy
 from consilience.tasks import task_named
-from consilience.tasks.protocol import Array, Task, labelled
+from consilience.tasks.protocol import Array, Task, labelled, require_classes
 
 Augment = Callable[[Any], Any]
 """A batch of what the model takes in, another out. It draws from torch's generator, which is the agent's own then."""
@@ -120,7 +120,7 @@ class TorchAgent:
         self._round = 0
         self.x, self.outputs = self._probe(on(self._read(data.x), self.device))
         self.y = self._target(data.y)
-        if data.outputs > self.outputs or (data.outputs < self.outputs and not self.task.sums_to_one):
+        if data.outputs > self.outputs or (data.outputs < self.outputs and not self.task.has_classes):
             raise ConsilienceError(
                 f"agent {name!r}: the labels need {data.outputs} outputs but the model has {self.outputs}. "
                 f"Give the model one output for each of the {self.task.outputs_are}."
@@ -388,8 +388,7 @@ class TorchAgent:
 
     def _class_offsets(self) -> Tensor:
         """What the private loss adds to the logits, so that frequent classes do not gain by being frequent."""
-        if not self.task.sums_to_one:
-            raise ConsilienceError(f"{self.who}: class_balanced is for classes, and {self.task.name} has none.")
+        require_classes(self.task, f"{self.who}: class_balanced is for classes, and {self.task.name} has none.")
         return self._target(class_offsets(self.class_counts, self.outputs).astype(np.float32))
 
     def _private(self, privacy: Privacy) -> Mechanism:

@@ -101,7 +101,7 @@ def split(data: Dataset, options: Data, agents: int, seed: int) -> Scenario:
 
 def _check_task(data: Dataset, options: Data) -> None:
     """Refuses what is defined by classes where there are none."""
-    if task_named(data.task).sums_to_one:
+    if task_named(data.task).has_classes:
         return
     by_class = {
         f"partition={options.partition}": getattr(PARTITIONS.find(options.partition), "by_class", False),

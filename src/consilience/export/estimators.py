@@ -56,19 +56,18 @@ def write(agent: HasEstimators) -> tuple[list[Part], dict[str, bytes]]:
 def read(parts: Sequence[Part], files: dict[str, bytes], task_name: str, outputs: int) -> Predict:
     """What predicts, from the files of an agent's estimators."""
     task = task_named(task_name)
-    values = task.noisy
+    classes = task.question_classes(outputs)
     answers: list[Callable[[Any], Array]] = []
     for question in range(1 + max(part.question for part in parts)):
         own = [part for part in parts if part.question == question]
         steps = [trusted.load(files[part.file], part.file) for part in own if part.role == "transform"]
         [last] = [part for part in own if part.role == "estimator"]
-        classes = 0 if values else outputs if task.sums_to_one else 2
         answers.append(_answer(steps, last, files, classes))
 
     def predict(x: Any) -> Array:
         x = for_estimator("the model", x)
         found = [answer(x) for answer in answers]
-        return found[0].reshape(len(found[0]), -1) if values else task.join(found)
+        return found[0].reshape(len(found[0]), -1) if not classes else task.join(found)
 
     return predict
 

@@ -43,6 +43,9 @@ class MultiLabel:
     trust = "stratified"
     sums_to_one = False
     noisy = False
+    has_classes = False
+    named_outputs = True
+    scale = "labels"
     outputs_are = "labels"
     scores = (
         Score("accuracy", "accuracy (mean over labels)", lambda f, y: float(_right(f, y).mean()), sums=_ACCURACY),
@@ -100,6 +103,14 @@ class MultiLabel:
     def questions(self, targets: Array) -> list[Array]:
         """One for each label: no or yes?"""
         return [_pair(targets[:, label]) for label in range(targets.shape[1])]
+
+    def question_count(self, outputs: int) -> int:
+        """As many as labels."""
+        return outputs
+
+    def question_classes(self, outputs: int) -> int:
+        """No and yes."""
+        return 2
 
     def join(self, answers: list[Array]) -> Array:
         """The probabilities of yes."""

@@ -41,6 +41,12 @@ class Task(Protocol):
     """The trust rule that is used unless another is asked for."""
     sums_to_one: bool
     """Whether a row of predictions is one distribution over the outputs."""
+    has_classes: bool
+    """Whether the label of a sample is one class of several."""
+    named_outputs: bool
+    """Whether outputs have names: classes and labels have, values have not."""
+    scale: str
+    """On which scale dual variables accumulate disagreement: "classes", "labels" or "values" (core/duals.py)."""
     noisy: bool
     """Whether agents measure the noise in their own labels, in the unit of the predictions, for trust."""
     outputs_are: str
@@ -70,6 +76,12 @@ class Task(Protocol):
     def questions(self, targets: Array) -> list[Array]:
         """For estimators: soft targets (samples, classes) of each question that one estimator answers, or values."""
 
+    def question_count(self, outputs: int) -> int:
+        """The number of these questions."""
+
+    def question_classes(self, outputs: int) -> int:
+        """The number of classes in each question; 0 where answers are values."""
+
     def join(self, answers: list[Array]) -> Array:
         """Predictions from the estimators' answers to those questions."""
 
@@ -84,6 +96,12 @@ class Task(Protocol):
 
         `target` are `targets` or pseudo-labels (models, samples, outputs); `out` may be overwritten.
         """
+
+
+def require_classes(task: Task, message: str) -> None:
+    """Raises an error with this message unless the label of a sample is one class."""
+    if not task.has_classes:
+        raise ConsilienceError(message)
 
 
 def checked_predictions(name: str, f: Array, samples: int, outputs: int, task: Task) -> Array:
@@ -160,8 +178,8 @@ def numbered(task: Task, y: Any, names: Sequence[str] = ()) -> tuple[Array, tupl
     missing = _missing(y)
     if len(missing):
         raise ConsilienceError(f"{len(missing)} labels are missing (first: row {missing[0]}). Remove those samples.")
-    if not task.sums_to_one:
-        return y, names or (columns if not task.noisy else ())
+    if not task.has_classes:
+        return y, names or (columns if task.named_outputs else ())
     if y.dtype.kind == "O" and all(isinstance(label, int | np.integer) for label in y.ravel()):
         y = y.astype(np.bool_ if all(isinstance(label, bool | np.bool_) for label in y.ravel()) else np.int64)
     if y.dtype.kind not in "OUTSb" or y.ndim != 1:

@@ -117,7 +117,8 @@ def estimator(
 
             wanted = signature(make).parameters.values()
             number = _number(name, order, bool(wanted), any(one.default is one.empty for one in wanted))
-            made = values() if values and order.task.noisy else make() if number is None else make(number)
+            of_values = order.task.question_classes(order.outputs) == 0
+            made = values() if values and of_values else make() if number is None else make(number)
             return SklearnAgent(
                 made,
                 order.x,
