@@ -25,17 +25,17 @@ from consilience.base.rows import Rows, count
 from consilience.tasks.protocol import Array
 
 LARGEST_MODEL = 100_000
-"""Parameters up to which a batch pays (docs/benchmarks.md); above, the time goes into the matrix products."""
+"""Largest number of parameters for which batches are faster (docs/benchmarks.md)."""
 LARGEST_DATA = 500_000
-"""Numbers in an agent's private data up to which it pays: those of a batch are copied into one tensor every round."""
+"""Largest number of values in an agent's private data: a batch copies them into one tensor every round."""
 LARGEST_BATCH = 16
-"""Agents in one batch; more gain nothing."""
+"""Largest number of agents in a batch; larger batches are not faster."""
 ROOM = 4_000_000
-"""Numbers in the inputs of one step of a batch: of large rows fewer agents are in it, so that it stays in the cache."""
+"""Largest number of values in the inputs of one step of a batch, so that they stay in the processor's cache."""
 LARGE_ROW = 1000
-"""Numbers in a row from which on the rows of a step are copied from where they are, without a table of all of them."""
+"""Values in a row from which on the rows of a step are copied one by one, without a table of all rows."""
 _ALIGNED = 32
-"""Every tensor starts at such a multiple, so that all agents' numbers pass through the same vector instructions."""
+"""Tensors start at multiples of this, so that the same vector instructions compute every agent's numbers."""
 
 
 def train_all(
@@ -47,8 +47,8 @@ def train_all(
 ) -> dict[str, Losses]:
     """One round of local training of every agent, as its own `train` would do it; the losses by name.
 
-    `labels` are the pseudo-labels by name; who has none trains alone. `on_trained` is told the name of every agent
-    that has trained.
+    `labels` are the pseudo-labels by name; agents without any train alone. `on_trained` is called with the name of each
+    agent that has trained.
     """
     losses: dict[str, Losses] = {}
     for unit in _units(agents):
@@ -95,8 +95,8 @@ def _most(kind: tuple[Any, ...]) -> int:
 def stackable(agent: Agent) -> TorchAgent | None:
     """The network that trains when `agent` does, if it can be stacked with others of its architecture.
 
-    A wrapper that leaves training to what it wraps is looked through; one that trains in its own way is not. A private
-    agent trains on its own: a batch has no gradient of a single row.
+    The agent inside a wrapper counts, unless the wrapper trains in its own way. A private agent trains by itself, since
+    a batch has no gradients of single rows.
     """
     trains = getattr(agent, "train", None)
     network = getattr(trains, "__self__", None)
@@ -199,28 +199,28 @@ def _stacked(agents: list[TorchAgent]) -> _Stack:
     weights, first, second, gradient = rows
     sizes, roots = torch.from_numpy(size), torch.from_numpy(root)
     stack = _Stack(agents, shapes, starts, weights, first, second, gradient, sizes, roots)
-    for place, agent in enumerate(agents):
+    for row_index, agent in enumerate(agents):
         optimizer = _adam(agent)
         done = 0
         for number, parameter in enumerate(optimizer.parameters):
             values = [parameter.detach()]
             if number in optimizer.moments:
-                kept = optimizer.moments[number]
-                values, done = [*values, kept.first, kept.second], kept.steps
+                moments = optimizer.moments[number]
+                values, done = [*values, moments.first, moments.second], moments.steps
             for row, value in zip(rows, values, strict=False):
-                row[place, starts[number] : starts[number] + value.numel()] = value.reshape(-1)
+                row[row_index, starts[number] : starts[number] + value.numel()] = value.reshape(-1)
         for step in range(agent.steps):
-            size[step, place], root[step, place] = step_sizes(done + step + 1, agent.lr)
+            size[step, row_index], root[step, row_index] = step_sizes(done + step + 1, agent.lr)
     return stack
 
 
 def _unstack(stack: _Stack) -> None:
     """Gives every agent its weights and moments back."""
-    parts = [stack.views(rows) for rows in (stack.weights, stack.first, stack.second)]
-    for place, agent in enumerate(stack.agents):
+    views = [stack.views(rows) for rows in (stack.weights, stack.first, stack.second)]
+    for row, agent in enumerate(stack.agents):
         optimizer = _adam(agent)
         for number, parameter in enumerate(optimizer.parameters):
-            weight, first, second = (part[number][place] for part in parts)
+            weight, first, second = (tensors[number][row] for tensors in views)
             parameter.data.copy_(weight)
             parameter.grad = None
             done = optimizer.moments[number].steps if number in optimizer.moments else 0
@@ -253,20 +253,20 @@ class _Plan:
     size: int
     """Samples of a step that are shared."""
 
-    def inputs(self, step: int, active: int, room: Tensor | None) -> Tensor:
+    def inputs(self, step: int, active: int, buffer: Tensor | None) -> Tensor:
         """What the first `active` agents take in a step (agents, samples of a step, numbers); large rows in `room`."""
         rows = self.input_rows[step, :active]
-        if self.table is not None or room is None:
+        if self.table is not None or buffer is None:
             assert self.table is not None
             return _rows(self.table, rows)
-        before, samples = 0, sum(len(own) for own in self.private)
-        for place, own in enumerate(self.private[:active]):
-            torch.index_select(own, 0, rows[place, : self.own] - before, out=room[place, : self.own])
+        start, samples = 0, sum(len(own) for own in self.private)
+        for row, own in enumerate(self.private[:active]):
+            torch.index_select(own, 0, rows[row, : self.own] - start, out=buffer[row, : self.own])
             if self.shared is not None:
-                seen = (rows[place, self.own : self.own + self.size] - samples).clamp_min(0)  # what only fills up is 0
-                torch.index_select(self.shared, 0, seen, out=room[place, self.own : self.own + self.size])
-            before += len(own)
-        return room[:active]
+                shared_index = (rows[row, self.own : self.own + self.size] - samples).clamp_min(0)  # fillers are 0
+                torch.index_select(self.shared, 0, shared_index, out=buffer[row, self.own : self.own + self.size])
+            start += len(own)
+        return buffer[:active]
 
 
 def _planned(agents: list[TorchAgent], shared: Rows, labels: Mapping[str, Array], lam: float) -> _Plan:
@@ -277,29 +277,29 @@ def _planned(agents: list[TorchAgent], shared: Rows, labels: Mapping[str, Array]
     shape = (agents[0].steps, len(agents), -(-(own + size) // _ALIGNED) * _ALIGNED)
     input_rows, target_rows = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
     weights = np.zeros(shape, np.float32)
-    private, targets, before = [], [], 0
+    private, targets, start = [], [], 0
     samples = sum(agent.samples for agent in agents)
-    for place, agent in enumerate(agents):
-        private.append(_one(agent.x).flatten(1))
+    for row, agent in enumerate(agents):
+        private.append(_as_tensor(agent.x).flatten(1))
         targets.append(torch.from_numpy(agent.task.targets(agent.y.numpy(), outputs)))
         for step, (mine, pick) in enumerate(agent.next_round(drawn)):
-            input_rows[step, place] = target_rows[step, place] = before
-            input_rows[step, place, : len(mine)] = target_rows[step, place, : len(mine)] = before + mine
-            weights[step, place, : len(mine)] = 1 / len(mine)
+            input_rows[step, row] = target_rows[step, row] = start
+            input_rows[step, row, : len(mine)] = target_rows[step, row, : len(mine)] = start + mine
+            weights[step, row, : len(mine)] = 1 / len(mine)
             if pick is not None and length:
                 seen = slice(own, own + len(pick))
-                input_rows[step, place, seen] = samples + pick
-                target_rows[step, place, seen] = samples + place * length + pick
-                weights[step, place, seen] = lam / len(pick)
-        before += agent.samples
-    star = flat_rows(agents[0].ordered(shared)) if length else None
+                input_rows[step, row, seen] = samples + pick
+                target_rows[step, row, seen] = samples + row * length + pick
+                weights[step, row, seen] = lam / len(pick)
+        start += agent.samples
+    shared_rows = flat_rows(agents[0].ordered(shared)) if length else None
     if length:
         targets += [torch.from_numpy(np.asarray(labels[agent.name], np.float32)) for agent in agents]
     large = private[0].shape[1] >= LARGE_ROW
     return _Plan(
         private,
-        star,
-        None if large else torch.cat(private if star is None else [*private, star]),
+        shared_rows,
+        None if large else torch.cat(private if shared_rows is None else [*private, shared_rows]),
         torch.cat(targets),
         torch.from_numpy(input_rows),
         torch.from_numpy(target_rows),
@@ -319,11 +319,11 @@ def _train(agents: list[TorchAgent], shared: Rows, labels: Mapping[str, Array], 
     lam = lam if agents[0].name in labels else 0.0
     stack, plan = _stacked(agents), _planned(agents, shared, labels, lam)
     total = torch.zeros(plan.weights.shape[1:])
-    room = torch.zeros((*total.shape, plan.private[0].shape[1])) if plan.table is None else None
+    buffer = torch.zeros((*total.shape, plan.private[0].shape[1])) if plan.table is None else None
     for step in range(agents[0].steps):
         active = sum(agent.steps > step for agent in agents)
         weights, gradient = stack.views(stack.weights[:active]), stack.views(stack.gradient[:active])
-        x = plan.inputs(step, active, room)
+        x = plan.inputs(step, active, buffer)
         target = _rows(plan.targets, plan.target_rows[step, :active])
         weight = plan.weights[step, :active]
         layers = [x]
@@ -349,8 +349,8 @@ def _train(agents: list[TorchAgent], shared: Rows, labels: Mapping[str, Array], 
         )
     _unstack(stack)
     trained = (plan.weights > 0).sum(dim=(0, 2)).tolist()
-    found = zip(agents, total, trained, strict=True)
-    return {agent.name: _losses(agent, sums, plan.own, lam, samples) for agent, sums, samples in found}
+    results = zip(agents, total, trained, strict=True)
+    return {agent.name: _losses(agent, sums, plan.own, lam, samples) for agent, sums, samples in results}
 
 
 def _losses(agent: TorchAgent, sums: Tensor, own: int, lam: float, trained: int) -> Losses:
@@ -359,17 +359,17 @@ def _losses(agent: TorchAgent, sums: Tensor, own: int, lam: float, trained: int)
 
 
 def flat_rows(rows: Rows) -> Tensor:
-    """One row of numbers for each sample, as plain networks take them; of rows that are `kept` made once."""
+    """One row of numbers for each sample, as plain networks take them; made once for rows that are cached."""
 
     def read() -> Tensor:
-        return _one(for_network("the shared data", rows, floats=True)).flatten(1).contiguous()
+        return _as_tensor(for_network("the shared data", rows, floats=True)).flatten(1).contiguous()
 
     made: Tensor = read_once(rows, "rows of numbers", read)
     return made
 
 
-def _one(inputs: Inputs) -> Tensor:
-    """What networks of a batch take: none of them has a transform, or several inputs."""
+def _as_tensor(inputs: Inputs) -> Tensor:
+    """The single tensor that networks of a batch take: none of them has a transform, or several inputs."""
     if not isinstance(inputs, Tensor):
         raise ConsilienceError("the private data of some agents are arrays, the shared data are a dict of such.")
     return inputs

@@ -58,11 +58,11 @@ def _predicted(networks: list[TorchAgent], rows: Rows, wide: bool) -> list[Array
     step = rows_at_once(x)
     assert isinstance(first.x, Tensor)
     with explained(first.who, first.kind, x, first.x.flatten(1)):
-        parts = [_outputs(stacked, x[start : start + step], wide) for start in range(0, max(1, len(x)), step)]
-    out = torch.cat(parts, dim=1)
-    together = getattr(networks[0].task, "stacked_predictions", None) if wide else None
-    if together is not None:
-        return list(together(out)[: len(networks)].numpy())
+        outputs = [_outputs(stacked, x[start : start + step], wide) for start in range(0, max(1, len(x)), step)]
+    out = torch.cat(outputs, dim=1)
+    stacked_predictions = getattr(networks[0].task, "stacked_predictions", None) if wide else None
+    if stacked_predictions is not None:
+        return list(stacked_predictions(out)[: len(networks)].numpy())
     return [n.task.predictions(own).float().numpy() for n, own in zip(networks, out, strict=False)]
 
 

@@ -24,8 +24,8 @@ class LocalAgents:
         roster: tuple[str, ...] = (),
         on_trained: Callable[[str], None] = lambda name: None,
     ) -> None:
-        given, place = list(agents), {name: number for number, name in enumerate(roster)}
-        self._agents = sorted(given, key=lambda agent: place[agent.name]) if roster else given
+        given, order = list(agents), {name: number for number, name in enumerate(roster)}
+        self._agents = sorted(given, key=lambda agent: order[agent.name]) if roster else given
         self._among = max(len(roster), len(given))
         self._on_trained = on_trained
         _check_models(self._agents)
@@ -67,13 +67,13 @@ class LocalAgents:
         samples = count(shared)
         own = [agent for agent in self._agents if implements(agent, Publishes)]
         with rows_called("the shared data"):
-            said = {agent.name: published(agent, shared) for agent in own}
-            others = [agent for agent in self._agents if agent.name not in said]
-            said |= {agent.name: f for agent, f in self.predicted(shared, others)}
+            predictions = {agent.name: published(agent, shared) for agent in own}
+            others = [agent for agent in self._agents if agent.name not in predictions]
+            predictions |= {agent.name: f for agent, f in self.predicted(shared, others)}
             for agent in self._agents:
-                refuse_gaps(agent, said[agent.name], shared)
+                refuse_gaps(agent, predictions[agent.name], shared)
         return {
-            agent.name: checked_predictions(agent.name, said[agent.name], samples, agent.outputs, agent.task)
+            agent.name: checked_predictions(agent.name, predictions[agent.name], samples, agent.outputs, agent.task)
             for agent in self._agents
         }
 

@@ -59,15 +59,15 @@ class Scattering(nn.Module):
         if x.ndim == 2:
             return x
         samples, channels = x.shape[:2]
-        one = x.flatten(0, 1).unsqueeze(1)
-        found = [functional.adaptive_avg_pool2d(one, PLACES)]
+        images = x.flatten(0, 1).unsqueeze(1)
+        maps = [functional.adaptive_avg_pool2d(images, PLACES)]
         for scale in range(SCALES):
             waves: Tensor = getattr(self, f"waves_{scale}")
             far = waves.shape[-1] // 2
-            parts = functional.conv2d(functional.pad(one, (far,) * 4, mode="reflect"), waves, stride=2)
+            parts = functional.conv2d(functional.pad(images, (far,) * 4, mode="reflect"), waves, stride=2)
             real, imaginary = parts[:, :ANGLES], parts[:, ANGLES:]
-            found.append(functional.adaptive_avg_pool2d((real.square() + imaginary.square()).sqrt(), PLACES))
-        each = (torch.cat(found, dim=1) - self.means) / self.spreads
+            maps.append(functional.adaptive_avg_pool2d((real.square() + imaginary.square()).sqrt(), PLACES))
+        each = (torch.cat(maps, dim=1) - self.means) / self.spreads
         size = channels * self.maps * PLACES**2
         features: Tensor = each.reshape(samples, size) / size**0.5
         return features
@@ -86,5 +86,5 @@ def morlet(scale: int, angle: float) -> NDArray[np.complex128]:
     )
     window = np.exp(-(along**2 + across**2 / 4) / (2 * sigma**2))
     wave = window * np.exp(1j * xi * along)
-    found: NDArray[np.complex128] = (wave - wave.sum() / window.sum() * window) / (4 * pi * sigma**2)
-    return found
+    zero_sum_wave: NDArray[np.complex128] = (wave - wave.sum() / window.sum() * window) / (4 * pi * sigma**2)
+    return zero_sum_wave

@@ -40,8 +40,8 @@ def mode_of(estimator: Any, values: bool, x: Any, y: Array) -> str:
     estimator = last_step(estimator)
     if not has_fit_parameter(estimator, "sample_weight"):
         return "sharpened"
-    found = _remembered("mode", estimator, values, lambda: _trials(estimator, values, partial(_sample, values)))
-    return found or _trials(estimator, values, lambda rows: (x, y)) or "sharpened"
+    mode = _remembered("mode", estimator, values, lambda: _trials(estimator, values, partial(_sample, values)))
+    return mode or _trials(estimator, values, lambda rows: (x, y)) or "sharpened"
 
 
 def labelled_rows(
@@ -173,8 +173,8 @@ def _predicted(
 
 def _next_class(y: Array) -> Array:
     """Of every sample another class than its own."""
-    known, place = np.unique(y, return_inverse=True)
-    return np.asarray(known[(place + 1) % len(known)])
+    known, numbers = np.unique(y, return_inverse=True)
+    return np.asarray(known[(numbers + 1) % len(known)])
 
 
 def _sample(values: bool, rows: int) -> tuple[Array, Array]:

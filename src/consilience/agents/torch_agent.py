@@ -166,7 +166,7 @@ class TorchAgent:
 
     def _held_out(self, train: Array, test: Array) -> Array:
         """What a copy that trained only on the private rows `train` predicts for the private rows `test`."""
-        part = TorchAgent(
+        copy = TorchAgent(
             deepcopy(self._first_model) if self._first_model is not None else self.model,
             picked(self.x, torch.from_numpy(train)),
             self.y.cpu().numpy()[train],
@@ -179,8 +179,8 @@ class TorchAgent:
             device=str(self.device),
         )
         for _ in range(max(1, self._round)):
-            part.train_alone()
-        return part.predict(picked(self.x, torch.from_numpy(test)))
+            copy.train_alone()
+        return copy.predict(picked(self.x, torch.from_numpy(test)))
 
     def rename(self, class_names: tuple[str, ...]) -> None:
         """From now on predicts these classes in this order; the model has an output for each."""
@@ -205,17 +205,17 @@ class TorchAgent:
     @property
     def labels(self) -> Array:
         """The private labels."""
-        found: Array = self.y.cpu().numpy()
-        return found
+        labels: Array = self.y.cpu().numpy()
+        return labels
 
     def predict(self, x: Rows) -> Array:
         """Class probabilities (samples, classes) or values (samples, outputs), in evaluation mode."""
         model = self.predictor.eval()
         inputs = self._read(x)
         step = rows_at_once(inputs)
-        parts = (picked(inputs, slice(start, start + step)) for start in range(0, max(1, size(inputs)), step))
+        batches = (picked(inputs, slice(start, start + step)) for start in range(0, max(1, size(inputs)), step))
         with torch.inference_mode(), explained(self.who, self.kind, inputs, self.x):
-            out = torch.cat([called(model, on(part, self.device)) for part in parts])
+            out = torch.cat([called(model, on(batch, self.device)) for batch in batches])
             self._refuse_probabilities(out)
             out = self.task.predictions(single_precision(out))
         return out.float().cpu().numpy()
@@ -492,18 +492,18 @@ class TorchAgent:
         """Takes up weights, buffers, optimizer state and the number of rounds trained."""
         self._round, self._noise = int(state["round"]), float(state["noise"]) if "noise" in state else None
         if self.mechanism is not None:
-            found = {k.removeprefix("privacy."): v for k, v in state.items() if k.startswith("privacy.")}
-            if not found:
+            privacy = {k.removeprefix("privacy."): v for k, v in state.items() if k.startswith("privacy.")}
+            if not privacy:
                 raise ConsilienceError(
                     f"agent {self.name!r} is private, but the checkpoint is of an agent that was not: it is not known "
                     "what its predictions have given away. Start again in another folder."
                 )
-            self.mechanism.restore(found)
+            self.mechanism.restore(privacy)
         own = {k.removeprefix("model."): torch.from_numpy(v) for k, v in state.items() if k.startswith("model.")}
         self.model.load_state_dict(own)
         if self._averaged is not None:
-            parts = {k.removeprefix("averaged."): v for k, v in state.items() if k.startswith("averaged.")}
-            self._averaged.restore({key: torch.from_numpy(value) for key, value in parts.items()})
+            averaged = {k.removeprefix("averaged."): v for k, v in state.items() if k.startswith("averaged.")}
+            self._averaged.restore({key: torch.from_numpy(value) for key, value in averaged.items()})
         restore_optimizer(self.optimizer, state)
 
     def inputs(self, rows: Rows) -> Inputs:

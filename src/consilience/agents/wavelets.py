@@ -68,18 +68,19 @@ class Wavelets(nn.Module):
         if x.ndim == 2:
             return x
         x = torch.einsum("kc,nchw->nkhw", self.colours, x)
-        found = (self._left_half(x) + self._left_half(x.flip(3))) / 2
-        features: Tensor = found.flatten(1) / found[0].numel() ** 0.5
+        maps = (self._left_half(x) + self._left_half(x.flip(3))) / 2
+        features: Tensor = maps.flatten(1) / maps[0].numel() ** 0.5
         return features
 
     def _left_half(self, x: Tensor) -> Tensor:
         """(samples, channels, maps, 4, 2), each about 0 with a deviation of about 1."""
-        one = x.flatten(0, 1).unsqueeze(1)
-        first = self._moduli(one, self.waves_0)
+        images = x.flatten(0, 1).unsqueeze(1)
+        first = self._moduli(images, self.waves_0)
         second = self._moduli(first.flatten(0, 1).unsqueeze(1), self.waves_0)
-        second = second.reshape(len(one), ANGLES**2, *second.shape[2:])
+        second = second.reshape(len(images), ANGLES**2, *second.shape[2:])
         maps = [
-            functional.adaptive_avg_pool2d(m, PLACES) for m in (one, first, self._moduli(one, self.waves_1), second)
+            functional.adaptive_avg_pool2d(m, PLACES)
+            for m in (images, first, self._moduli(images, self.waves_1), second)
         ]
         left = torch.cat(maps, dim=1)[..., : PLACES // 2].reshape(*x.shape[:2], self.maps, PLACES, PLACES // 2)
         level, moduli = left[:, :, :1], left[:, :, 1:]
@@ -89,11 +90,11 @@ class Wavelets(nn.Module):
         return torch.cat([(level - means) / deviations, roots], dim=2)
 
     @staticmethod
-    def _moduli(one: Tensor, waves: Tensor) -> Tensor:
+    def _moduli(images: Tensor, waves: Tensor) -> Tensor:
         """|x * psi_a| of (images, 1, height, width) at every second pixel: (images, angles, height / 2, width / 2).
 
         Of every second pixel the filters of scale 0 are those of scale 1.
         """
         far = waves.shape[-1] // 2
-        parts = functional.conv2d(functional.pad(one, (far,) * 4, mode="reflect"), waves, stride=2)
+        parts = functional.conv2d(functional.pad(images, (far,) * 4, mode="reflect"), waves, stride=2)
         return (parts[:, :ANGLES].square() + parts[:, ANGLES:].square()).sqrt()

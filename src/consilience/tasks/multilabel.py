@@ -136,9 +136,9 @@ class MultiLabel:
 
 def _by_label(measure: "metrics.Measure", f: Array, y: Array) -> float:
     """The mean over labels of a score for two classes, where it is defined."""
-    found = [measure(_pair(f[:, label]), y[:, label].astype(np.int64)) for label in range(f.shape[1])]
-    known = [value for value in found if not np.isnan(value)]
-    return float(np.mean(known)) if known else float("nan")
+    values = [measure(_pair(f[:, label]), y[:, label].astype(np.int64)) for label in range(f.shape[1])]
+    defined = [value for value in values if not np.isnan(value)]
+    return float(np.mean(defined)) if defined else float("nan")
 
 
 TASKS.add("multilabel")(MultiLabel())

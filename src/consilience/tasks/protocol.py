@@ -174,7 +174,7 @@ def numbered(task: Task, y: Any, names: Sequence[str] = ()) -> tuple[Array, tupl
     """
     columns = tuple(str(column) for column in getattr(y, "columns", ()))
     y = np.asarray(y)
-    names = tuple(str(one) for one in names)
+    names = tuple(str(class_name) for class_name in names)
     missing = _missing(y)
     if len(missing):
         raise ConsilienceError(f"{len(missing)} labels are missing (first: row {missing[0]}). Remove those samples.")
@@ -186,11 +186,11 @@ def numbered(task: Task, y: Any, names: Sequence[str] = ()) -> tuple[Array, tupl
         return y, names
     words = [str(label) for label in y.tolist()]
     names = names or (("False", "True") if y.dtype.kind == "b" else tuple(sorted(set(words))))
-    place = {name: number for number, name in enumerate(names)}
-    unknown = [word for word in words if word not in place]
+    numbers = {name: number for number, name in enumerate(names)}
+    unknown = [word for word in words if word not in numbers]
     if unknown:
         raise ConsilienceError(f"the label {unknown[0]!r} is none of the classes {', '.join(names)}.")
-    return np.array([place[word] for word in words], dtype=np.int64), names
+    return np.array([numbers[word] for word in words], dtype=np.int64), names
 
 
 def _missing(y: Array) -> NDArray[np.intp]:

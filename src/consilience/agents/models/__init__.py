@@ -82,10 +82,10 @@ def network(name: str, cost: Cost = UNKNOWN_COST) -> Callable[[F], F]:
 def network_in(module: str, costs: dict[str, Cost]) -> None:
     """Registers the functions of a module that is imported when one of them is needed, with - for _ in their names."""
     for name, cost in costs.items():
-        place = (module, name.replace("-", "_"))
-        MODELS.add(name)(partial(_network_agent, name, place))
+        location = (module, name.replace("-", "_"))
+        MODELS.add(name)(partial(_network_agent, name, location))
         if "pretrained" not in name:
-            BUILT_IN[name] = place
+            BUILT_IN[name] = location
         COSTS[name] = cost
 
 
@@ -116,7 +116,7 @@ def estimator(
             from consilience.agents.sklearn_agent import SklearnAgent
 
             wanted = signature(make).parameters.values()
-            number = _number(name, order, bool(wanted), any(one.default is one.empty for one in wanted))
+            number = _number(name, order, bool(wanted), any(p.default is p.empty for p in wanted))
             of_values = order.task.question_classes(order.outputs) == 0
             made = values() if values and of_values else make() if number is None else make(number)
             return SklearnAgent(
