@@ -131,7 +131,7 @@ def _architecture(network: TorchAgent) -> tuple[Any, ...] | None:
     if not plain or not small or network.x.dtype != torch.float32:
         return None
     shapes = (tuple(layer.weight.shape) for layer in layers)
-    return (network.task.name, training.batch, training.shared_batch, *shapes, network.columns)
+    return (network.task.name, training.batch, training.shared_batch, *shapes, network.read.columns)
 
 
 def _layers(model: nn.Module) -> list[nn.Linear]:
@@ -292,7 +292,7 @@ def _planned(agents: list[TorchAgent], shared: Rows, labels: Mapping[str, Array]
                 target_rows[step, row, seen] = samples + row * length + pick
                 weights[step, row, seen] = lam / len(pick)
         start += agent.samples
-    shared_rows = flat_rows(agents[0].ordered(shared)) if length else None
+    shared_rows = flat_rows(agents[0].read.ordered(shared)) if length else None
     if length:
         targets += [torch.from_numpy(np.asarray(labels[agent.name], np.float32)) for agent in agents]
     large = private[0].shape[1] >= LARGE_ROW

@@ -27,8 +27,13 @@ MakeAgent = Callable[[Array, Array, str], Agent]
 def check_agent(make_agent: MakeAgent, x: Array | None = None, y: Array | None = None) -> None:
     """Checks that agents made by `make_agent(x, y, name)` will work in every method, with workers and after a kill.
 
-    They are made on a small dataset of three classes, or on the first two thirds of (x, y); the rest of x is shared
-    data. The first thing that is wrong is raised as a ConsilienceError, in a sentence.
+    Args:
+        make_agent: Makes an agent from private rows, labels and a name.
+        x: Rows to try it on: two thirds are private, the rest shared; by default a small dataset of three classes.
+        y: Their labels.
+
+    Raises:
+        ConsilienceError: The first thing that is wrong, in a sentence.
 
     >>> from sklearn.naive_bayes import GaussianNB
     >>> from consilience import SklearnAgent

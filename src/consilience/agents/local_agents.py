@@ -1,4 +1,4 @@
-"""The agents of one process, which train together and say when each has trained."""
+"""The agents of one process, which train together and report when each has trained."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import final
@@ -15,7 +15,7 @@ from consilience.tasks.protocol import Array, checked_predictions
 class LocalAgents:
     """Agents in the order of the roster, so that no number depends on the order in which they are listed.
 
-    `on_trained` is told the name of every agent that has trained.
+    `on_trained` is called with the name of every agent that has trained.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class LocalAgents:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all of them."""
+        """Their names."""
         return tuple(agent.name for agent in self._agents)
 
     @property
@@ -63,7 +63,7 @@ class LocalAgents:
         return losses
 
     def published(self, shared: Rows) -> dict[str, Array]:
-        """What everyone says of the shared data, checked."""
+        """What everyone publishes for the shared data, checked."""
         samples = count(shared)
         own = [agent for agent in self._agents if implements(agent, Publishes)]
         with rows_called("the shared data"):
@@ -85,7 +85,7 @@ class LocalAgents:
 
 
 def _check_models(agents: list[Agent]) -> None:
-    """Refuses two agents that train the same weights: what one learns the other would know without being told."""
+    """Refuses two agents that train the same weights: each would learn from the other's private data."""
     owners: dict[int, str] = {}
     for agent in agents:
         model = getattr(agent, "model", None)

@@ -1,4 +1,4 @@
-"""How noisy an agent's own values are, out of sample. A model that repeats its training data knows nothing of it."""
+"""How noisy an agent's own values are, measured out of sample."""
 
 from collections.abc import Callable
 
@@ -29,8 +29,8 @@ def folds(seed: int, name: str, samples: int) -> list[tuple[Array, Array]]:
 def noise_of(y: Array, splits: list[tuple[Array, Array]], predicted: Callable[[Array, Array], Array]) -> float:
     """sqrt(mean over samples and outputs of (f_without(x) - y)^2), f_without being a model that never saw the sample.
 
-    `predicted(train, test)` says what such a model makes of the samples `test`. One sample says nothing of its noise:
-    then it is taken to be as large as the label.
+    `predicted(train, test)` returns what such a model predicts for the samples `test`. The noise of a single sample is
+    taken to be as large as its label.
     """
     if not splits:
         return max(float(np.abs(y).max()), SMALLEST)

@@ -17,7 +17,8 @@ from consilience.agents.augment import augmentation
 from consilience.agents.averaging import AveragedWeights
 from consilience.agents.batches import batches, endless_batches, number_of_batches
 from consilience.agents.classes import renumbered
-from consilience.agents.input_cache import Reader, Transform
+from consilience.agents.input_cache import Transform
+from consilience.agents.network_inputs import NetworkInputs
 from consilience.agents.newton import Exact, exact_solver
 from consilience.agents.noise import folds, noise_of
 from consilience.agents.optimizers import MakeOptimizer, as_numpy, optimizer_arrays, optimizer_text, restore_optimizer
@@ -35,10 +36,9 @@ from consilience.agents.tensors import (
     rows_at_once,
     single_precision,
     size,
-    through,
 )
 from consilience.agents.training import Training
-from consilience.agents.unreadable import FILL, UnreadableRows, different_columns, explained, first_gap, in_order
+from consilience.agents.unreadable import FILL, explained, first_gap
 from consilience.base.errors import ConsilienceError
 from consilience.base.options import stable_text
 from consilience.base.rows import Rows, count, fingerprint
@@ -51,20 +51,32 @@ from consilience.tasks import task_named
 from consilience.tasks.protocol import Array, Task, labelled, require_classes
 
 Augment = Callable[[Any], Any]
-"""A batch of what the model takes in, another out. It draws from torch's generator, which is the agent's own then."""
+"""Maps a batch of model inputs to another. It may draw from torch's generator, which is seeded for the agent."""
 
 
 @final
 class TorchAgent:
     """Trains `model` on private (x, y) and on pseudo-labels; predicts in evaluation mode.
 
-    The model returns logits (samples, classes), or values (samples, outputs) for `task="regression"`; a Hugging Face
-    model is taken as it is. `transform` makes what it takes (an array, a tensor, or several by name) of raw rows of any
-    kind (`base/rows.py`), once for every set of rows; `augment` changes every batch that it trains on. `y` may be the
-    name of a column, and labels may be words, whose order `classes` gives. `optimizer` makes one from the parameters
-    (default: Adam with rate `lr`); its state lives on across rounds. Small plain networks of one architecture train as
-    one computation, unless `batched` is False. With `privacy` everything that leaves the agent is differentially
-    private for each of its private rows (docs/privacy.md).
+    Small plain networks of one architecture train as one computation.
+
+    Args:
+        model: Returns logits (samples, classes), or values (samples, outputs) for regression. Models of Hugging Face
+            are taken as they are.
+        x: The private rows, of any kind (`base/rows.py`).
+        y: Their labels, numbers or words, or the name of a column of `x`.
+        name: Unique among the agents; by default its number.
+        task: What is learned: classification, regression, multilabel, or a task of your own.
+        classes: Names of the classes, in order, where labels are words.
+        kind: How tables call the model; by default its class.
+        transform: Converts raw rows to model inputs: an array, a tensor, or several by name. Called once for every set
+            of rows.
+        augment: Changes every batch of inputs in training; overrides `training.augment`.
+        training: Epochs, batches, learning rate and other options of training.
+        optimizer: Makes an optimizer from the parameters; by default Adam. Its state lives on across rounds.
+        seed: Of the agent's random numbers.
+        device: Where the model is: cpu, cuda, cuda:1 or mps.
+        privacy: Differential privacy of each private row for everything that leaves the agent (docs/privacy.md).
 
     >>> x, y = np.eye(4, dtype=np.float32), np.array([0, 1, 0, 1])
     >>> agent = TorchAgent(nn.Linear(4, 2), x, y, name="a")
@@ -73,8 +85,8 @@ class TorchAgent:
     (4, 2)
     """
 
-    untouched = ("x", "y", "_rows", "_shared", "transform", "augment")
-    """Data, which copies of the agent share."""
+    untouched = ("x", "y", "_rows", "transform", "augment")
+    """Attributes that copies of the agent share, such as its data."""
 
     def __init__(
         self,
@@ -108,17 +120,12 @@ class TorchAgent:
         """The built-in network that `model` is, with the shape of a sample and the outputs; None for any other."""
         self._noise: float | None = None if self.task.noisy else 1.0
         self._first_model = deepcopy(self.model) if self.task.noisy else None
-        self._floats, self._may_return_probabilities = False, self.task.sums_to_one
-        self._like = data.x[:0] if hasattr(data.x, "columns") and transform is None else None
-        """Its own table, without rows: which columns there are, in which order."""
-        self._label = y if isinstance(y, str) else str(getattr(y, "name", None) or "")
-        self._fixed = fixed_part(model) if self.augment is None else None
-        """A first layer that is the same in every step: rows go through it once."""
-        self._raw = Reader(self.who, transform, self._on_host, self._way)
-        self._read = self._raw if self._fixed is None else Reader(self.who, transform, self._features, self._way_on)
-        self._shared: tuple[Rows, Inputs] | None = None
+        self._may_return_probabilities = self.task.sums_to_one
+        label = y if isinstance(y, str) else str(getattr(y, "name", None) or "")
+        fixed = fixed_part(model) if self.augment is None else None
+        self.read = NetworkInputs(lambda: self.who, data.x, label, transform, fixed, self.device)
         self._round = 0
-        self.x, self.outputs = self._probe(on(self._read(data.x), self.device))
+        self.x, self.outputs = self._probe(on(self.read(data.x), self.device))
         self.y = self._target(data.y)
         if data.outputs > self.outputs or (data.outputs < self.outputs and not self.task.has_classes):
             raise ConsilienceError(
@@ -136,7 +143,7 @@ class TorchAgent:
         self._make_optimizer = optimizer or (lambda parameters: Adam(parameters, training.lr))
         self.reset_optimizer()
         self.mechanism = self._private(privacy) if privacy is not None and privacy.on else None
-        """How private rows are protected, and what it has cost; None for an agent that promises nothing."""
+        """How private rows are protected, and the budget spent; None for an agent without privacy."""
         self.parameters: int | None = sum(tensor.numel() for tensor in self._stored().values())
         if self._may_return_probabilities:
             self.predict(data.x)  # one sample alone does not tell
@@ -146,7 +153,7 @@ class TorchAgent:
 
     @property
     def who(self) -> str:
-        """The agent, as sentences begin with it."""
+        """How messages call the agent."""
         return f"agent {self.name!r}" if self.name else "an agent"
 
     @property
@@ -183,7 +190,7 @@ class TorchAgent:
         return copy.predict(picked(self.x, torch.from_numpy(test)))
 
     def rename(self, class_names: tuple[str, ...]) -> None:
-        """From now on predicts these classes in this order; the model has an output for each."""
+        """Sets the names and the order of the classes; the model has an output for each."""
         if len(class_names) != self.outputs:
             raise ConsilienceError(
                 f"{self.who}: its model has {self.outputs} outputs, but there are {len(class_names)} classes: "
@@ -195,7 +202,7 @@ class TorchAgent:
 
     @property
     def rows(self) -> Rows:
-        """The private rows; not for a method where what leaves the agent is to be private."""
+        """The private rows; an error for a private agent, as what a method makes of them would not be private."""
         if self.mechanism is not None:
             raise ConsilienceError(
                 f"{self.who} is private, and what the method makes of its private rows would not be. Use consensus."
@@ -211,7 +218,7 @@ class TorchAgent:
     def predict(self, x: Rows) -> Array:
         """Class probabilities (samples, classes) or values (samples, outputs), in evaluation mode."""
         model = self.predictor.eval()
-        inputs = self._read(x)
+        inputs = self.read(x)
         step = rows_at_once(inputs)
         batches = (picked(inputs, slice(start, start + step)) for start in range(0, max(1, size(inputs)), step))
         with torch.inference_mode(), explained(self.who, self.kind, inputs, self.x):
@@ -223,8 +230,8 @@ class TorchAgent:
     def _refuse_probabilities(self, out: Tensor) -> None:
         """Refuses a model that ends in softmax: with a second one on top it hardly learns.
 
-        What it returns are probabilities if every row is at least 0 and sums to one, unless all rows are the same, or
-        the task takes them as they are.
+        Outputs are probabilities if all are at least 0 and every row sums to one, unless all rows are the same, or the
+        task takes them as they are.
         """
         if not self._may_return_probabilities or not len(out):
             return
@@ -243,7 +250,7 @@ class TorchAgent:
 
     @property
     def predictor(self) -> nn.Module:
-        """What predicts: the model, or its average over steps."""
+        """The model that predicts: `model`, or its average over steps."""
         return self.model if self._averaged is None else self._averaged.model
 
     def train(self, shared: Rows, labels: Array | None, lam: float) -> Losses:
@@ -262,8 +269,8 @@ class TorchAgent:
         """A round of `epochs` steps of the solver, each over all private and, with labels, all shared samples."""
         self._round += 1
         with_shared = labels is not None and lam > 0
-        inputs = self._shared_inputs(shared) if with_shared else None
-        known = exact.prepared(shared, inputs, lam if with_shared else 0.0, (id(self.transform), self._read_way()))
+        inputs = self.read.shared(shared) if with_shared else None
+        known = exact.prepared(shared, inputs, lam if with_shared else 0.0, (id(self.transform), self.read.way()))
         target = self._target(labels) if with_shared and labels is not None else None
         losses = []
         for _ in range(self.training.epochs):
@@ -279,7 +286,7 @@ class TorchAgent:
         return self._train(None, None, 0.0, correct)
 
     def train_on_shared(self, shared: Rows, labels: Array, passes: int) -> Losses:
-        """So many passes over the shared data with `labels`, and no private row."""
+        """Trains on the shared data with `labels` alone, for this number of passes."""
         if self._exact is not None:
             raise ConsilienceError(
                 f"{self.who}: the solver 'exact' learns private and shared data together. Use solver='steps', or a "
@@ -313,7 +320,7 @@ class TorchAgent:
         draws: Draws | None = None,
     ) -> Losses:
         """The steps of a schedule of private and shared samples; the sums of the two losses over them."""
-        shared_x = self._shared_inputs(shared) if labels is not None else self.x
+        shared_x = self.read.shared(shared) if labels is not None else self.x
         target = self._target(labels) if labels is not None else self.y
         local_sum, shared_sum, trained, forward = torch.zeros(()), torch.zeros(()), 0, 0
         self.model.train()
@@ -342,7 +349,7 @@ class TorchAgent:
         return Losses(local_sum.item(), shared_sum.item(), trained, forward)
 
     def _trained_out(self, inputs: Inputs, rows: Tensor) -> Tensor:
-        """What the model returns for some rows in training: augmented, and with batch norm at rest for a lone one."""
+        """The output of the model for some rows in training; batch norm is in evaluation mode for a single row."""
         batch = picked(inputs, rows)
         if self.augment is not None:
             batch = self.augment(batch)
@@ -387,7 +394,7 @@ class TorchAgent:
         )
 
     def _class_offsets(self) -> Tensor:
-        """What the private loss adds to the logits, so that frequent classes do not gain by being frequent."""
+        """Added to the logits in the private loss, so that frequent classes are not preferred."""
         require_classes(self.task, f"{self.who}: class_balanced is for classes, and {self.task.name} has none.")
         return self._target(class_offsets(self.class_counts, self.outputs).astype(np.float32))
 
@@ -401,7 +408,7 @@ class TorchAgent:
 
     @contextmanager
     def _hooks(self) -> Iterator[None]:
-        """What sees the gradients of single rows, in a round of private training."""
+        """Within it, a private agent sees the gradients of single rows."""
         if self.mechanism is None:
             yield
         else:
@@ -409,7 +416,7 @@ class TorchAgent:
                 yield
 
     def _draws(self) -> Draws | None:
-        """Begins a private round: what it draws from; None where nothing is private, or nothing may be spent."""
+        """Begins a private round and returns its random draws; None without privacy, or where the budget is spent."""
         if self.mechanism is None:
             return None
         self.mechanism.agent = self.name
@@ -461,7 +468,7 @@ class TorchAgent:
         return {name: as_numpy(tensor) for name, tensor in self._averageable().items()}
 
     def set_weights(self, weights: Weights) -> None:
-        """Takes over what the `weights` of an agent with the same architecture gave."""
+        """Sets what `weights` returned of an agent with the same architecture."""
         with torch.no_grad():
             for name, tensor in self._averageable().items():
                 tensor.copy_(torch.from_numpy(weights[name]))
@@ -469,7 +476,7 @@ class TorchAgent:
             self._averaged.begin(self.model)
 
     def _stored(self) -> dict[str, Tensor]:
-        """Parameters and buffers; not those that are made anew with the model, such as the filters of a fixed layer."""
+        """Parameters and buffers; not constants that are not saved, such as the filters of a fixed layer."""
         stored = self.model.state_dict().keys()
         buffers = {name: tensor for name, tensor in self.model.named_buffers() if name in stored}
         return {**dict(self.model.named_parameters()), **buffers}
@@ -489,7 +496,7 @@ class TorchAgent:
         return saved | {"round": np.array(self._round)} | noise
 
     def restore(self, state: dict[str, Array], shared: Rows) -> None:
-        """Takes up weights, buffers, optimizer state and the number of rounds trained."""
+        """Restores weights, buffers, optimizer state and the number of rounds trained."""
         self._round, self._noise = int(state["round"]), float(state["noise"]) if "noise" in state else None
         if self.mechanism is not None:
             privacy = {k.removeprefix("privacy."): v for k, v in state.items() if k.startswith("privacy.")}
@@ -507,15 +514,15 @@ class TorchAgent:
         restore_optimizer(self.optimizer, state)
 
     def inputs(self, rows: Rows) -> Inputs:
-        """What the model can be called with for these rows, none of its layers done yet."""
-        return self._raw(rows)  # type: ignore[no-any-return]
+        """Inputs of the whole model for these rows."""
+        return self.read.raw(rows)  # type: ignore[no-any-return]
 
     def fingerprint(self) -> str:
-        """Of the private data, as the model takes them."""
+        """SHA-256 of the private data, as the model takes them."""
         return fingerprint(self.x, self.y)
 
     def training_settings(self) -> dict[str, str]:
-        """The seed, the optimizer, the layers, and the arguments by which training differs."""
+        """The seed, the optimizer, the layers and the options of training, as text."""
         names = [option.name for option in fields(self.training) if option.name not in ("lr", "augment")]
         privacy = {} if self.mechanism is None else {"the privacy": stable_text(self.mechanism.privacy)}
         return (
@@ -530,17 +537,17 @@ class TorchAgent:
         )
 
     def _probe(self, x: Inputs) -> tuple[Inputs, int]:
-        """The private inputs and the width of the model's output, from one sample.
+        """The private inputs and the number of the model's outputs, from one sample.
 
-        Whole numbers may be meant as such, for an embedding, or as fractions: what the model takes is found by trying.
+        Whole numbers may be indices of an embedding or values: which of them the model takes is tried.
         """
         self.model.eval()
         try:
             with torch.inference_mode():
                 out = called(self.model, picked(x, slice(0, 1)))
         except Exception as error:
-            if isinstance(x, Tensor) and not x.is_floating_point() and not self._floats:
-                self._floats = True
+            if isinstance(x, Tensor) and not x.is_floating_point() and not self.read.floats:
+                self.read.floats = True
                 return self._probe(x.float())
             raise ConsilienceError(
                 f"{self.who}: the model cannot read a sample ({described(x)}): {error}. Give the agent a transform "
@@ -554,51 +561,14 @@ class TorchAgent:
         self._refuse_probabilities(out)
         return x, int(out.shape[1])
 
-    def ordered(self, rows: Rows) -> Rows:
-        """A table with its columns in the order of the agent's own; one with other columns is refused."""
-        if self._like is None or not hasattr(rows, "columns"):
-            return rows
-        why = different_columns(rows, self._like, self._label)
-        if why:
-            raise UnreadableRows(f"{self.who}: {why}")
-        return in_order(rows, self._like)
-
-    def _on_host(self, rows: Rows) -> Inputs:
-        return for_network(self.who, self.ordered(rows), self._floats)
-
-    def _read_way(self) -> tuple[Any, ...]:
-        return self._way() if self._fixed is None else self._way_on()
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Of its own table; none where rows are something else, or a transform reads them."""
-        return () if self._like is None else tuple(map(str, self._like.columns))
-
-    def _way(self) -> tuple[str, bool, tuple[str, ...]]:
-        """What, beside the transform, decides how rows are read."""
-        return "network", self._floats, self.columns
-
-    def _features(self, rows: Rows) -> Inputs:
-        assert self._fixed is not None
-        return on(through(self._fixed, on(self._on_host(rows), self.device)), torch.device("cpu"))
-
-    def _way_on(self) -> tuple[Any, ...]:
-        return *self._way(), type(self._fixed).__qualname__
-
     def _target(self, labels: Array) -> Tensor:
         tensor = for_network(self.who, labels)
         assert isinstance(tensor, Tensor)
         return tensor.to(self.device)
 
-    def _shared_inputs(self, shared: Rows) -> Inputs:
-        """The shared data on the device, converted once."""
-        if self._shared is None or self._shared[0] is not shared:
-            self._shared = (shared, on(self._read(shared), self.device))
-        return self._shared[1]
-
     @contextmanager
     def _torch_stream(self, purpose: str = "torch") -> Iterator[None]:
-        """Dropout and the like draw from this agent's own stream; torch's global one stays as it was."""
+        """Within it, dropout and the like draw from the agent's own stream; torch's global generator is unchanged."""
         devices = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices=devices):
             torch.manual_seed(int(stream(self.seed, purpose, self.name, self._round).integers(2**63)))

@@ -1,4 +1,4 @@
-"""Why a model cannot read rows, as a sentence that says where and what to do."""
+"""Error messages for rows that a model cannot read: where, and what to do."""
 
 import re
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ class UnreadableRows(ConsilienceError):
 
 @contextmanager
 def rows_called(what: str) -> Iterator[None]:
-    """Within it, a sentence about rows that cannot be read begins with what they are, such as "the shared data"."""
+    """Within it, errors about unreadable rows begin with what the rows are, such as "the shared data"."""
     try:
         yield
     except UnreadableRows as error:
@@ -34,10 +34,10 @@ def rows_called(what: str) -> Iterator[None]:
 
 @contextmanager
 def explained(who: str, model: str, rows: Rows, own: Rows, label: str = "") -> Iterator[None]:
-    """Within it, an error of a model about rows becomes a sentence, where it is known what is wrong with them.
+    """Within it, an error of a model becomes a message that says what is wrong with the rows, if that is known.
 
     Args:
-        who: The agent, as sentences begin with it.
+        who: How messages call the agent.
         model: What its model is called.
         rows: The rows that the model reads, as it takes them.
         own: The agent's own rows, which it can read; or the same `rows`.
@@ -64,7 +64,7 @@ def explained(who: str, model: str, rows: Rows, own: Rows, label: str = "") -> I
 
 
 def refuse_gaps(agent: Agent, f: Array, rows: Rows) -> None:
-    """Refuses predictions `f` that are no numbers because values are missing in the `rows`."""
+    """Refuses predictions `f` that are not finite because values are missing in `rows`."""
     f = np.asarray(f)
     if f.dtype.kind == "f" and not np.isfinite([f.min(initial=0), f.max(initial=0)]).all():
         why = _no_gaps(agent.kind, rows)
