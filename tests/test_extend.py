@@ -266,6 +266,9 @@ def test_another_package_brings_them_through_entry_points(tmp_path):
     assert run.summary.dataset == "wine"
     assert models_of(run) == {"wide"}
     assert ((run.trust > 0).sum(axis=2) == 2).all()
-    question = "from consilience.extend import METHODS, TASKS; print(METHODS.find('fedavgm').__name__, TASKS.find('screening').name)"
+    question = (
+        "from consilience.extend import METHODS, TASKS; "
+        "print(METHODS.find('fedavgm').__name__, TASKS.find('screening').name)"
+    )
     done = subprocess.run([sys.executable, "-c", question], env=environment, capture_output=True, text=True)
     assert done.stdout.split() == ["FedAvgM", "screening"], done.stderr

@@ -84,7 +84,7 @@ def test_resnet20_learns_and_goes_on_from_its_state():
 
 
 @needs_transformers
-def test_efficientnet_b0_has_the_size_that_was_published_and_its_input_reaches_the_output():
+def test_efficientnet_b0_has_its_published_size_and_its_input_reaches_the_output():
     """5.3 million parameters with 1000 classes (Tan and Le, 2019, table 2)."""
     torch.manual_seed(0)
     model = networks.efficientnet((3, 64, 64), 1000)

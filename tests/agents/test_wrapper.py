@@ -92,7 +92,7 @@ def test_a_wrapper_can_be_copied_and_sent(again, shared):
     np.testing.assert_array_equal(other.publish(shared), wrapped.publish(shared))
 
 
-def test_a_wrapper_that_leaves_training_alone_is_trained_in_the_batch_to_the_same_bits(shared):
+def test_a_wrapper_that_leaves_training_alone_trains_in_the_batch_to_the_same_bits(shared):
     bare, wrapped = [plain("a"), plain("b", 1)], [Sure(plain("a")), Wrapper(Sure(plain("b", 1)))]
     assert units(wrapped) == units(bare) == [["a", "b"]]
     labels = {name: np.full((len(shared), CLASSES), 1 / CLASSES, np.float32) for name in "ab"}

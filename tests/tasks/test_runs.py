@@ -113,7 +113,7 @@ def test_models_of_several_labels_can_be_averaged(scenario):
         ),
     ],
 )
-def test_votes_and_the_largest_probabilities_are_refused_where_rows_do_not_sum_to_one(task, method, says, shared):
+def test_votes_and_largest_probabilities_are_refused_without_classes(task, method, says, shared):
     with pytest.raises(ConsilienceError, match=says.format(task)):
         collaborate(agents_for(task), shared, method=method, rounds=2)
 

@@ -21,7 +21,7 @@ MANY = 64
 """Agents in a run from which on the first layers of a batch are one product: several times faster (docs/benchmarks.md),
 while the numbers of smaller runs stay what they were."""
 TOGETHER = 32
-"""Models in one batch. The product has the width of so many even if there are fewer: then no bit depends on it."""
+"""Models in one batch. Smaller batches are padded to this number, so that no bit depends on it."""
 
 
 def predict_all(agents: Sequence[Agent], rows: Rows, among: int) -> Iterator[tuple[Agent, Array]]:

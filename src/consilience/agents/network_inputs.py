@@ -21,7 +21,7 @@ class NetworkInputs:
         own: The agent's own rows; a table must have their columns.
         label: The column of its labels, if they came from one.
         transform: Converts raw rows to model inputs.
-        fixed: A first layer without weights to learn, through which rows pass once; None if there is none.
+        fixed: A first layer without weights to learn, through which rows pass once; or None.
         device: Where the network is.
     """
 

@@ -19,6 +19,7 @@ from consilience.agents.batches import batches, endless_batches, number_of_batch
 from consilience.agents.classes import renumbered
 from consilience.agents.input_cache import Transform
 from consilience.agents.network_inputs import NetworkInputs
+from consilience.agents.network_outputs import LogitsCheck, first_output
 from consilience.agents.newton import Exact, exact_solver
 from consilience.agents.noise import folds, noise_of
 from consilience.agents.optimizers import MakeOptimizer, as_numpy, optimizer_arrays, optimizer_text, restore_optimizer
@@ -26,7 +27,6 @@ from consilience.agents.protocol import Correction, Losses, Weights, agent_repr
 from consilience.agents.tensors import (
     Inputs,
     called,
-    described,
     fixed_part,
     for_network,
     lone_sample,
@@ -120,12 +120,15 @@ class TorchAgent:
         """The built-in network that `model` is, with the shape of a sample and the outputs; None for any other."""
         self._noise: float | None = None if self.task.noisy else 1.0
         self._first_model = deepcopy(self.model) if self.task.noisy else None
-        self._may_return_probabilities = self.task.sums_to_one
+        self._check_logits = LogitsCheck(lambda: self.who, self.task)
         label = y if isinstance(y, str) else str(getattr(y, "name", None) or "")
         fixed = fixed_part(model) if self.augment is None else None
         self.read = NetworkInputs(lambda: self.who, data.x, label, transform, fixed, self.device)
         self._round = 0
-        self.x, self.outputs = self._probe(on(self.read(data.x), self.device))
+        x = on(self.read(data.x), self.device)
+        out, self.read.floats = first_output(self.who, self.model, x)
+        self._check_logits(out)
+        self.x, self.outputs = x.float() if isinstance(x, Tensor) and self.read.floats else x, int(out.shape[1])
         self.y = self._target(data.y)
         if data.outputs > self.outputs or (data.outputs < self.outputs and not self.task.has_classes):
             raise ConsilienceError(
@@ -145,7 +148,7 @@ class TorchAgent:
         self.mechanism = self._private(privacy) if privacy is not None and privacy.on else None
         """How private rows are protected, and the budget spent; None for an agent without privacy."""
         self.parameters: int | None = sum(tensor.numel() for tensor in self._stored().values())
-        if self._may_return_probabilities:
+        if self._check_logits.undecided:
             self.predict(data.x)  # one sample alone does not tell
 
     def __repr__(self) -> str:
@@ -223,30 +226,9 @@ class TorchAgent:
         batches = (picked(inputs, slice(start, start + step)) for start in range(0, max(1, size(inputs)), step))
         with torch.inference_mode(), explained(self.who, self.kind, inputs, self.x):
             out = torch.cat([called(model, on(batch, self.device)) for batch in batches])
-            self._refuse_probabilities(out)
+            self._check_logits(out)
             out = self.task.predictions(single_precision(out))
         return out.float().cpu().numpy()
-
-    def _refuse_probabilities(self, out: Tensor) -> None:
-        """Refuses a model that ends in softmax: with a second one on top it hardly learns.
-
-        Outputs are probabilities if all are at least 0 and every row sums to one, unless all rows are the same, or the
-        task takes them as they are.
-        """
-        if not self._may_return_probabilities or not len(out):
-            return
-        rows = out.float()
-        self._may_return_probabilities = (
-            rows.shape[1] > 1 and bool((rows >= 0).all()) and bool(((rows.sum(dim=1) - 1).abs() <= 1e-4).all())
-        )
-        if self._may_return_probabilities and bool((rows != rows[0]).any()):
-            if torch.allclose(self.task.predictions(out).float(), rows, atol=1e-4):
-                return
-            raise ConsilienceError(
-                f"{self.who}: its model returns probabilities (every row is at least 0 and sums to one), and it must "
-                "return logits: softmax would be taken twice, and it would hardly learn. Leave out the softmax at its "
-                "end."
-            )
 
     @property
     def predictor(self) -> nn.Module:
@@ -535,31 +517,6 @@ class TorchAgent:
             | {"augment": stable_text(self.augment)}
             | privacy
         )
-
-    def _probe(self, x: Inputs) -> tuple[Inputs, int]:
-        """The private inputs and the number of the model's outputs, from one sample.
-
-        Whole numbers may be indices of an embedding or values: which of them the model takes is tried.
-        """
-        self.model.eval()
-        try:
-            with torch.inference_mode():
-                out = called(self.model, picked(x, slice(0, 1)))
-        except Exception as error:
-            if isinstance(x, Tensor) and not x.is_floating_point() and not self.read.floats:
-                self.read.floats = True
-                return self._probe(x.float())
-            raise ConsilienceError(
-                f"{self.who}: the model cannot read a sample ({described(x)}): {error}. Give the agent a transform "
-                "that makes what the model takes."
-            ) from error
-        if not isinstance(out, Tensor) or out.ndim != 2:
-            raise ConsilienceError(
-                f"{self.who}: the model must return one row per sample, (samples, outputs); got "
-                f"{tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__}."
-            )
-        self._refuse_probabilities(out)
-        return x, int(out.shape[1])
 
     def _target(self, labels: Array) -> Tensor:
         tensor = for_network(self.who, labels)

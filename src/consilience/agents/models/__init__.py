@@ -31,7 +31,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class AgentSpec:
-    """What is asked of a model: an agent with this name, these private data and this way of training."""
+    """What an agent is built from: its name, model, private data and options of training."""
 
     name: str
     model: str
@@ -65,7 +65,7 @@ COSTS: dict[str, Cost] = {}
 """By model; `UNKNOWN_COST` for others."""
 UNKNOWN_COST = Cost(10)
 BUILT_IN: dict[str, tuple[str, str]] = {}
-"""Networks that can be made anew from their name alone, each with its module and its function there."""
+"""Networks that can be rebuilt from their name alone, each with its module and its function there."""
 
 
 def network(name: str, cost: Cost = UNKNOWN_COST) -> Callable[[F], F]:
@@ -170,7 +170,7 @@ def _network_agent(name: str, make: "Callable[..., nn.Module] | tuple[str, str]"
 
 
 def network_named(name: str, shape: tuple[int, ...], outputs: int) -> "nn.Module":
-    """A built-in network with some weights or other, to be filled with those that were trained."""
+    """A built-in network with random weights, into which trained ones are loaded."""
     MODELS.names()
     if name not in BUILT_IN:
         raise ConsilienceError(f"{name!r} is no built-in network. There are {', '.join(sorted(BUILT_IN))}.")
@@ -222,7 +222,7 @@ def model_named(model: str) -> Callable[[AgentSpec], Agent]:
 
 
 def build_agent(order: AgentSpec) -> Agent:
-    """The agent that an order asks for."""
+    """The agent of a specification."""
     return model_named(order.model)(order)
 
 
