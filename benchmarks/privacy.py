@@ -6,6 +6,7 @@ import torch
 from benchmarks.timing import interleaved, table, verdict
 from consilience.agents.networks import cnn, convnet_gn
 from consilience.agents.torch_agent import TorchAgent
+from consilience.agents.training import Training
 from consilience.privacy.options import Privacy
 
 ROWS, STEPS = 640, 10
@@ -36,7 +37,7 @@ def _round(make, shape, privacy, shared):
     x, y = draw.normal(size=(ROWS, *shape)).astype(np.float32), draw.integers(0, 10, ROWS)
     star = draw.normal(size=(2560, *shape)).astype(np.float32)
     labels = np.full((len(star), 10), 0.1, np.float32) if shared else None
-    agent = TorchAgent(make(shape, 10), x, y, "a", epochs=1, batched=False, privacy=privacy)
+    agent = TorchAgent(make(shape, 10), x, y, "a", training=Training(epochs=1, batched=False), privacy=privacy)
     if agent.mechanism is not None:
         agent.mechanism.plan(100)
     return lambda: agent.train(star, labels, 0.5 if shared else 0.0)

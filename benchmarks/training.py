@@ -11,6 +11,7 @@ from benchmarks.timing import interleaved, table, verdict
 from consilience.agents import networks
 from consilience.agents.batched import LARGEST_MODEL, train_all
 from consilience.agents.torch_agent import TorchAgent
+from consilience.agents.training import Training
 from consilience.base.malloc import keep_memory
 
 GFLOP_PER_IMAGE = {"resnet20": 0.242}
@@ -52,7 +53,7 @@ def _images() -> str:
 def _convolutions() -> float:
     """The share of convolutions in the CPU time of training ResNet20."""
     x, y, shared, psi = _data(4)
-    agent = TorchAgent(networks.resnet20((3, 32, 32), 10), x, y, epochs=1)
+    agent = TorchAgent(networks.resnet20((3, 32, 32), 10), x, y, training=Training(epochs=1))
     agent.train(shared, psi, 0.5)
     with torch.profiler.profile() as profile:
         agent.train(shared, psi, 0.5)
@@ -113,7 +114,7 @@ def _worker(name: str, steps: int, number: int, pipe: Connection) -> None:
     keep_memory()  # as every run does
     torch.set_num_threads(1)
     x, y, shared, psi = _data(steps)
-    agent = TorchAgent(getattr(networks, name)((3, 32, 32), 10), x, y, str(number), epochs=1)
+    agent = TorchAgent(getattr(networks, name)((3, 32, 32), 10), x, y, str(number), training=Training(epochs=1))
     one, two = torch.randn(SIDE, SIDE), torch.randn(SIDE, SIDE)
     while (what := pipe.recv()) != "end":
         if what == "train":
@@ -162,7 +163,9 @@ def _ten_networks(hidden: int) -> tuple[dict[str, float], int]:
     for number, size in enumerate(sizes):
         x, y = draw.normal(size=(size, 64)).astype(np.float32), draw.integers(0, 10, size)
         for agents, batch in zip(ours, (False, True), strict=True):
-            agents.append(TorchAgent(networks.mlp((64,), 10, hidden), x, y, str(number), batched=batch))
+            agents.append(
+                TorchAgent(networks.mlp((64,), 10, hidden), x, y, str(number), training=Training(batched=batch))
+            )
         plain.append(PlainAgent(networks.mlp((64,), 10, hidden), torch.from_numpy(x), torch.from_numpy(y)))
     targets = torch.from_numpy(shared), torch.from_numpy(psi)
     torch.set_num_threads(1)

@@ -58,7 +58,9 @@ private = [messages(30, seed) for seed in range(3)]
 agents = [
     cs.SklearnAgent(make_pipeline(TfidfVectorizer(), LogisticRegression()), *private[0], name="tf-idf"),
     cs.SklearnAgent(make_pipeline(CountVectorizer(), MultinomialNB()), *private[1], name="counts"),
-    cs.TorchAgent(transformer, *private[2], name="transformer", transform=tokens, batch=16, lr=0.003),
+    cs.TorchAgent(
+        transformer, *private[2], name="transformer", transform=tokens, training=cs.Training(batch=16, lr=0.003)
+    ),
 ]
 result = cs.collaborate(agents, shared, method=cs.Consensus(warmup=2), rounds=10, target=target)
 scores = result.history.pivot(index="round", columns="agent", values="accuracy_target")

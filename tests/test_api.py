@@ -98,7 +98,7 @@ def test_multi_label_agents_of_both_kinds_learn_together(tmp_path):
     y = (x @ draw.normal(0, 1, (5, 3)) + draw.normal(0, 0.5, (400, 3)) > 0).astype(int)
     torch.manual_seed(0)
     agents = [
-        cs.TorchAgent(nn.Linear(5, 3), x[:12], y[:12], "net", task="multilabel", epochs=20),
+        cs.TorchAgent(nn.Linear(5, 3), x[:12], y[:12], "net", task="multilabel", training=cs.Training(epochs=20)),
         cs.SklearnAgent(LogisticRegression(), x[12:24], y[12:24], "logistic"),
         cs.SklearnAgent(KNeighborsClassifier(3), x[24:40], y[24:40], "neighbours"),
     ]
@@ -122,7 +122,7 @@ def test_regression(shared):
     from sklearn.ensemble import RandomForestRegressor
 
     agents = [
-        cs.TorchAgent(net, x[:40], y[:40], "net", task="regression", epochs=50),
+        cs.TorchAgent(net, x[:40], y[:40], "net", task="regression", training=cs.Training(epochs=50)),
         cs.SklearnAgent(RandomForestRegressor(20), x[20:], y[20:], "forest"),
     ]
     star = np.linspace(-3, 3, 50, dtype=np.float32)[:, None]

@@ -40,7 +40,7 @@ def networks(rows=X, labels=Y, batched=True) -> list[cs.extend.Agent]:
             rows[s : s + 30],
             labels if isinstance(labels, str) else labels[s : s + 30],
             name,
-            batched=batched,
+            training=cs.Training(batched=batched),
         )
         for s, name in ((0, "a"), (30, "b"))
     ]

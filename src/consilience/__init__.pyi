@@ -6,6 +6,7 @@ from consilience import loggers as loggers
 from consilience.agents.check import check_agent as check_agent
 from consilience.agents.sklearn_agent import SklearnAgent as SklearnAgent
 from consilience.agents.torch_agent import TorchAgent as TorchAgent
+from consilience.agents.training import Training as Training
 from consilience.api import Result as Result
 from consilience.api import collaborate as collaborate
 from consilience.base.errors import ConsilienceError as ConsilienceError

@@ -182,7 +182,7 @@ def collaborate(
         warmup=method.warmup,
         shared_samples=count(shared),
         agents=summarised(agents),
-        classes=[] if agents[0].task.noisy else classes,
+        classes=classes if agents[0].task.named_outputs else [],
         data=fingerprint(shared),
         notes=notes,
         warnings=warnings,
@@ -268,7 +268,7 @@ def _check_labels(evaluation: Evaluation, agents: list[Agent], outputs: int) -> 
     for name in evaluation.own:
         if name not in names:
             raise ConsilienceError(f"own has data of {name!r}. {hint(name, names)}The agents are {', '.join(names)}.")
-    if not agents[0].task.sums_to_one:
+    if not agents[0].task.has_classes:
         return
     places = {"the shared data": evaluation.shared_y} | {f"own of {n!r}": y for n, (_, y) in evaluation.own.items()}
     places["the target data"] = None if evaluation.target is None else evaluation.target[1]

@@ -11,7 +11,9 @@ from torch import nn
 from consilience import ConsilienceError, SklearnAgent, TorchAgent
 from consilience.agents import batched
 from consilience.agents.batched import train_all, units
+from consilience.agents.training import Training
 from tests.conftest import CLASSES, FEATURES, blobs
+from tests.torch_options import torch_options
 
 SAMPLES = {"a": 50, "b": 130, "c": 2, "d": 64, "e": 131}
 
@@ -28,7 +30,7 @@ def network(seed: int, hidden: tuple[int, ...] = (16,)) -> nn.Module:
 def classifiers(names=tuple(SAMPLES), **options) -> list[TorchAgent]:
     options = {"epochs": 2, "batch": 48, "shared_batch": 24} | options
     return [
-        TorchAgent(network(seed), *blobs(SAMPLES[name], seed), name, **options)
+        TorchAgent(network(seed), *blobs(SAMPLES[name], seed), name, **torch_options(**options))
         for seed, name in enumerate(SAMPLES)
         if name in names
     ]
@@ -119,7 +121,9 @@ def test_other_tasks_in_a_batch_equal_the_agents_one_by_one(shared, task):
 
     def agents(batched):
         return [
-            TorchAgent(network(seed), x, labels_of(x), name, task=task, epochs=2, batch=16, batched=batched)
+            TorchAgent(
+                network(seed), x, labels_of(x), name, task=task, training=Training(epochs=2, batch=16, batched=batched)
+            )
             for seed, name in enumerate("abc")
             for x in [blobs(40 + 9 * seed, seed)[0]]
         ]
@@ -148,7 +152,7 @@ def test_only_plain_small_networks_with_our_adam_train_together():
     x, y = blobs(30, 0)
 
     def agent(name, model, **options):
-        return TorchAgent(model, x, y, name, **options)
+        return TorchAgent(model, x, y, name, **torch_options(**options))
 
     def linear():
         return nn.Linear(FEATURES, CLASSES)
@@ -199,7 +203,10 @@ def test_networks_that_do_more_than_their_layers_train_one_by_one(shared):
     }
     for name, change in changes.items():
         together, alone = (
-            [TorchAgent(hooked(change), x, y, name, batched=batched, epochs=1), TorchAgent(network(1), x, y, "plain")]
+            [
+                TorchAgent(hooked(change), x, y, name, training=Training(batched=batched, epochs=1)),
+                TorchAgent(network(1), x, y, "plain"),
+            ]
             for batched in (True, False)
         )
         alone[0].model.load_state_dict(together[0].model.state_dict())

@@ -14,6 +14,7 @@ from torch import nn
 
 from consilience import ConsilienceError, SklearnAgent, TorchAgent, check_agent
 from consilience.agents.models import MODELS, AgentSpec, build_agent
+from consilience.agents.training import Training
 from consilience.extend import TASKS, Wrapper
 from tests.agents.broken import FAULTS, HasWeights, Nearest, Unfitted
 from tests.conftest import CLASSES, FEATURES, blobs
@@ -35,7 +36,13 @@ def network(*middle: nn.Module, outputs: int = CLASSES) -> nn.Module:
 def test_torch_agents_conform(task, middle):
     y = {"classification": Y, "regression": X[:, :2] * 2, "multilabel": FLAGS}[task]
     outputs = 2 if task == "regression" else CLASSES
-    check_agent(lambda x, y, name: TorchAgent(network(*middle, outputs=outputs), x, y, name, task=task, epochs=2), X, y)
+    check_agent(
+        lambda x, y, name: TorchAgent(
+            network(*middle, outputs=outputs), x, y, name, task=task, training=Training(epochs=2)
+        ),
+        X,
+        y,
+    )
 
 
 def test_a_torch_agent_with_an_optimizer_of_torch_conforms():

@@ -7,6 +7,7 @@ from torch import nn
 
 from consilience import ConsilienceError, SklearnAgent, TorchAgent
 from consilience.agents.local_agents import LocalAgents
+from consilience.agents.training import Training
 from consilience.extend import Losses, Wrapper
 from tests.conftest import CLASSES, FEATURES, blobs
 
@@ -20,7 +21,7 @@ def agents(names="abc"):
         made.append(
             SklearnAgent(LogisticRegression(), *data, name)
             if estimator
-            else TorchAgent(nn.Linear(FEATURES, CLASSES), *data, name, epochs=1)
+            else TorchAgent(nn.Linear(FEATURES, CLASSES), *data, name, training=Training(epochs=1))
         )
     return made
 

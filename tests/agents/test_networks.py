@@ -11,6 +11,7 @@ from torch import nn
 from consilience import ConsilienceError
 from consilience.agents import networks
 from consilience.agents.torch_agent import TorchAgent
+from consilience.agents.training import Training
 
 CIFAR = (3, 32, 32)
 needs_transformers = pytest.mark.skipif(
@@ -73,7 +74,7 @@ def test_resnet20_learns_and_goes_on_from_its_state():
 
     def agent() -> TorchAgent:
         torch.manual_seed(0)
-        return TorchAgent(networks.resnet20((3, 8, 8), 2), x, y, "a", epochs=3)
+        return TorchAgent(networks.resnet20((3, 8, 8), 2), x, y, "a", training=Training(epochs=3))
 
     one, other = agent(), agent()
     first = one.train(x, None, 0.0)
@@ -83,7 +84,7 @@ def test_resnet20_learns_and_goes_on_from_its_state():
 
 
 @needs_transformers
-def test_efficientnet_b0_has_the_size_that_was_published_and_its_input_reaches_the_output():
+def test_efficientnet_b0_has_its_published_size_and_its_input_reaches_the_output():
     """5.3 million parameters with 1000 classes (Tan and Le, 2019, table 2)."""
     torch.manual_seed(0)
     model = networks.efficientnet((3, 64, 64), 1000)

@@ -13,6 +13,7 @@ from consilience.agents.input_cache import cached_rows
 from consilience.agents.newton import metric
 from consilience.core.duals import softmax
 from consilience.privacy.options import Privacy
+from tests.torch_options import torch_options
 
 DECAY, LAM, CLASSES = 1e-3, 0.7, 3
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -31,7 +32,7 @@ PSI = np.random.default_rng(2).dirichlet(np.ones(CLASSES), 40).astype(np.float32
 
 def agent(model=None, x=X, y=Y, **options) -> TorchAgent:
     model = nn.Linear(x.shape[1], CLASSES) if model is None else model
-    return TorchAgent(model, x, y, "a", **({"solver": "exact", "decay": DECAY, "epochs": 1} | options))
+    return TorchAgent(model, x, y, "a", **torch_options(**{"solver": "exact", "decay": DECAY, "epochs": 1} | options))
 
 
 def features(x):
@@ -170,7 +171,7 @@ def test_a_frozen_backbone_stays_as_it_is_and_its_head_learns():
 def test_it_is_an_agent_like_others(model, options):
     def make(x, y, name):
         with torch.random.fork_rng():
-            return TorchAgent(model(), x, y, name, solver="exact", **options)
+            return TorchAgent(model(), x, y, name, **torch_options(solver="exact", **options))
 
     check_agent(make)
 

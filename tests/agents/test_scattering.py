@@ -8,6 +8,7 @@ import torch
 
 from consilience import ConsilienceError, TorchAgent
 from consilience.agents.scattering import USUAL, Scattering, morlet, scattering
+from tests.torch_options import torch_options
 
 
 def slowly(image):
@@ -55,7 +56,7 @@ def agent(**more):
     draw = np.random.default_rng(0)
     x, y = draw.uniform(-1, 1, (30, 3, 16, 16)).astype(np.float32), draw.integers(0, 3, 30)
     torch.manual_seed(0)
-    return TorchAgent(scattering((3, 16, 16), 3), x, y, "a", batch=10, **more), x
+    return TorchAgent(scattering((3, 16, 16), 3), x, y, "a", **torch_options(batch=10, **more)), x
 
 
 def test_rows_go_through_the_fixed_layer_once_and_the_model_is_whole(monkeypatch):

@@ -186,7 +186,7 @@ def test_drawn_labels_follow_the_pseudo_labels_of_every_label():
 
 
 @pytest.mark.parametrize("estimator", [LogisticRegression(), KNeighborsClassifier(3), RandomForestClassifier(5)])
-def test_several_labels_resume_bit_for_bit_and_a_label_that_nobody_has_is_never_predicted(estimator, shared):
+def test_several_labels_resume_to_the_bit_and_an_unknown_label_is_never_predicted(estimator, shared):
     x, y = blobs(40, seed=1)
     flags = np.column_stack([flags_of(x, y), np.zeros(40, int)])
     agent = SklearnAgent(estimator, x, flags, "a")

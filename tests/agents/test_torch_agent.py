@@ -7,7 +7,9 @@ from torch import nn
 from torch.nn import functional
 
 from consilience import ConsilienceError, TorchAgent
+from consilience.agents.training import Training
 from tests.conftest import CLASSES, FEATURES, blobs
+from tests.torch_options import torch_options
 
 
 def network(seed: int = 0, dropout: float = 0.0, norm: bool = False) -> nn.Module:
@@ -29,7 +31,7 @@ def test_training_is_the_local_objective_with_adam_written_out(shared):
     """One round against a plain loop: L(f(x), y) + lam dist(f(x*), psi), private pass first."""
     x, y = blobs(50, seed=1)
     psi, lam = soft_labels(len(shared)), 0.7
-    agent = TorchAgent(network(), x, y, "a", epochs=2, batch=64, shared_batch=256, lr=5e-3)
+    agent = TorchAgent(network(), x, y, "a", training=Training(epochs=2, batch=64, shared_batch=256, lr=5e-3))
     agent.train(shared, psi, lam)
 
     model = network()
@@ -50,7 +52,15 @@ def test_regression_uses_the_squared_distance(shared):
     y = x[:, :1] * 2
     torch.manual_seed(0)
     linear = nn.Linear(FEATURES, 1)
-    agent = TorchAgent(linear, x, y, "a", task="regression", epochs=1, optimizer=lambda p: torch.optim.SGD(p, lr=0.0))
+    agent = TorchAgent(
+        linear,
+        x,
+        y,
+        "a",
+        task="regression",
+        training=Training(epochs=1),
+        optimizer=lambda p: torch.optim.SGD(p, lr=0.0),
+    )
     psi = np.full((len(shared), 1), 3.0, np.float32)
     losses = agent.train(shared, psi, 1.0)
     assert losses.local == pytest.approx(float(np.square(agent.predict(x) - y).mean()), rel=1e-5)
@@ -62,7 +72,7 @@ def test_several_labels_use_the_binary_cross_entropy(shared):
     x, y = blobs(50, seed=1)
     flags = np.stack([y == 0, y > 0, x[:, 0] > 0], axis=1)
     psi, lam = np.random.default_rng(5).random((len(shared), CLASSES), np.float32), 0.7
-    agent = TorchAgent(network(), x, flags, "a", task="multilabel", epochs=2, lr=5e-3)
+    agent = TorchAgent(network(), x, flags, "a", task="multilabel", training=Training(epochs=2, lr=5e-3))
     losses = agent.train(shared, psi, lam)
 
     model, total = network(), 0.0
@@ -98,7 +108,7 @@ def test_numbers_depend_on_the_seed_and_name_not_on_who_trained_before(shared):
     x, y = blobs(80, seed=1)
 
     def train(noise: bool, **kwargs: object) -> TorchAgent:
-        agent = TorchAgent(network(dropout=0.3), x, y, **kwargs)
+        agent = TorchAgent(network(dropout=0.3), x, y, **torch_options(**kwargs))
         torch.manual_seed(123)
         if noise:
             torch.rand(17)
@@ -118,8 +128,8 @@ def test_numbers_depend_on_the_seed_and_name_not_on_who_trained_before(shared):
 def test_labels_with_lambda_0_show_batch_norm_the_shared_data_and_teach_nothing(shared):
     """The statistics of a step are those of the private batch, then those of the shared one; no gradient is theirs."""
     x, y = blobs(50, seed=1)
-    agent = TorchAgent(network(norm=True), x, y, "a", epochs=1)
-    plain = TorchAgent(network(norm=True), x, y, "a", epochs=1)
+    agent = TorchAgent(network(norm=True), x, y, "a", training=Training(epochs=1))
+    plain = TorchAgent(network(norm=True), x, y, "a", training=Training(epochs=1))
     losses = agent.train(shared, soft_labels(len(shared)), 0.0)
     plain.train(shared, None, 0.0)
     for mine, theirs in zip(agent.model.parameters(), plain.model.parameters(), strict=True):
@@ -153,7 +163,9 @@ def test_optimizer_state_lives_on_across_rounds(shared, make):
     """Two rounds of one epoch equal what one optimizer would do; a fresh optimizer each round would differ."""
     x, y = blobs(40, seed=1)
     options = {"momentum": 0.9} if make is torch.optim.SGD else {}
-    agent = TorchAgent(network(), x, y, "a", epochs=1, optimizer=lambda p: make(p, lr=0.05, **options))
+    agent = TorchAgent(
+        network(), x, y, "a", training=Training(epochs=1), optimizer=lambda p: make(p, lr=0.05, **options)
+    )
     agent.train(shared, None, 0.0)
     agent.train(shared, None, 0.0)
     model, inputs, labels = network(), torch.from_numpy(x), torch.from_numpy(y)
@@ -222,7 +234,7 @@ def test_noise_is_measured_on_values_that_a_copy_of_the_model_did_not_see(shared
     y = draw.normal(0, 1, (30, 1)).astype(np.float32)
     torch.manual_seed(0)
     wide = nn.Sequential(nn.Linear(FEATURES, 100), nn.ReLU(), nn.Linear(100, 1))
-    agent = TorchAgent(wide, x, y, "a", task="regression", epochs=150)
+    agent = TorchAgent(wide, x, y, "a", task="regression", training=Training(epochs=150))
     agent.train(shared, None, 0.0)
     before = agent.state()
     assert np.abs(agent.predict(x) - y).mean() < 0.2
@@ -243,7 +255,7 @@ def test_batch_norm_bears_a_lone_sample(own, star, batch):
     x, y = blobs(own, seed=1)
     pictures = np.random.default_rng(0).normal(0, 1, (own, 1, 4, 4)).astype(np.float32)
     for model, private in ((flat, x), (image, pictures)):
-        agent = TorchAgent(model, private, y, "a", batch=batch, shared_batch=2)
+        agent = TorchAgent(model, private, y, "a", training=Training(batch=batch, shared_batch=2))
         shared = np.concatenate([private] * 5)[:star]
         losses = agent.train(shared, soft_labels(star), 0.5)
         assert np.isfinite([losses.local, losses.disagreement]).all()
@@ -283,7 +295,7 @@ class Half(nn.Module):
 def test_models_in_half_precision_predict_and_learn_in_single_precision(shared, precision):
     """Softmax in bfloat16 gives rows that sum to anything from 0.99 to 1.01, which nobody may publish."""
     x, y = blobs(60, seed=1)
-    agents = [TorchAgent(Half(precision), x, y, "a", epochs=5, lr=0.01) for _ in range(2)]
+    agents = [TorchAgent(Half(precision), x, y, "a", training=Training(epochs=5, lr=0.01)) for _ in range(2)]
     whole, resumed = agents
     first = whole.train(shared, soft_labels(len(shared)), 0.1)
     for _ in range(2):
@@ -305,7 +317,9 @@ def test_models_in_half_precision_predict_and_learn_in_single_precision(shared, 
 
 def test_labels_of_models_in_half_precision_are_told_in_single_precision(shared):
     x, y = blobs(60, seed=1)
-    agent = TorchAgent(Half(torch.bfloat16), x, np.eye(CLASSES)[y], "a", task="multilabel", epochs=5, lr=0.01)
+    agent = TorchAgent(
+        Half(torch.bfloat16), x, np.eye(CLASSES)[y], "a", task="multilabel", training=Training(epochs=5, lr=0.01)
+    )
     agent.train_alone()
     expected = agent.model(torch.from_numpy(shared)).float().sigmoid().detach().numpy()
     np.testing.assert_array_equal(agent.predict(shared), expected)

@@ -10,6 +10,7 @@ from consilience import ConsilienceError, TorchAgent
 from consilience.agents.input_cache import cached_rows
 from consilience.agents.scattering import morlet, scattering
 from consilience.agents.wavelets import COLOURS, LEVELS, ROOTS, SIZES, Wavelets, wavelets
+from tests.torch_options import torch_options
 
 
 def moduli(image, scale):
@@ -66,7 +67,7 @@ def agent(network=wavelets, **more):
     draw = np.random.default_rng(0)
     x, y = draw.uniform(-1, 1, (30, 3, 16, 16)).astype(np.float32), draw.integers(0, 3, 30)
     torch.manual_seed(0)
-    return TorchAgent(network((3, 16, 16), 3), x, y, "a", batch=10, **more), x
+    return TorchAgent(network((3, 16, 16), 3), x, y, "a", **torch_options(batch=10, **more)), x
 
 
 def test_rows_go_through_the_features_once_and_the_model_is_whole(monkeypatch):

@@ -12,6 +12,7 @@ from torch import nn
 from consilience import Consensus, FedAvg, Paper, SklearnAgent, TorchAgent, collaborate
 from consilience.agents import batched
 from consilience.agents.batched import train_all, units
+from consilience.agents.training import Training
 from consilience.extend import Losses, Wrapper
 from tests.conftest import CLASSES, FEATURES, blobs
 
@@ -20,7 +21,7 @@ def plain(name: str, seed: int = 0) -> TorchAgent:
     import torch
 
     torch.manual_seed(seed)
-    return TorchAgent(nn.Linear(FEATURES, CLASSES), *blobs(30, seed), name, epochs=2)
+    return TorchAgent(nn.Linear(FEATURES, CLASSES), *blobs(30, seed), name, training=Training(epochs=2))
 
 
 def estimator(name: str, seed: int = 0) -> SklearnAgent:
@@ -91,7 +92,7 @@ def test_a_wrapper_can_be_copied_and_sent(again, shared):
     np.testing.assert_array_equal(other.publish(shared), wrapped.publish(shared))
 
 
-def test_a_wrapper_that_leaves_training_alone_is_trained_in_the_batch_to_the_same_bits(shared):
+def test_a_wrapper_that_leaves_training_alone_trains_in_the_batch_to_the_same_bits(shared):
     bare, wrapped = [plain("a"), plain("b", 1)], [Sure(plain("a")), Wrapper(Sure(plain("b", 1)))]
     assert units(wrapped) == units(bare) == [["a", "b"]]
     labels = {name: np.full((len(shared), CLASSES), 1 / CLASSES, np.float32) for name in "ab"}

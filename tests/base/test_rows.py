@@ -17,6 +17,7 @@ import consilience as cs
 from consilience import ConsilienceError
 from consilience.base.rows import as_rows, count, fingerprint, join, labelled_rows, take
 from tests.conftest import CLASSES, FEATURES, blobs
+from tests.torch_options import torch_options
 
 TABLE = pd.DataFrame(
     {
@@ -212,7 +213,7 @@ def test_texts_with_vectorisers_a_tokeniser_and_a_model_of_hugging_face():
         cs.SklearnAgent(
             MultinomialNB(), texts[20:40], labels[20:40], "bayes", transform=vectoriser.fit(texts).transform
         ),
-        cs.TorchAgent(bert, texts[40:50], labels[40:50], "bert", transform=tokens, epochs=1),
+        cs.TorchAgent(bert, texts[40:50], labels[40:50], "bert", transform=tokens, training=cs.Training(epochs=1)),
     ]
     target = (texts[60:], labels[60:])
     result = learned(agents, texts[50:60], target)
@@ -291,7 +292,7 @@ def test_a_transform_reads_rows_once_and_augment_draws_from_the_agents_stream():
 
     def trained(**options):
         torch.manual_seed(0)
-        agent = cs.TorchAgent(nn.Linear(2, 3), x, y, "a", transform=transform, epochs=1, **options)
+        agent = cs.TorchAgent(nn.Linear(2, 3), x, y, "a", transform=transform, **torch_options(epochs=1, **options))
         for _ in range(3):
             agent.train(shared, np.full((20, 3), 1 / 3, np.float32), 0.5)
         return agent

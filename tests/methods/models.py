@@ -13,6 +13,7 @@ from consilience.agents.local_agents import LocalAgents
 from consilience.extend import InMemory, Round, Start
 from consilience.methods.protocol import Method
 from tests.conftest import CLASSES, FEATURES, blobs
+from tests.torch_options import torch_options
 
 SIZES = {"a": 20, "b": 40, "c": 70}
 
@@ -32,7 +33,7 @@ def plain_network(seed: int) -> nn.Module:
 def classifier(name: str, **options: Any) -> TorchAgent:
     number = list(SIZES).index(name)
     x, y = blobs(SIZES[name], seed=number)
-    return TorchAgent(network(number), x, y, name, epochs=2, batch=16, **options)
+    return TorchAgent(network(number), x, y, name, **torch_options(epochs=2, batch=16, **options))
 
 
 def classifiers(**options: Any) -> list[TorchAgent]:
@@ -65,7 +66,7 @@ def quadratics(data: Quadratics) -> list[TorchAgent]:
         model = nn.Linear(DIMENSIONS, 1, bias=False)
         options: dict[str, Any] = {"epochs": epochs, "batch": 1000}
         options["optimizer"] = lambda p: torch.optim.SGD(p, lr=RATE)
-        agents.append(TorchAgent(model, x, y, name, task="regression", **options))
+        agents.append(TorchAgent(model, x, y, name, task="regression", **torch_options(**options)))
     return agents
 
 

@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 from consilience import FD, ConsilienceError, FedDF, SklearnAgent, TorchAgent, Wire, collaborate
 from consilience.agents.local_agents import LocalAgents
-from consilience.agents.lying import Lying
+from consilience.agents.training import Training
 from consilience.core.distillation import mean_logits, sharpened_mean
 from consilience.core.labels import majority_labels
 from consilience.core.robust import filtered_mean
@@ -97,7 +97,9 @@ def test_labels_follow_from_predictions_as_they_are_published(method):
 
 
 def network(name="a", seed=0, samples=30):
-    return TorchAgent(plain_network(seed), *blobs(samples, seed), name, epochs=2, batch=16, shared_batch=16)
+    return TorchAgent(
+        plain_network(seed), *blobs(samples, seed), name, training=Training(epochs=2, batch=16, shared_batch=16)
+    )
 
 
 def same(one, two, shared) -> bool:
@@ -140,7 +142,10 @@ def test_ds_fl_trains_then_speaks_then_distils(shared):
 def test_digesting_uses_no_private_row_and_does_not_touch_the_global_generator(shared):
     import torch
 
-    one, two = network(), TorchAgent(plain_network(0), *blobs(9, 77), "a", epochs=2, batch=16, shared_batch=16)
+    one, two = (
+        network(),
+        TorchAgent(plain_network(0), *blobs(9, 77), "a", training=Training(epochs=2, batch=16, shared_batch=16)),
+    )
     labels = np.eye(CLASSES, dtype=np.float32)[np.arange(len(shared)) % CLASSES]
     torch.manual_seed(5)
     before = torch.rand(1)
@@ -223,7 +228,9 @@ def test_networks_and_estimators_learn_together(method):
         x, own = blobs(60, seed)
         x, own = x[own != seed % CLASSES], own[own != seed % CLASSES]
         if seed < 2:
-            agents.append(TorchAgent(plain_network(seed), x, own, f"network {seed}", lr=0.02, shared_batch=16))
+            agents.append(
+                TorchAgent(plain_network(seed), x, own, f"network {seed}", training=Training(lr=0.02, shared_batch=16))
+            )
         else:
             forest = RandomForestClassifier(20) if seed == 2 else LogisticRegression()
             agents.append(SklearnAgent(forest, x, own, f"estimator {seed}", classes=CLASSES))
@@ -232,16 +239,6 @@ def test_networks_and_estimators_learn_together(method):
     gains = result.gains.query("score == 'accuracy'")
     assert (gains["gain"] > 0).all(), gains
     assert gains["gain"].mean() > 0.1
-
-
-def test_a_liar_that_digests_lies_on():
-    """The exchange is counted, so that an attack that begins later knows when."""
-    shared, _ = blobs(20, seed=1000)
-    liar = Lying(network(), "flip")
-    liar.train_on_shared(shared, liar.predict(shared), 1)
-    assert int(liar.state()["lying/exchanges"]) == 1
-    estimator = Lying(SklearnAgent(LogisticRegression(), *blobs(20, 0), "b"), "flip")
-    assert not hasattr(estimator, "train_on_shared")
 
 
 @pytest.mark.parametrize("method", [*LABELS, FD(), FedDF()], ids=lambda method: method.label)

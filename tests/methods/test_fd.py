@@ -12,12 +12,13 @@ from consilience.extend import InMemory, Received, Start
 from tests.conftest import CLASSES, blobs
 from tests.methods.models import plain_network
 from tests.methods.parrot import NAMES, SHARED, parrots
+from tests.torch_options import torch_options
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def network(name="a", seed=0, **more):
-    return TorchAgent(plain_network(seed), *blobs(30, seed), name, epochs=2, batched=False, **more)
+    return TorchAgent(plain_network(seed), *blobs(30, seed), name, **torch_options(epochs=2, batched=False, **more))
 
 
 def estimator(name="b", seed=1, model=None):

@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 from consilience import Consensus, ConsilienceError, FedAvg, FedDyn, FedProx, Scaffold, SklearnAgent, TorchAgent
 from consilience.agents.local_agents import LocalAgents
+from consilience.agents.training import Training
 from consilience.extend import InMemory, Received, ServerMethod, Start, Wrapper
 from consilience.methods.server import each
 from tests.conftest import CLASSES, FEATURES, blobs
@@ -99,7 +100,8 @@ def test_wrapped_agents_give_the_same_bits(shared, method):
     """Those with batch norm, which train one by one, and plain ones, which train as one computation."""
     for make in (network, plain_network):
         plain, wrapped = (
-            [TorchAgent(make(seed), *blobs(30, seed), str(seed), epochs=2) for seed in range(3)] for _ in range(2)
+            [TorchAgent(make(seed), *blobs(30, seed), str(seed), training=Training(epochs=2)) for seed in range(3)]
+            for _ in range(2)
         )
         one = rounds_of(method, 2, plain, shared)[-1]
         two = rounds_of(method, 2, [Passes(agent) for agent in wrapped], shared)[-1]

@@ -7,9 +7,11 @@ from torch import nn
 
 from consilience import ConsilienceError, TorchAgent
 from consilience.agents.networks import cnn, convnet, convnet_gn, resnet20_gn, with_group_norm
+from consilience.agents.training import Training
 from consilience.privacy.draws import Repeatable, Secure
 from consilience.privacy.gradients import PerSample, clipped_sum
 from consilience.privacy.options import Privacy
+from tests.torch_options import torch_options
 
 
 class Silent:
@@ -90,7 +92,9 @@ def test_a_private_agent_has_the_gradient_of_a_loop_over_its_colour_images(clip)
     torch.manual_seed(0)
     model = with_group_norm(convnet((3, 16, 16), 3, width=8))
     x, y = np.random.default_rng(0).normal(size=(6, 3, 16, 16)).astype(np.float32), np.array([0, 1, 2, 1, 0, 2])
-    one = TorchAgent(model, x, y, "a", privacy=Privacy(epsilon=4, clip=clip, noise=1.0), batched=False)
+    one = TorchAgent(
+        model, x, y, "a", privacy=Privacy(epsilon=4, clip=clip, noise=1.0), training=Training(batched=False)
+    )
     expected = one_by_one(model, torch.from_numpy(x), torch.from_numpy(y), clip)
     with one._per_sample.on():
         one._own_pass(torch.arange(6), Silent())
@@ -132,7 +136,7 @@ def private(rows, **more):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
     privacy = Privacy(epsilon=4, delta=1e-3, clip=0.1, noise=2.0)
-    return TorchAgent(model, x, y, "a", epochs=1, batch=24, shared_batch=40, privacy=privacy, **more)
+    return TorchAgent(model, x, y, "a", **torch_options(epochs=1, batch=24, shared_batch=40, **more), privacy=privacy)
 
 
 def test_a_step_adds_the_plain_gradient_of_shared_rows_to_the_private_one(rows, monkeypatch):
@@ -173,7 +177,7 @@ def test_hooks_that_saw_shared_rows_would_be_noticed(rows, monkeypatch):
 
     monkeypatch.setattr(agent._per_sample, "on", Context)
     with pytest.raises(ConsilienceError, match="a row would count twice"):
-        agent.epochs = 2
+        agent.training = Training(epochs=2, batch=24, shared_batch=40)
         agent.train(shared, labels, 0.5)
 
 

@@ -10,6 +10,7 @@ from consilience import ConsilienceError, TorchAgent, check_agent
 from consilience.agents.batched import units
 from consilience.agents.copies import copied
 from consilience.agents.models import AgentSpec, build_agent
+from consilience.agents.training import Training
 from consilience.cli.progress import Lines
 from consilience.privacy.accountants import epsilon_of_record
 from consilience.privacy.entry import used
@@ -19,6 +20,7 @@ from consilience.report.privacy import privacy_card
 from consilience.runtime.callbacks import Callback
 from consilience.runtime.privacy_budget import mechanism_of
 from consilience.tasks import TASKS
+from tests.torch_options import torch_options
 
 FEW = Privacy(epsilon=4, delta=1e-3)
 
@@ -27,7 +29,7 @@ def agent(rows, name="a", privacy=FEW, seed=0, **more):
     x, y, _, _ = rows
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
-    return TorchAgent(model, x, y, name, epochs=2, batch=8, privacy=privacy, seed=seed, **more)
+    return TorchAgent(model, x, y, name, **torch_options(epochs=2, batch=8, **more), privacy=privacy, seed=seed)
 
 
 def test_the_planned_rounds_spend_the_budget_and_the_next_does_not_take_place(rows):
@@ -72,7 +74,7 @@ def test_private_agents_pass_the_conformance_suite():
         with torch.random.fork_rng():
             torch.manual_seed(0)
             model = nn.Linear(x.shape[1], int(y.max()) + 1)
-        return TorchAgent(model, x, y, name, batch=8, privacy=privacy)
+        return TorchAgent(model, x, y, name, training=Training(batch=8), privacy=privacy)
 
     check_agent(make)
 

@@ -36,7 +36,7 @@ def agents(seed=0, privacy=PRIVATE):
     for name in "ab":
         x, y = draw.normal(size=(31, 4)).astype(np.float32), np.r_[np.arange(30) % 2, 2]
         torch.manual_seed(0)
-        made.append(cs.TorchAgent(nn.Linear(4, 3), x, y, name, epochs=1, privacy=privacy))
+        made.append(cs.TorchAgent(nn.Linear(4, 3), x, y, name, training=cs.Training(epochs=1), privacy=privacy))
     return made
 
 

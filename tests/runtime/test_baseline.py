@@ -9,19 +9,23 @@ from torch import nn
 
 import consilience as cs
 from consilience.agents.copies import copied
-from consilience.agents.lying import Lying
 from tests.conftest import CLASSES, FEATURES, blobs
 
 TARGET = blobs(200, seed=7)
+
+
+class Attacker(cs.extend.Wrapper):
+    def publish(self, shared):
+        return np.roll(self.agent.predict(shared), 1, axis=1)
 
 
 def agents() -> list[cs.extend.Agent]:
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(FEATURES, 8), nn.Dropout(), nn.BatchNorm1d(8), nn.Linear(8, CLASSES))
     return [
-        cs.TorchAgent(net, *blobs(30, 1), "net", epochs=1),
+        cs.TorchAgent(net, *blobs(30, 1), "net", training=cs.Training(epochs=1)),
         cs.SklearnAgent(RandomForestClassifier(5), *blobs(20, 2), "forest"),
-        Lying(cs.TorchAgent(nn.Linear(FEATURES, CLASSES), *blobs(30, 3), "liar", epochs=1), "flip"),
+        Attacker(cs.TorchAgent(nn.Linear(FEATURES, CLASSES), *blobs(30, 3), "liar", training=cs.Training(epochs=1))),
     ]
 
 

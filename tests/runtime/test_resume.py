@@ -15,12 +15,12 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from torch import nn
 
 import consilience as cs
-from consilience.agents.lying import Lying
 from consilience.runtime.run_folders import claim_folder
 from consilience.settings.presets import read_settings, write_config
 from consilience.workers.job import Job
 from consilience.workers.jobs import run_jobs
 from tests.conftest import blobs
+from tests.torch_options import torch_options
 
 TINY = {"agents.count": 2, "models": ["logistic"], "low_quality": [], "limit": 30, "shared_per_agent": 10}
 TINY |= {"rounds": 2, "warmup": 1, "references": []}
@@ -57,7 +57,7 @@ def mixed_agents(order="nef", network=None, estimator=None):
     scaled.set_params(**{key: value for key, value in (estimator or {}).items() if "__" in key})
     plain = {key: value for key, value in (estimator or {}).items() if "__" not in key}
     agents = {
-        "n": cs.TorchAgent(model, x, y, "n", **({"epochs": 1} | (network or {}))),
+        "n": cs.TorchAgent(model, x, y, "n", **torch_options(**({"epochs": 1} | (network or {})))),
         "e": cs.SklearnAgent(LogisticRegression(), *blobs(20, 1), "e", **plain),
         "f": cs.SklearnAgent(scaled, *blobs(20, 2), "f"),
     }
@@ -109,17 +109,6 @@ def test_agents_made_again_in_another_process_resume_to_the_same_bits(tmp_path, 
     subprocess.run(command, check=True)
     longer = mixed(tmp_path / "run", shared, rounds=4, resume=True, estimator={"randomforestclassifier__n_jobs": 1})
     pd.testing.assert_frame_equal(longer.history, mixed(None, shared, rounds=4).history)
-
-
-def test_a_liar_is_resumed_with_the_lies_it_began_with(tmp_path, shared):
-    def lied(attack, resume):
-        one, two, three = mixed_agents()
-        agents, method = [Lying(one, attack), two, three], cs.Consensus(warmup=1)
-        cs.collaborate(agents, shared, method=method, rounds=3, out=tmp_path / "run", resume=resume, progress=False)
-
-    lied("flip", False)
-    with pytest.raises(cs.ConsilienceError, match=r"the attack of agent n \(flip, now constant\)"):
-        lied("constant", True)
 
 
 def test_resuming_may_add_rounds(tmp_path, shared):

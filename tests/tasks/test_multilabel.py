@@ -131,7 +131,7 @@ def test_the_gradient_of_the_stacked_loss_is_that_of_autograd():
     torch.testing.assert_close(loss.mean(dim=1), each)
 
 
-def test_accuracy_is_the_share_of_right_answers_and_subset_accuracy_of_samples_with_all_right():
+def test_accuracy_counts_labels_and_subset_accuracy_samples_with_all_labels_right():
     f, y = probabilities(200, 3), flags(200, 3)
     right = [[(p > 0.5) == bool(q) for p, q in zip(a, b, strict=True)] for a, b in zip(f, y, strict=True)]
     assert score("accuracy").measure(f, y) == pytest.approx(sum(map(sum, right)) / 600)

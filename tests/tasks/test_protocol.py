@@ -68,3 +68,13 @@ def test_good_predictions_come_back_in_single_precision():
 def test_what_an_agent_may_not_publish_is_described(f, task, says):
     with pytest.raises(ConsilienceError, match=says):
         check(np.asarray(f), task)
+
+
+@pytest.mark.parametrize(
+    ("name", "classes", "named", "count", "of_each"),
+    [("classification", True, True, 1, 5), ("multilabel", False, True, 5, 2), ("regression", False, False, 1, 0)],
+)
+def test_what_methods_and_files_ask_of_a_task(name, classes, named, count, of_each):
+    task = task_named(name)
+    assert (task.has_classes, task.named_outputs) == (classes, named)
+    assert (task.question_count(5), task.question_classes(5)) == (count, of_each)

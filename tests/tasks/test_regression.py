@@ -41,7 +41,7 @@ def test_words_are_refused_with_advice():
         TASK.labels(np.array(["high", "low"]))
 
 
-def test_values_have_no_classes_and_no_probabilities_and_agents_measure_their_noise():
+def test_values_have_no_classes_nor_probabilities_and_agents_measure_their_noise():
     assert TASK.counts(values(5, 1)) == []
     assert TASK.probabilities(values(2, 5, 1)) is None
     assert TASK.noisy

@@ -19,10 +19,12 @@ from consilience import (
     collaborate,
 )
 from consilience.agents.networks import mlp
+from consilience.agents.training import Training
 from consilience.data.datasets import Request
 from consilience.data.loading import load
 from consilience.data.options import Data
 from consilience.data.scenario import split
+from consilience.methods.trust.labels import Vote
 from tests.methods.models import agents_for
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -42,7 +44,9 @@ def team(scenario, batched=True):
         if number < 2:
             torch.manual_seed(number)
             model = mlp(share.x.shape[1:], 4)
-            agents.append(TorchAgent(model, share.x, share.y, name, task="multilabel", batched=batched))
+            agents.append(
+                TorchAgent(model, share.x, share.y, name, task="multilabel", training=Training(batched=batched))
+            )
         else:
             estimator = LogisticRegression(max_iter=300) if number < 4 else KNeighborsClassifier(3)
             agents.append(SklearnAgent(estimator, share.x, share.y, name))
@@ -101,8 +105,8 @@ def test_models_of_several_labels_can_be_averaged(scenario):
     ("method", "says"),
     [
         (
-            Consensus(warmup=1, labels="majority"),
-            r"labels is 'majority', which is a vote for one class; {} has no such\. Use",
+            Consensus(warmup=1, trust=Vote()),
+            r"makes labels of the probabilities of classes, and {} has none\. Use",
         ),
         (
             Consensus(warmup=1, wire=Wire("top-k")),
@@ -110,7 +114,7 @@ def test_models_of_several_labels_can_be_averaged(scenario):
         ),
     ],
 )
-def test_votes_and_the_largest_probabilities_are_refused_where_rows_do_not_sum_to_one(task, method, says, shared):
+def test_votes_and_largest_probabilities_are_refused_without_classes(task, method, says, shared):
     with pytest.raises(ConsilienceError, match=says.format(task)):
         collaborate(agents_for(task), shared, method=method, rounds=2)
 

@@ -90,7 +90,7 @@ class Adam:
         return {"state": state, "param_groups": self.param_groups}
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
-        """Takes up what `state_dict` gave, on the device of the parameters."""
+        """Restores what `state_dict` returned, on the device of the parameters."""
         beside = self.parameters
         self.moments = {
             number: Moments(

@@ -24,8 +24,8 @@ def crop_flip(images: Inputs) -> Inputs:
     columns = right + torch.where(mirrored, torch.arange(width - 1, -1, -1), torch.arange(width))
     padded = functional.pad(images, (edge, edge, edge, edge)).permute(0, 2, 3, 1)
     number = torch.arange(samples)[:, None, None]
-    places = (part.to(images.device) for part in (number, rows[:, :, None], columns[:, None, :]))
-    return padded[tuple(places)].permute(0, 3, 1, 2)
+    indices = (index.to(images.device) for index in (number, rows[:, :, None], columns[:, None, :]))
+    return padded[tuple(indices)].permute(0, 3, 1, 2)
 
 
 AUGMENTATIONS: dict[str, Callable[[Inputs], Inputs] | None] = {"none": None, "crop-flip": crop_flip}

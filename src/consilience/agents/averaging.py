@@ -1,4 +1,4 @@
-"""The average of a model's weights over the steps of training, which predicts better than the last of them."""
+"""The average of a model's weights over the steps of training, which predicts better than the last weights."""
 
 from copy import deepcopy
 from typing import final
@@ -13,8 +13,8 @@ _STEPS = "steps"
 class AveragedWeights:
     """a <- d a + (1 - d) w after every step, with d = min(decay, (1 + n) / (10 + n)) in step n (Polyak averaging).
 
-    The first steps, of which nothing should stay, count for less. Running statistics of batch norm are averaged, too;
-    whole numbers are those of the model.
+    The first steps count for less, so that they are soon forgotten. Running statistics of batch norm are averaged, too;
+    integer buffers are copied from the model.
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
@@ -22,13 +22,13 @@ class AveragedWeights:
         self._decay, self._steps = decay, 0
 
     def begin(self, model: nn.Module) -> None:
-        """Starts anew from the weights of `model`."""
+        """Restarts the average from the weights of `model`."""
         self.model.load_state_dict(model.state_dict())
         self._steps = 0
 
     @torch.no_grad()
     def update(self, model: nn.Module) -> None:
-        """Takes in the weights after another step."""
+        """Updates the average with the weights after another step."""
         self._steps += 1
         decay = min(self._decay, (1 + self._steps) / (10 + self._steps))
         for mean, weight in zip(self.model.state_dict().values(), model.state_dict().values(), strict=True):
@@ -38,10 +38,10 @@ class AveragedWeights:
                 mean.copy_(weight)
 
     def state(self) -> dict[str, Tensor]:
-        """All of it, for a checkpoint."""
+        """The average and the number of steps, for a checkpoint."""
         return {**self.model.state_dict(), _STEPS: torch.tensor(self._steps)}
 
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Takes up what `state` gave."""
+        """Restores what `state` returned."""
         self._steps = int(state[_STEPS])
         self.model.load_state_dict({key: value for key, value in state.items() if key != _STEPS})

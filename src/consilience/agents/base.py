@@ -8,10 +8,17 @@ from consilience.tasks.protocol import Array, Task, labelled
 
 
 class BaseAgent:
-    """Private data, checked, and the attributes of an agent that follow from them. Nobody needs it: `Agent` is enough.
+    """Checked private data and the attributes of an agent that follow from them. Optional: any `Agent` will do.
 
-    A subclass defines `predict` and `train`, sets in `begin` what it knows before the first round, and names in `keeps`
+    A subclass defines `predict` and `train`, sets in `begin` what it needs before the first round, and lists in `keeps`
     the attributes, arrays or numbers, that a checkpoint holds.
+
+    Args:
+        x: The private rows.
+        y: Their labels.
+        name: Unique among the agents.
+        task: What is learned: classification, regression, multilabel, or a task of your own.
+        outputs: The number of classes, where the labels show fewer.
 
     >>> class Counts(BaseAgent):
     ...     def predict(self, x):
@@ -41,7 +48,7 @@ class BaseAgent:
         return agent_repr(self)
 
     def begin(self) -> None:
-        """Called once, when the data are there."""
+        """Called once, after the data have been checked."""
 
     def predict(self, x: Array) -> Array:
         """Predictions (samples, outputs)."""
@@ -56,6 +63,6 @@ class BaseAgent:
         return {"samples": np.array(self.samples)} | {name: np.array(getattr(self, name)) for name in self.keeps}
 
     def restore(self, state: dict[str, Array], shared: Array) -> None:
-        """Takes up such copies."""
+        """Restores what `state` returned."""
         for name in self.keeps:
             setattr(self, name, state[name])

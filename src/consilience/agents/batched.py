@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -24,17 +25,17 @@ from consilience.base.rows import Rows, count
 from consilience.tasks.protocol import Array
 
 LARGEST_MODEL = 100_000
-"""Parameters up to which a batch pays (docs/benchmarks.md); above, the time goes into the matrix products."""
+"""Largest number of parameters for which batches are faster (docs/benchmarks.md)."""
 LARGEST_DATA = 500_000
-"""Numbers in an agent's private data up to which it pays: those of a batch are copied into one tensor every round."""
+"""Largest number of values in an agent's private data: a batch copies them into one tensor every round."""
 LARGEST_BATCH = 16
-"""Agents in one batch; more gain nothing."""
+"""Largest number of agents in a batch; larger batches are not faster."""
 ROOM = 4_000_000
-"""Numbers in the inputs of one step of a batch: of large rows fewer agents are in it, so that it stays in the cache."""
+"""Largest number of values in the inputs of one step of a batch, so that they stay in the processor's cache."""
 LARGE_ROW = 1000
-"""Numbers in a row from which on the rows of a step are copied from where they are, without a table of all of them."""
+"""Values in a row from which on the rows of a step are copied one by one, without a table of all rows."""
 _ALIGNED = 32
-"""Every tensor starts at such a multiple, so that all agents' numbers pass through the same vector instructions."""
+"""Tensors start at multiples of this, so that the same vector instructions compute every agent's numbers."""
 
 
 def train_all(
@@ -46,19 +47,19 @@ def train_all(
 ) -> dict[str, Losses]:
     """One round of local training of every agent, as its own `train` would do it; the losses by name.
 
-    `labels` are the pseudo-labels by name; who has none trains alone. `on_trained` is told the name of every agent
-    that has trained.
+    `labels` are the pseudo-labels by name; agents without any train alone. `on_trained` is called with the name of each
+    agent that has trained.
     """
-    here = {agent.name: agent for agent in agents}
     losses: dict[str, Losses] = {}
-    for unit in units(agents):
-        for names in ([n for n in unit if n in labels], [n for n in unit if n not in labels]):
-            networks = [network for name in names if (network := stackable(here[name])) is not None]
+    for unit in _units(agents):
+        for group in ([a for a in unit if a[0].name in labels], [a for a in unit if a[0].name not in labels]):
+            networks = [network for _, network in group if network is not None]
             if networks:
                 losses |= _train(networks, shared, labels, lam)
-            for name in names:
+            for agent, _ in group:
+                name = agent.name
                 if not networks:
-                    losses[name] = here[name].train(shared, labels.get(name), lam if name in labels else 0.0)
+                    losses[name] = agent.train(shared, labels.get(name), lam if name in labels else 0.0)
                 on_trained(name)
     return {agent.name: losses[agent.name] for agent in agents}
 
@@ -68,13 +69,20 @@ def units(agents: Sequence[Agent]) -> list[list[str]]:
 
     Processes that keep a batch together are faster. The numbers do not depend on it.
     """
-    alike: dict[object, list[str]] = {}
+    return [[agent.name for agent, _ in unit] for unit in _units(agents)]
+
+
+def _units(agents: Sequence[Agent]) -> list[list[tuple[Agent, TorchAgent | None]]]:
+    """The agents that train as one batch, each with the network that is stacked, if it is."""
+    alike: dict[object, list[tuple[Agent, TorchAgent | None]]] = {}
     for number, agent in enumerate(agents):
         network = stackable(agent)
-        alike.setdefault(number if network is None else architecture(network), []).append(agent.name)
+        alike.setdefault(number if network is None else architecture(network), []).append((agent, network))
     most = {kind: _most(kind) if isinstance(kind, tuple) else 1 for kind in alike}
     return [
-        part.tolist() for kind, names in alike.items() for part in np.array_split(names, -(-len(names) // most[kind]))
+        [same[index] for index in indices]
+        for kind, same in alike.items()
+        for indices in np.array_split(range(len(same)), -(-len(same) // most[kind]))
     ]
 
 
@@ -87,53 +95,73 @@ def _most(kind: tuple[Any, ...]) -> int:
 def stackable(agent: Agent) -> TorchAgent | None:
     """The network that trains when `agent` does, if it can be stacked with others of its architecture.
 
-    A wrapper that leaves training to what it wraps is looked through; one that trains in its own way is not. A private
-    agent trains on its own: a batch has no gradient of a single row.
+    The agent inside a wrapper counts, unless the wrapper trains in its own way. A private agent trains by itself, since
+    a batch has no gradients of single rows.
     """
     trains = getattr(agent, "train", None)
     network = getattr(trains, "__self__", None)
-    if not isinstance(network, TorchAgent) or not network.batched or network.name != agent.name:
+    if not isinstance(network, TorchAgent) or not network.training.batched or network.name != agent.name:
         return None
-    if not isinstance(network.optimizer, Adam) or network.device.type != "cpu" or network.mechanism is not None:
+    if not isinstance(network.optimizer, Adam) or architecture(network) is None or _changed(network.model):
+        return None
+    return network
+
+
+_architectures: WeakKeyDictionary[TorchAgent, tuple[Any, ...] | None] = WeakKeyDictionary()
+
+
+def architecture(network: TorchAgent) -> tuple[Any, ...] | None:
+    """What the agents of one batch have in common; None for one that cannot be in a batch. Determined once."""
+    if network not in _architectures:
+        _architectures[network] = _architecture(network)
+    return _architectures[network]
+
+
+def _architecture(network: TorchAgent) -> tuple[Any, ...] | None:
+    if network.device.type != "cpu" or network.mechanism is not None:
         return None
     if not isinstance(network.x, Tensor) or network.transform is not None or network.augment is not None:
         return None
-    if network.class_balanced or network.ema or network.solver != "steps":
+    training = network.training
+    if training.class_balanced or training.ema or training.solver != "steps":
         return None
     layers, weights = _layers(network.model), list(network.model.parameters())
-    plain = len(weights) == 2 * len(layers) and all(w.dtype == torch.float32 and w.requires_grad for w in weights)
+    plain = len(weights) == 2 * len(layers) and all(w.dtype == torch.float32 for w in weights)
     small = sum(w.numel() for w in weights) <= LARGEST_MODEL and network.x.numel() <= LARGEST_DATA
-    return network if plain and small and network.x.dtype == torch.float32 else None
-
-
-def architecture(network: TorchAgent) -> tuple[Any, ...]:
-    """What the agents of one batch have in common."""
-    shapes = (tuple(layer.weight.shape) for layer in _layers(network.model))
-    return (network.task.name, network.batch, network.shared_batch, *shapes, network.columns)
+    if not plain or not small or network.x.dtype != torch.float32:
+        return None
+    shapes = (tuple(layer.weight.shape) for layer in layers)
+    return (network.task.name, training.batch, training.shared_batch, *shapes, network.read.columns)
 
 
 def _layers(model: nn.Module) -> list[nn.Linear]:
     """The layers of a plain network (an optional Flatten, then Linear, ReLU, Linear, ...); empty for any other."""
-    parts = list(model) if type(model) is nn.Sequential else [model]
-    if parts and type(parts[0]) is nn.Flatten and (parts[0].start_dim, parts[0].end_dim) == (1, -1):
-        parts = parts[1:]
-    layers = [part for part in parts[::2] if type(part) is nn.Linear and part.bias is not None]
-    between = [part for part in parts[1::2] if type(part) is nn.ReLU]
-    plain = len(layers) == len(between) + 1 and len(layers) + len(between) == len(parts)
-    return layers if plain and not any(_changed(part) for part in model.modules()) else []
+    modules = list(model) if type(model) is nn.Sequential else [model]
+    if modules and type(modules[0]) is nn.Flatten and (modules[0].start_dim, modules[0].end_dim) == (1, -1):
+        modules = modules[1:]
+    layers = [layer for layer in modules[::2] if type(layer) is nn.Linear and layer.bias is not None]
+    between = [layer for layer in modules[1::2] if type(layer) is nn.ReLU]
+    plain = len(layers) == len(between) + 1 and len(layers) + len(between) == len(modules)
+    return layers if plain else []
 
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_GLOBAL_HOOKS = tuple(f"_global{hooks}" for hooks in _HOOKS)
 
 
-def _changed(part: nn.Module) -> bool:
-    """Whether calling this layer does more, or other, than the layer: hooks, or a forward of somebody else's."""
-    everywhere = any(getattr(nn.modules.module, f"_global{hooks}", None) for hooks in _HOOKS)
-    here = any(getattr(part, hooks, None) for hooks in _HOOKS)
-    here = here or any(w._backward_hooks or w._post_accumulate_grad_hooks for w in part.parameters())
-    forward = type(part).forward
-    patched = "forward" in vars(part) or forward.__module__ != type(part).__module__
-    return bool(everywhere or here or patched)
+def _changed(model: nn.Module) -> bool:
+    """Whether training does more, or other, than plain layers do: hooks, frozen weights, a patched forward.
+
+    Unlike the structure of a model this may change between rounds.
+    """
+    if any(getattr(nn.modules.module, hooks, None) for hooks in _GLOBAL_HOOKS):
+        return True
+    for module in model.modules():
+        patched = "forward" in vars(module) or type(module).forward.__module__ != type(module).__module__
+        if patched or any(getattr(module, hooks, None) for hooks in _HOOKS):
+            return True
+    weights = model.parameters()
+    return any(not w.requires_grad or w._backward_hooks or w._post_accumulate_grad_hooks for w in weights)
 
 
 @dataclass(frozen=True)
@@ -171,28 +199,28 @@ def _stacked(agents: list[TorchAgent]) -> _Stack:
     weights, first, second, gradient = rows
     sizes, roots = torch.from_numpy(size), torch.from_numpy(root)
     stack = _Stack(agents, shapes, starts, weights, first, second, gradient, sizes, roots)
-    for place, agent in enumerate(agents):
+    for row_index, agent in enumerate(agents):
         optimizer = _adam(agent)
         done = 0
         for number, parameter in enumerate(optimizer.parameters):
             values = [parameter.detach()]
             if number in optimizer.moments:
-                kept = optimizer.moments[number]
-                values, done = [*values, kept.first, kept.second], kept.steps
+                moments = optimizer.moments[number]
+                values, done = [*values, moments.first, moments.second], moments.steps
             for row, value in zip(rows, values, strict=False):
-                row[place, starts[number] : starts[number] + value.numel()] = value.reshape(-1)
+                row[row_index, starts[number] : starts[number] + value.numel()] = value.reshape(-1)
         for step in range(agent.steps):
-            size[step, place], root[step, place] = step_sizes(done + step + 1, agent.lr)
+            size[step, row_index], root[step, row_index] = step_sizes(done + step + 1, agent.lr)
     return stack
 
 
 def _unstack(stack: _Stack) -> None:
     """Gives every agent its weights and moments back."""
-    parts = [stack.views(rows) for rows in (stack.weights, stack.first, stack.second)]
-    for place, agent in enumerate(stack.agents):
+    views = [stack.views(rows) for rows in (stack.weights, stack.first, stack.second)]
+    for row, agent in enumerate(stack.agents):
         optimizer = _adam(agent)
         for number, parameter in enumerate(optimizer.parameters):
-            weight, first, second = (part[number][place] for part in parts)
+            weight, first, second = (tensors[number][row] for tensors in views)
             parameter.data.copy_(weight)
             parameter.grad = None
             done = optimizer.moments[number].steps if number in optimizer.moments else 0
@@ -225,53 +253,53 @@ class _Plan:
     size: int
     """Samples of a step that are shared."""
 
-    def inputs(self, step: int, active: int, room: Tensor | None) -> Tensor:
+    def inputs(self, step: int, active: int, buffer: Tensor | None) -> Tensor:
         """What the first `active` agents take in a step (agents, samples of a step, numbers); large rows in `room`."""
         rows = self.input_rows[step, :active]
-        if self.table is not None or room is None:
+        if self.table is not None or buffer is None:
             assert self.table is not None
             return _rows(self.table, rows)
-        before, samples = 0, sum(len(own) for own in self.private)
-        for place, own in enumerate(self.private[:active]):
-            torch.index_select(own, 0, rows[place, : self.own] - before, out=room[place, : self.own])
+        start, samples = 0, sum(len(own) for own in self.private)
+        for row, own in enumerate(self.private[:active]):
+            torch.index_select(own, 0, rows[row, : self.own] - start, out=buffer[row, : self.own])
             if self.shared is not None:
-                seen = (rows[place, self.own : self.own + self.size] - samples).clamp_min(0)  # what only fills up is 0
-                torch.index_select(self.shared, 0, seen, out=room[place, self.own : self.own + self.size])
-            before += len(own)
-        return room[:active]
+                shared_index = (rows[row, self.own : self.own + self.size] - samples).clamp_min(0)  # fillers are 0
+                torch.index_select(self.shared, 0, shared_index, out=buffer[row, self.own : self.own + self.size])
+            start += len(own)
+        return buffer[:active]
 
 
 def _planned(agents: list[TorchAgent], shared: Rows, labels: Mapping[str, Array], lam: float) -> _Plan:
-    outputs, own = agents[0].outputs, agents[0].batch
+    outputs, own = agents[0].outputs, agents[0].training.batch
     drawn = count(shared) if agents[0].name in labels else 0
     length = drawn if lam > 0 else 0
-    size = -(-length // -(-length // agents[0].shared_batch)) if length else 0
+    size = -(-length // -(-length // agents[0].training.shared_batch)) if length else 0
     shape = (agents[0].steps, len(agents), -(-(own + size) // _ALIGNED) * _ALIGNED)
     input_rows, target_rows = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
     weights = np.zeros(shape, np.float32)
-    private, targets, before = [], [], 0
+    private, targets, start = [], [], 0
     samples = sum(agent.samples for agent in agents)
-    for place, agent in enumerate(agents):
-        private.append(_one(agent.x).flatten(1))
+    for row, agent in enumerate(agents):
+        private.append(_as_tensor(agent.x).flatten(1))
         targets.append(torch.from_numpy(agent.task.targets(agent.y.numpy(), outputs)))
         for step, (mine, pick) in enumerate(agent.next_round(drawn)):
-            input_rows[step, place] = target_rows[step, place] = before
-            input_rows[step, place, : len(mine)] = target_rows[step, place, : len(mine)] = before + mine
-            weights[step, place, : len(mine)] = 1 / len(mine)
+            input_rows[step, row] = target_rows[step, row] = start
+            input_rows[step, row, : len(mine)] = target_rows[step, row, : len(mine)] = start + mine
+            weights[step, row, : len(mine)] = 1 / len(mine)
             if pick is not None and length:
                 seen = slice(own, own + len(pick))
-                input_rows[step, place, seen] = samples + pick
-                target_rows[step, place, seen] = samples + place * length + pick
-                weights[step, place, seen] = lam / len(pick)
-        before += agent.samples
-    star = flat_rows(agents[0].ordered(shared)) if length else None
+                input_rows[step, row, seen] = samples + pick
+                target_rows[step, row, seen] = samples + row * length + pick
+                weights[step, row, seen] = lam / len(pick)
+        start += agent.samples
+    shared_rows = flat_rows(agents[0].read.ordered(shared)) if length else None
     if length:
         targets += [torch.from_numpy(np.asarray(labels[agent.name], np.float32)) for agent in agents]
     large = private[0].shape[1] >= LARGE_ROW
     return _Plan(
         private,
-        star,
-        None if large else torch.cat(private if star is None else [*private, star]),
+        shared_rows,
+        None if large else torch.cat(private if shared_rows is None else [*private, shared_rows]),
         torch.cat(targets),
         torch.from_numpy(input_rows),
         torch.from_numpy(target_rows),
@@ -291,11 +319,11 @@ def _train(agents: list[TorchAgent], shared: Rows, labels: Mapping[str, Array], 
     lam = lam if agents[0].name in labels else 0.0
     stack, plan = _stacked(agents), _planned(agents, shared, labels, lam)
     total = torch.zeros(plan.weights.shape[1:])
-    room = torch.zeros((*total.shape, plan.private[0].shape[1])) if plan.table is None else None
+    buffer = torch.zeros((*total.shape, plan.private[0].shape[1])) if plan.table is None else None
     for step in range(agents[0].steps):
         active = sum(agent.steps > step for agent in agents)
         weights, gradient = stack.views(stack.weights[:active]), stack.views(stack.gradient[:active])
-        x = plan.inputs(step, active, room)
+        x = plan.inputs(step, active, buffer)
         target = _rows(plan.targets, plan.target_rows[step, :active])
         weight = plan.weights[step, :active]
         layers = [x]
@@ -321,8 +349,8 @@ def _train(agents: list[TorchAgent], shared: Rows, labels: Mapping[str, Array], 
         )
     _unstack(stack)
     trained = (plan.weights > 0).sum(dim=(0, 2)).tolist()
-    found = zip(agents, total, trained, strict=True)
-    return {agent.name: _losses(agent, sums, plan.own, lam, samples) for agent, sums, samples in found}
+    results = zip(agents, total, trained, strict=True)
+    return {agent.name: _losses(agent, sums, plan.own, lam, samples) for agent, sums, samples in results}
 
 
 def _losses(agent: TorchAgent, sums: Tensor, own: int, lam: float, trained: int) -> Losses:
@@ -331,17 +359,17 @@ def _losses(agent: TorchAgent, sums: Tensor, own: int, lam: float, trained: int)
 
 
 def flat_rows(rows: Rows) -> Tensor:
-    """One row of numbers for each sample, as plain networks take them; of rows that are `kept` made once."""
+    """One row of numbers for each sample, as plain networks take them; made once for rows that are cached."""
 
     def read() -> Tensor:
-        return _one(for_network("the shared data", rows, floats=True)).flatten(1).contiguous()
+        return _as_tensor(for_network("the shared data", rows, floats=True)).flatten(1).contiguous()
 
     made: Tensor = read_once(rows, "rows of numbers", read)
     return made
 
 
-def _one(inputs: Inputs) -> Tensor:
-    """What networks of a batch take: none of them has a transform, or several inputs."""
+def _as_tensor(inputs: Inputs) -> Tensor:
+    """The single tensor that networks of a batch take: none of them has a transform, or several inputs."""
     if not isinstance(inputs, Tensor):
         raise ConsilienceError("the private data of some agents are arrays, the shared data are a dict of such.")
     return inputs

@@ -21,7 +21,7 @@ MANY = 64
 """Agents in a run from which on the first layers of a batch are one product: several times faster (docs/benchmarks.md),
 while the numbers of smaller runs stay what they were."""
 TOGETHER = 32
-"""Models in one batch. The product has the width of so many even if there are fewer: then no bit depends on it."""
+"""Models in one batch. Smaller batches are padded to this number, so that no bit depends on it."""
 
 
 def predict_all(agents: Sequence[Agent], rows: Rows, among: int) -> Iterator[tuple[Agent, Array]]:
@@ -51,18 +51,18 @@ def _plain(agent: Agent) -> TorchAgent | None:
 def _predicted(networks: list[TorchAgent], rows: Rows, wide: bool) -> list[Array]:
     """`TorchAgent.predict` of each."""
     first = networks[0]
-    x = flat_rows(first.ordered(rows))
+    x = flat_rows(first.read.ordered(rows))
     stacked = [torch.stack(same) for same in zip(*(list(n.predictor.parameters()) for n in networks), strict=True)]
     if wide and len(networks) < TOGETHER:
         stacked = [torch.cat([w, w.new_zeros(TOGETHER - len(w), *w.shape[1:])]) for w in stacked]
     step = rows_at_once(x)
     assert isinstance(first.x, Tensor)
     with explained(first.who, first.kind, x, first.x.flatten(1)):
-        parts = [_outputs(stacked, x[start : start + step], wide) for start in range(0, max(1, len(x)), step)]
-    out = torch.cat(parts, dim=1)
-    together = getattr(networks[0].task, "stacked_predictions", None) if wide else None
-    if together is not None:
-        return list(together(out)[: len(networks)].numpy())
+        outputs = [_outputs(stacked, x[start : start + step], wide) for start in range(0, max(1, len(x)), step)]
+    out = torch.cat(outputs, dim=1)
+    stacked_predictions = getattr(networks[0].task, "stacked_predictions", None) if wide else None
+    if stacked_predictions is not None:
+        return list(stacked_predictions(out)[: len(networks)].numpy())
     return [n.task.predictions(own).float().numpy() for n, own in zip(networks, out, strict=False)]
 
 

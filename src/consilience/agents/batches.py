@@ -10,9 +10,9 @@ from consilience.tasks.protocol import Array
 
 def batches(draw: np.random.Generator, samples: int, size: int) -> list[Array]:
     """All samples once, shuffled, in nearly equal batches of at most `size` (none of them a lone sample)."""
-    order, parts = draw.permutation(samples), number_of_batches(samples, size)
-    least, more = divmod(samples, parts)
-    ends = [part * least + min(part, more) for part in range(parts + 1)]
+    order, count = draw.permutation(samples), number_of_batches(samples, size)
+    least, more = divmod(samples, count)
+    ends = [batch * least + min(batch, more) for batch in range(count + 1)]
     return [order[start:end] for start, end in pairwise(ends)]
 
 

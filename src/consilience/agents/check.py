@@ -27,8 +27,13 @@ MakeAgent = Callable[[Array, Array, str], Agent]
 def check_agent(make_agent: MakeAgent, x: Array | None = None, y: Array | None = None) -> None:
     """Checks that agents made by `make_agent(x, y, name)` will work in every method, with workers and after a kill.
 
-    They are made on a small dataset of three classes, or on the first two thirds of (x, y); the rest of x is shared
-    data. The first thing that is wrong is raised as a ConsilienceError, in a sentence.
+    Args:
+        make_agent: Makes an agent from private rows, labels and a name.
+        x: Rows to try it on: two thirds are private, the rest shared; by default a small dataset of three classes.
+        y: Their labels.
+
+    Raises:
+        ConsilienceError: The first thing that is wrong, in a sentence.
 
     >>> from sklearn.naive_bayes import GaussianNB
     >>> from consilience import SklearnAgent
@@ -81,14 +86,14 @@ def _check_predictions(agent: Agent, x: Array) -> None:
     f = np.array(agent.predict(x))
     checked_predictions(agent.name, f, len(x), agent.outputs, agent.task)
     _require(np.array_equal(f, agent.predict(x)), "predicting twice gives different numbers.")
-    part = checked_predictions(agent.name, agent.predict(x[:half]), half, agent.outputs, agent.task)
+    f_half = checked_predictions(agent.name, agent.predict(x[:half]), half, agent.outputs, agent.task)
     _require(
-        np.allclose(part, f[:half], atol=1e-4),
+        np.allclose(f_half, f[:half], atol=1e-4),
         "what it predicts for a sample depends on the other samples (is a network in training mode?).",
     )
     if implements(agent, Publishes):
-        said = cast(Publishes, agent).publish(x)
-        checked_predictions(agent.name, said, len(x), agent.outputs, agent.task)
+        published_f = cast(Publishes, agent).publish(x)
+        checked_predictions(agent.name, published_f, len(x), agent.outputs, agent.task)
     _require(np.array_equal(x, before), "predict changed the samples that it was given.")
 
 
@@ -105,9 +110,9 @@ def _check_training(agent: Agent, shared: Array, labels: Array) -> None:
 
 
 def _check_determinism(make: Callable[[], Agent], shared: Array, labels: Array) -> None:
-    one, other = (np.array(_trained(make(), shared, labels, 2).predict(shared)) for _ in range(2))
+    first, second = (np.array(_trained(make(), shared, labels, 2).predict(shared)) for _ in range(2))
     _require(
-        np.array_equal(one, other),
+        np.array_equal(first, second),
         "two agents made and trained in the same way predict differently. Draw from a generator seeded by the agent; "
         "or is a model made outside make_agent?",
     )
@@ -155,20 +160,20 @@ def _check_widened(agent: Agent, shared: Array) -> None:
 
 def _check_weights(make: Callable[[], Agent], shared: Array) -> None:
     agent = make()
-    one, other = cast(Averageable, agent), cast(Averageable, make())
-    first = one.weights()
+    source, target = cast(Averageable, agent), cast(Averageable, make())
+    first = source.weights()
     copies = {name: value.copy() for name, value in first.items()}
-    losses: Any = one.train_alone()
+    losses: Any = source.train_alone()
     _require(
         isinstance(losses, Losses), f"train_alone returned {type(losses).__name__}, not consilience.extend.Losses."
     )
-    kept = all(np.array_equal(first[name], value) for name, value in copies.items())
-    _require(kept, "what weights() returned changed when the agent trained on. Return copies.")
-    unknown = [name for name in one.trained_names if name not in first]
+    unchanged = all(np.array_equal(first[name], value) for name, value in copies.items())
+    _require(unchanged, "what weights() returned changed when the agent trained on. Return copies.")
+    unknown = [name for name in source.trained_names if name not in first]
     _require(not unknown, f"trained_names has {', '.join(unknown)}, which weights() does not.")
-    other.set_weights(one.weights())
+    target.set_weights(source.weights())
     _require(
-        np.array_equal(agent.predict(shared), cast(Agent, other).predict(shared)),
+        np.array_equal(agent.predict(shared), cast(Agent, target).predict(shared)),
         "an agent that took over the weights of another predicts otherwise. Is a part missing from weights()?",
     )
 

@@ -13,16 +13,16 @@ from consilience.tasks.protocol import Array, Task, numbered
 
 def renumbered(name: str, y: Array, before: tuple[str, ...], now: tuple[str, ...], trained: bool) -> Array:
     """Class numbers in the order of the classes `before` as numbers in the order of `now`."""
-    missing = [one for one in before if one not in now]
+    missing = [label for label in before if label not in now]
     if missing:
         raise ConsilienceError(f"agent {name!r} has the class {missing[0]!r}, which is none of {', '.join(now)}.")
-    place = np.array([now.index(one) for one in before], dtype=np.int64)
-    if trained and not np.array_equal(place, np.arange(len(place))):
+    numbers = np.array([now.index(label) for label in before], dtype=np.int64)
+    if trained and not np.array_equal(numbers, np.arange(len(numbers))):
         raise ConsilienceError(
             f"agent {name!r} was trained with the classes {', '.join(before)}, and all together have {', '.join(now)}. "
             "Give every agent the same classes=[...] when it is made."
         )
-    return np.asarray(place[y]) if len(place) else y
+    return np.asarray(numbers[y]) if len(numbers) else y
 
 
 def agree_on_classes(agents: Sequence[Agent], given: Sequence[str] = ()) -> tuple[str, ...]:
@@ -33,7 +33,7 @@ def agree_on_classes(agents: Sequence[Agent], given: Sequence[str] = ()) -> tupl
     naming = [cast(NamesClasses, agent) for agent in agents if implements(agent, NamesClasses)]
     naming = [agent for agent in naming if agent.class_names]
     names = tuple(str(name) for name in given)
-    if not agents[0].task.sums_to_one:
+    if not agents[0].task.has_classes:
         different = {agent.class_names for agent in naming} - {names}
         if len(different) > 1 or (names and different):
             raise ConsilienceError(
@@ -41,10 +41,10 @@ def agree_on_classes(agents: Sequence[Agent], given: Sequence[str] = ()) -> tupl
             )
         return names or next(iter(different), ())
     if naming and len(naming) < len(agents):
-        told = {agent.name for agent in agents if not getattr(agent, "class_names", ())}
+        unnamed = {agent.name for agent in agents if not getattr(agent, "class_names", ())}
         if not names:
             raise ConsilienceError(
-                f"the labels of some agents are words, those of agent {min(told)!r} are numbers. Give "
+                f"the labels of some agents are words, those of agent {min(unnamed)!r} are numbers. Give "
                 "class_names, in the order of the numbers, or words to all."
             )
     if naming and not names:
@@ -62,7 +62,7 @@ def evaluate(task: Task, class_names: Sequence[str], x: Rows, y: Any, what: str)
     rows, labels = labelled_rows(x, y, what)
     try:
         numbers, _ = numbered(task, labels, class_names)
-        if task.sums_to_one and numbers.dtype.kind == "f" and len(numbers):
+        if task.has_classes and numbers.dtype.kind == "f" and len(numbers):
             numbers = task.labels(numbers)
     except ConsilienceError as error:
         raise ConsilienceError(f"{what}: {error}") from None

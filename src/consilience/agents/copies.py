@@ -1,4 +1,4 @@
-"""Copies of agents, which train apart from those they were made of."""
+"""Independent copies of agents."""
 
 from copy import deepcopy
 
@@ -7,7 +7,7 @@ from consilience.base.errors import ConsilienceError
 
 
 def copied(agent: Agent) -> Agent:
-    """A copy with a model of its own. What an agent names in `untouched`, such as its data, both use."""
+    """A copy with a model of its own, which shares the attributes listed in `untouched`, such as the data."""
     names = getattr(agent, "untouched", ())
     memo = {id(value): value for value in (getattr(agent, name, None) for name in names) if value is not None}
     try:

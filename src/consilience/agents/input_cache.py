@@ -13,15 +13,15 @@ from consilience.base.rows import Rows, as_rows, count, sample_x
 Transform = Callable[[Rows], Any]
 """Raw rows in, what the model takes out, row by row the same. It is called once for every set of rows."""
 REMEMBERED = 4
-"""Sets of rows of which an agent keeps what it read: its own, the shared data, the target domain, its own test data."""
+"""Sets of rows whose inputs an agent keeps: its own, the shared data, the target domain, its own test data."""
 
 _kept: dict[int, tuple[Rows, dict[Hashable, Any]]] = {}
-"""By identity of rows that do not change for now: the rows, and what was read of them in each way."""
+"""By identity of cached rows: the rows, and what was read from them in each way."""
 
 
 @contextmanager
 def cached_rows(many: Iterable[Rows]) -> Iterator[None]:
-    """Within it none of these rows change: what is read of them is read once in this process, for all agents."""
+    """Within it, none of these rows change, and each is read once in this process for all agents."""
     new = {id(rows): (rows, dict[Hashable, Any]()) for rows in many if id(rows) not in _kept}
     _kept.update(new)
     try:
@@ -32,7 +32,7 @@ def cached_rows(many: Iterable[Rows]) -> Iterator[None]:
 
 
 def read_once(rows: Rows, way: Hashable, read: Callable[[], Any]) -> Any:
-    """What `read` gives; of rows that are `kept` the same object as when they were last read in this `way`."""
+    """The result of `read`; for cached rows the same object as when they were last read in this `way`."""
     if id(rows) not in _kept:
         return read()
     known = _kept[id(rows)][1]

@@ -1,4 +1,4 @@
-"""The agents of one process, which train together and say when each has trained."""
+"""The agents of one process, which train together and report when each has trained."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import final
@@ -15,7 +15,7 @@ from consilience.tasks.protocol import Array, checked_predictions
 class LocalAgents:
     """Agents in the order of the roster, so that no number depends on the order in which they are listed.
 
-    `on_trained` is told the name of every agent that has trained.
+    `on_trained` is called with the name of every agent that has trained.
     """
 
     def __init__(
@@ -24,8 +24,8 @@ class LocalAgents:
         roster: tuple[str, ...] = (),
         on_trained: Callable[[str], None] = lambda name: None,
     ) -> None:
-        given, place = list(agents), {name: number for number, name in enumerate(roster)}
-        self._agents = sorted(given, key=lambda agent: place[agent.name]) if roster else given
+        given, order = list(agents), {name: number for number, name in enumerate(roster)}
+        self._agents = sorted(given, key=lambda agent: order[agent.name]) if roster else given
         self._among = max(len(roster), len(given))
         self._on_trained = on_trained
         _check_models(self._agents)
@@ -38,7 +38,7 @@ class LocalAgents:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all of them."""
+        """Their names."""
         return tuple(agent.name for agent in self._agents)
 
     @property
@@ -63,17 +63,17 @@ class LocalAgents:
         return losses
 
     def published(self, shared: Rows) -> dict[str, Array]:
-        """What everyone says of the shared data, checked."""
+        """What everyone publishes for the shared data, checked."""
         samples = count(shared)
         own = [agent for agent in self._agents if implements(agent, Publishes)]
         with rows_called("the shared data"):
-            said = {agent.name: published(agent, shared) for agent in own}
-            others = [agent for agent in self._agents if agent.name not in said]
-            said |= {agent.name: f for agent, f in self.predicted(shared, others)}
+            predictions = {agent.name: published(agent, shared) for agent in own}
+            others = [agent for agent in self._agents if agent.name not in predictions]
+            predictions |= {agent.name: f for agent, f in self.predicted(shared, others)}
             for agent in self._agents:
-                refuse_gaps(agent, said[agent.name], shared)
+                refuse_gaps(agent, predictions[agent.name], shared)
         return {
-            agent.name: checked_predictions(agent.name, said[agent.name], samples, agent.outputs, agent.task)
+            agent.name: checked_predictions(agent.name, predictions[agent.name], samples, agent.outputs, agent.task)
             for agent in self._agents
         }
 
@@ -85,7 +85,7 @@ class LocalAgents:
 
 
 def _check_models(agents: list[Agent]) -> None:
-    """Refuses two agents that train the same weights: what one learns the other would know without being told."""
+    """Refuses two agents that train the same weights: each would learn from the other's private data."""
     owners: dict[int, str] = {}
     for agent in agents:
         model = getattr(agent, "model", None)

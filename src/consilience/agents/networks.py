@@ -92,7 +92,7 @@ def efficientnet_gn(shape: tuple[int, ...], classes: int) -> nn.Module:
 
 
 def with_group_norm(network: nn.Module, channels: int = 8) -> nn.Module:
-    """The network with a group norm over about so many channels in place of every batch norm, and nothing in place."""
+    """The network with group norms over about this many channels instead of batch norms, and no operation in place."""
     for parent in list(network.modules()):
         if isinstance(parent, ResidualBlock):
             parent.in_place = False

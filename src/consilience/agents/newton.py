@@ -1,4 +1,4 @@
-"""Networks of which one last layer is learned: steps without a learning rate, each to the minimum of a parabola.
+"""Newton-type solver for models whose last linear layer alone is trained. It needs no learning rate.
 
 With fixed features phi(x), of which one is 1, logits z = W phi, n private and n* shared samples, the local objective
 (label `step-local-update`) is
@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from consilience.agents.input_cache import read_once
 from consilience.agents.protocol import Correction
 from consilience.agents.tensors import Inputs, called, on, picked, rows_at_once, size
-from consilience.agents.training import SOLVERS
+from consilience.agents.training import Training
 from consilience.base.errors import ConsilienceError
 from consilience.base.rows import Rows
 from consilience.core.duals import LEAST
@@ -36,28 +36,25 @@ from consilience.tasks.protocol import Task
 
 def exact_solver(
     who: str,
-    solver: str,
-    decay: float,
+    training: Training,
     model: nn.Module,
     x: Inputs,
     task: Task,
     augmented: bool,
     privacy: Privacy | None,
 ) -> "Exact | None":
-    """The solver of an agent, if it is to be exact; an error where it cannot be."""
-    if solver not in SOLVERS:
-        raise ConsilienceError(f"{who}: solver is {solver!r}; it must be one of {', '.join(SOLVERS)}.")
-    if solver == "steps":
+    """The exact solver, if `training` asks for it; an error where it does not fit the agent."""
+    if training.solver == "steps":
         return None
     refused = {
-        f"a model for {task.name}": not task.sums_to_one,
+        f"a model for {task.name}": not task.has_classes,
         "images that are changed in training": augmented,
         "a private agent": privacy is not None and privacy.on,
     }
     for reason, given in refused.items():
         if given:
             raise ConsilienceError(f"{who}: the solver 'exact' cannot be used for {reason}. Use solver='steps'.")
-    return Exact(who, model, x, decay)
+    return Exact(who, model, x, training.decay)
 
 
 def learned_layer(who: str, model: nn.Module, sample: Inputs) -> tuple[str, nn.Linear]:
@@ -66,7 +63,7 @@ def learned_layer(who: str, model: nn.Module, sample: Inputs) -> tuple[str, nn.L
     trained = {name for name, weight in model.named_parameters() if weight.requires_grad}
     if linear:
         name, layer = linear[-1]
-        own = {f"{name}.{part}".removeprefix(".") for part, _ in layer.named_parameters()}
+        own = {f"{name}.{parameter}".removeprefix(".") for parameter, _ in layer.named_parameters()}
         if trained == own:
             phi, out = _features(model, layer, sample)
             if torch.allclose(layer(phi), out, rtol=1e-4, atol=1e-5):
@@ -80,14 +77,14 @@ def learned_layer(who: str, model: nn.Module, sample: Inputs) -> tuple[str, nn.L
 
 def _features(model: nn.Module, layer: nn.Linear, inputs: Inputs) -> tuple[Tensor, Tensor]:
     """What the last layer is given, and what the model returns; in evaluation mode."""
-    found: list[Tensor] = []
-    handle = layer.register_forward_pre_hook(lambda _, given: found.append(given[0]))
+    inputs_of_layer: list[Tensor] = []
+    handle = layer.register_forward_pre_hook(lambda _, given: inputs_of_layer.append(given[0]))
     try:
         with torch.no_grad():
             out = called(model.eval(), inputs)
     finally:
         handle.remove()
-    return found[-1], out
+    return inputs_of_layer[-1], out
 
 
 @dataclass(frozen=True)
@@ -142,7 +139,7 @@ class Exact:
         ]
         known = all(isinstance(layer, nn.Flatten) or getattr(layer, "fixed", False) for layer in others)
         self._features_are = tuple(type(layer).__qualname__ for layer in others) if known else id(model)
-        """The same for agents that have the same features of the same inputs."""
+        """Equal for agents that compute the same features from the same inputs."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Exact":
         """A copy of an agent has a model of its own; features, which do not change, are not copied."""
@@ -180,14 +177,14 @@ class Exact:
         if self._shared is None or self._shared[0] is not key or self._shared[1] != lam:
             x = self._own
             if inputs is None:
-                found = self._made(x[:0], lam, x)
+                g = self._made(x[:0], lam, x)
             else:
                 way = (way, self._features_are, "metric", lam, self._decay)
-                found = read_once(rows, way, lambda: self._of(inputs, lam))
+                g = read_once(rows, way, lambda: self._of(inputs, lam))
             twice = 2.0 * len(x)
             few = len(x) < x.shape[1]
-            inner = _plus(x @ found.inverse(x.T.contiguous()), twice) if few else found.matrix() + x.T @ x / twice
-            self._shared = (key, lam, found, torch.linalg.cholesky(inner))
+            inner = _plus(x @ g.inverse(x.T.contiguous()), twice) if few else g.matrix() + x.T @ x / twice
+            self._shared = (key, lam, g, torch.linalg.cholesky(inner))
         return self._shared[2], self._shared[3]
 
     def _of(self, inputs: Inputs, lam: float) -> Metric:
@@ -232,11 +229,11 @@ class Exact:
 
     def _corrected(self, gradient: Tensor, correct: Correction) -> Tensor:
         """The same after a method has changed the gradient of each tensor."""
-        parts = {"weight": gradient.T[:, : self.layer.in_features]}
+        gradients = {"weight": gradient.T[:, : self.layer.in_features]}
         if self.layer.bias is not None:
-            parts["bias"] = gradient[-1]
-        for part, value in parts.items():
-            name = f"{self.name}.{part}".removeprefix(".")
-            parts[part] = correct(name, value.float(), getattr(self.layer, part).detach()).double()
-        rows = [parts["weight"]] + ([parts["bias"][:, None]] if "bias" in parts else [])
+            gradients["bias"] = gradient[-1]
+        for key, value in gradients.items():
+            name = f"{self.name}.{key}".removeprefix(".")
+            gradients[key] = correct(name, value.float(), getattr(self.layer, key).detach()).double()
+        rows = [gradients["weight"]] + ([gradients["bias"][:, None]] if "bias" in gradients else [])
         return torch.cat(rows, dim=1).T

@@ -1,4 +1,4 @@
-"""How noisy an agent's own values are, out of sample. A model that repeats its training data knows nothing of it."""
+"""How noisy an agent's own values are, measured out of sample."""
 
 from collections.abc import Callable
 
@@ -22,19 +22,19 @@ def folds(seed: int, name: str, samples: int) -> list[tuple[Array, Array]]:
     if samples < 2:
         return []
     order = stream(seed, "noise", name).permutation(samples)
-    parts = np.array_split(order, min(FOLDS, samples))
-    return [(np.sort(np.concatenate([p for p in parts if p is not part])), np.sort(part)) for part in parts]
+    split = np.array_split(order, min(FOLDS, samples))
+    return [(np.sort(np.concatenate([other for other in split if other is not fold])), np.sort(fold)) for fold in split]
 
 
-def noise_of(y: Array, parts: list[tuple[Array, Array]], predicted: Callable[[Array, Array], Array]) -> float:
+def noise_of(y: Array, splits: list[tuple[Array, Array]], predicted: Callable[[Array, Array], Array]) -> float:
     """sqrt(mean over samples and outputs of (f_without(x) - y)^2), f_without being a model that never saw the sample.
 
-    `predicted(train, test)` says what such a model makes of the samples `test`. One sample says nothing of its noise:
-    then it is taken to be as large as the label.
+    `predicted(train, test)` returns what such a model predicts for the samples `test`. The noise of a single sample is
+    taken to be as large as its label.
     """
-    if not parts:
+    if not splits:
         return max(float(np.abs(y).max()), SMALLEST)
-    found = np.empty(y.shape, dtype=np.float64)
-    for train, test in parts:
-        found[test] = predicted(train, test).reshape(found[test].shape)
-    return max(rmse(found, y), SMALLEST)
+    held_out = np.empty(y.shape, dtype=np.float64)
+    for train, test in splits:
+        held_out[test] = predicted(train, test).reshape(held_out[test].shape)
+    return max(rmse(held_out, y), SMALLEST)

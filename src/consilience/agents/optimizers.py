@@ -26,14 +26,14 @@ class Optimizer(Protocol):
         """Everything to go on from later, the tensors by parameter under `state`."""
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes up what `state_dict` gave."""
+        """Restores what `state_dict` returned."""
 
 
 MakeOptimizer = Callable[[Iterable[nn.Parameter]], Optimizer]
 
 
 def optimizer_arrays(optimizer: Optimizer) -> dict[str, Array]:
-    """Everything that it keeps of earlier steps, by parameter and slot."""
+    """Its state, by parameter and slot."""
     return {
         f"optimizer.{index}.{slot}": as_numpy(torch.as_tensor(value))
         for index, slots in optimizer.state_dict()["state"].items()
@@ -43,7 +43,7 @@ def optimizer_arrays(optimizer: Optimizer) -> dict[str, Array]:
 
 
 def restore_optimizer(optimizer: Optimizer, arrays: dict[str, Array]) -> None:
-    """Takes up what `optimizer_arrays` gave, among other arrays."""
+    """Restores what `optimizer_arrays` returned, among other arrays."""
     slots: dict[int, dict[str, Tensor]] = {}
     for key, value in arrays.items():
         if key.startswith("optimizer."):

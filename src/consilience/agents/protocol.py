@@ -27,7 +27,7 @@ class Losses:
 
 
 def add_forward_cost(losses: Losses, samples: int) -> Losses:
-    """The same of an agent that predicted so many samples for its peers as well."""
+    """`losses` with the cost of predicting `samples` rows for peers."""
     return replace(losses, forward=losses.forward + samples)
 
 
@@ -56,24 +56,24 @@ class Agent(Protocol):
         """One round of local training: local loss + lam x disagreement with `labels` on `shared`."""
 
     def state(self) -> dict[str, Array]:
-        """Everything that a later `restore` needs to go on as if nothing had happened."""
+        """Everything that `restore` needs to continue with the same numbers."""
 
     def restore(self, state: dict[str, Array], shared: Rows) -> None:
-        """Takes up a saved `state`. Model, data and seed are those the agent was made with."""
+        """Restores a saved `state`. Model, data and seed are those the agent was made with."""
 
 
 class Publishes(Protocol):
-    """An agent that says something else than it predicts, such as a private or a lying one."""
+    """An agent that publishes something other than its predictions, such as a private agent or an attacker."""
 
     def publish(self, shared: Rows) -> Array:
-        """What the agent says of the shared data, in the form of `predict`."""
+        """What the agent publishes for the shared data, in the form of `predict`."""
 
 
 class AcceptsMoreClasses(Protocol):
-    """An agent that can be told of classes which its own data do not show."""
+    """An agent that can predict classes which its own data do not show."""
 
     def accept_classes(self, outputs: int) -> None:
-        """From now on predicts so many outputs."""
+        """Sets the number of outputs."""
 
 
 class NamesClasses(Protocol):
@@ -83,7 +83,7 @@ class NamesClasses(Protocol):
     """In the order of the outputs; empty where labels are numbers."""
 
     def rename(self, class_names: tuple[str, ...]) -> None:
-        """From now on predicts these classes in this order; those that it has are among them."""
+        """Sets the names and the order of all classes, its own among them."""
 
 
 class Averageable(Protocol):
@@ -103,34 +103,34 @@ class Averageable(Protocol):
         """Copies of all parameters, and of the buffers that can be averaged."""
 
     def set_weights(self, weights: Weights) -> None:
-        """Takes over what the `weights` of an agent with the same architecture gave."""
+        """Sets what `weights` returned of an agent with the same architecture."""
 
     def reset_optimizer(self) -> None:
-        """Starts the optimizer afresh."""
+        """Resets the state of the optimizer."""
 
     def train_alone(self, correct: Correction | None = None) -> Losses:
         """One round on the private data alone, with every gradient changed by `correct` before it is used."""
 
 
 class TrainsOnShared(Protocol):
-    """An agent that goes on learning from where it is, so that it can learn from the shared data alone for a while.
+    """An agent that can train on the shared data alone.
 
-    One that is fitted anew every time would forget its private data, and learns from both at once instead.
+    An agent that is refitted in every round cannot: it would forget its private data.
     """
 
     def train_on_shared(self, shared: Rows, labels: Array, passes: int) -> Losses:
-        """So many passes over the shared data with `labels`; no private row is used."""
+        """Trains for `passes` passes over the shared data with `labels`; no private row is used."""
 
 
 class HasTrainingSettings(Protocol):
-    """An agent that says how it trains, so that a run is resumed only with agents that train in the same way."""
+    """An agent that describes how it trains, so that a run resumes only with agents that train in the same way."""
 
     def training_settings(self) -> dict[str, str]:
-        """What decides its training beside data and task, by name, as text that is the same in every process."""
+        """What decides its training besides data and task, by name, as text that is the same in every process."""
 
 
 class OwnRows(Protocol):
-    """An agent that lets a method work with its private data in the agent's own process."""
+    """An agent whose private data a method may use in the agent's own process."""
 
     rows: Rows
     """As they were given."""
@@ -139,7 +139,7 @@ class OwnRows(Protocol):
 
 
 def missing(thing: object, capability: type) -> list[str]:
-    """What the protocol `capability` asks for and `thing` does not have. What a wrapper passes on, it has."""
+    """Names that the protocol `capability` requires and `thing` lacks. A wrapper has what it passes on."""
     wanted = [*getattr(capability, "__annotations__", {}), *(n for n in vars(capability) if not n.startswith("_"))]
     return [name for name in wanted if not _has(thing, name)]
 
@@ -157,7 +157,7 @@ def implements(thing: object, capability: type) -> bool:
 
 
 def agent_repr(agent: Agent) -> str:
-    """An agent in a line, for `__repr__`: its kind, name, model, samples and outputs."""
+    """One line for `__repr__`: the class, name, model, samples and outputs of an agent."""
     task = agent.task
     return (
         f"<{type(agent).__name__} {agent.name!r}: {agent.kind}, {agent.samples} samples, "
@@ -166,5 +166,5 @@ def agent_repr(agent: Agent) -> str:
 
 
 def published(agent: Agent, shared: Rows) -> Array:
-    """What an agent says of the shared data: by default what it predicts."""
+    """What an agent publishes for the shared data: by default its predictions."""
     return cast(Publishes, agent).publish(shared) if implements(agent, Publishes) else agent.predict(shared)

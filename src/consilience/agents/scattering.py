@@ -47,9 +47,7 @@ class Scattering(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         for scale in range(SCALES):
-            waves = np.stack([morlet(scale, pi * angle / ANGLES) for angle in range(ANGLES)])
-            parts = np.concatenate([waves.real, waves.imag])[:, None].astype(np.float32)
-            self.register_buffer(f"waves_{scale}", torch.from_numpy(parts), persistent=False)
+            self.register_buffer(f"waves_{scale}", filters(scale), persistent=False)
         means, deviations = (np.repeat(each, (1, *[ANGLES] * SCALES)) for each in np.array(USUAL).T)
         self.register_buffer("means", torch.tensor(means, dtype=torch.float32)[:, None, None], persistent=False)
         self.register_buffer("spreads", torch.tensor(deviations, dtype=torch.float32)[:, None, None], persistent=False)
@@ -59,18 +57,27 @@ class Scattering(nn.Module):
         if x.ndim == 2:
             return x
         samples, channels = x.shape[:2]
-        one = x.flatten(0, 1).unsqueeze(1)
-        found = [functional.adaptive_avg_pool2d(one, PLACES)]
+        images = x.flatten(0, 1).unsqueeze(1)
+        maps = [functional.adaptive_avg_pool2d(images, PLACES)]
         for scale in range(SCALES):
-            waves: Tensor = getattr(self, f"waves_{scale}")
-            far = waves.shape[-1] // 2
-            parts = functional.conv2d(functional.pad(one, (far,) * 4, mode="reflect"), waves, stride=2)
-            real, imaginary = parts[:, :ANGLES], parts[:, ANGLES:]
-            found.append(functional.adaptive_avg_pool2d((real.square() + imaginary.square()).sqrt(), PLACES))
-        each = (torch.cat(found, dim=1) - self.means) / self.spreads
+            maps.append(functional.adaptive_avg_pool2d(moduli(images, getattr(self, f"waves_{scale}")), PLACES))
+        each = (torch.cat(maps, dim=1) - self.means) / self.spreads
         size = channels * self.maps * PLACES**2
         features: Tensor = each.reshape(samples, size) / size**0.5
         return features
+
+
+def filters(scale: int) -> Tensor:
+    """Real, then imaginary parts of the Morlet filters of all angles: (2 x angles, 1, height, width)."""
+    waves = np.stack([morlet(scale, pi * angle / ANGLES) for angle in range(ANGLES)])
+    return torch.from_numpy(np.concatenate([waves.real, waves.imag])[:, None].astype(np.float32))
+
+
+def moduli(images: Tensor, waves: Tensor) -> Tensor:
+    """|x * psi_a| of (images, 1, height, width) at every second pixel: (images, angles, height / 2, width / 2)."""
+    far = waves.shape[-1] // 2
+    convolved = functional.conv2d(functional.pad(images, (far,) * 4, mode="reflect"), waves, stride=2)
+    return (convolved[:, :ANGLES].square() + convolved[:, ANGLES:].square()).sqrt()
 
 
 def morlet(scale: int, angle: float) -> NDArray[np.complex128]:
@@ -86,5 +93,5 @@ def morlet(scale: int, angle: float) -> NDArray[np.complex128]:
     )
     window = np.exp(-(along**2 + across**2 / 4) / (2 * sigma**2))
     wave = window * np.exp(1j * xi * along)
-    found: NDArray[np.complex128] = (wave - wave.sum() / window.sum() * window) / (4 * pi * sigma**2)
-    return found
+    zero_sum_wave: NDArray[np.complex128] = (wave - wave.sum() / window.sum() * window) / (4 * pi * sigma**2)
+    return zero_sum_wave

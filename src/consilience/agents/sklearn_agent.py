@@ -51,17 +51,22 @@ class _Answer:
 class SklearnAgent:
     """Refits `estimator` in every round on private (x, y) and the pseudo-labelled shared data.
 
-    Rows are what the estimator takes: arrays, DataFrames, lists of texts, sparse matrices; `transform` makes that of
-    anything else, or chooses features. `y` may be the name of a column, and labels may be words: then `classes` are
-    their names, needed only where no agent's data shows all.
-
-    How pseudo-labels become classes depends on what the estimator can do (`agents/soft_labels.py`), unless
-    `soft_labels` says it. "repeated" is the local objective (label `step-local-update`) exactly: private rows weigh 1
-    each, and each shared row stands once per class, weighted lam n/n* psi_c. Of these rows estimators that count rows
-    get only that with the "largest" psi_c. Those without weights get round(lam n) shared rows with classes drawn from
-    psi_c^2, "sharpened", or from psi, "drawn".
-    The task follows from the estimator, and with a table of zeros and ones as `y` it is multi-label: then each label
-    has an estimator of its own.
+    Args:
+        estimator: Any classifier with predict_proba, or any regressor.
+        x: The private rows, as the estimator takes them: an array, a DataFrame, a list of texts, a sparse matrix.
+        y: Their labels, numbers or words, or the name of a column of `x`. A table of zeros and ones is multi-label:
+            then each label has an estimator of its own.
+        name: Unique among the agents; by default its number.
+        task: By default it follows from the estimator and `y`.
+        classes: Names of the classes, in order, or their number; needed only where no agent's data show all.
+        kind: How tables call the model; by default the class of the estimator.
+        seed: Of the agent's random numbers.
+        transform: Converts raw rows to what the estimator takes, or selects features.
+        soft_labels: How it learns from pseudo-labels; by default what the estimator can do (`agents/soft_labels.py`).
+            "repeated" is the local objective (label `step-local-update`) exactly: private rows weigh 1 each, and each
+            shared row stands once per class, weighted lam n/n* psi_c. "largest", for estimators that count rows, keeps
+            of these rows the one with the largest psi_c. Estimators without weights get round(lam n) shared rows with
+            classes drawn from psi_c^2, "sharpened", or from psi, "drawn".
 
     >>> from sklearn.linear_model import LogisticRegression
     >>> x, y = np.array([[0.0], [1.0], [2.0], [3.0]]), ["no", "no", "yes", "yes"]
@@ -72,7 +77,7 @@ class SklearnAgent:
     """
 
     untouched = ("_x", "_y", "rows", "_last", "transform")
-    """Data, which copies of the agent share."""
+    """Attributes that copies of the agent share, such as its data."""
 
     def __init__(
         self,
@@ -174,7 +179,7 @@ class SklearnAgent:
         return list(self._answers)
 
     def fingerprint(self) -> str:
-        """Of the private data, as the model takes them."""
+        """SHA-256 of the private data, as the model takes them."""
         return fingerprint(self._x, self._y)
 
     def training_settings(self) -> dict[str, str]:
@@ -187,12 +192,12 @@ class SklearnAgent:
         } | {f"the parameter {name}": stable_text(value) for name, value in parameters.items()}
 
     def accept_classes(self, outputs: int) -> None:
-        """From now on predicts so many classes, though its own data show fewer."""
-        if self.task.sums_to_one and outputs > self.outputs:
+        """Sets the number of classes that it predicts, where its own data show fewer."""
+        if self.task.has_classes and outputs > self.outputs:
             self.outputs = outputs
 
     def rename(self, class_names: tuple[str, ...]) -> None:
-        """From now on predicts these classes in this order."""
+        """Sets the names and the order of the classes that it predicts."""
         self._y = renumbered(self.name, self._y, self.class_names, class_names, self._round > 0)
         if class_names != self.class_names:
             self._answers = []
@@ -210,7 +215,7 @@ class SklearnAgent:
     def _predict(self, x: Any) -> Array:
         if self._values:
             return _values(self._answers[0].estimator, x)
-        classes = self.outputs if self.task.sums_to_one else 2
+        classes = self.task.question_classes(self.outputs)
         return self.task.join([answer.to(x, classes) for answer in self._answers])
 
     def train(self, shared: Rows, labels: Array | None, lam: float) -> Losses:

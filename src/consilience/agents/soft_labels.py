@@ -40,8 +40,8 @@ def mode_of(estimator: Any, values: bool, x: Any, y: Array) -> str:
     estimator = last_step(estimator)
     if not has_fit_parameter(estimator, "sample_weight"):
         return "sharpened"
-    found = _remembered("mode", estimator, values, lambda: _trials(estimator, values, partial(_sample, values)))
-    return found or _trials(estimator, values, lambda rows: (x, y)) or "sharpened"
+    mode = _remembered("mode", estimator, values, lambda: _trials(estimator, values, partial(_sample, values)))
+    return mode or _trials(estimator, values, lambda rows: (x, y)) or "sharpened"
 
 
 def labelled_rows(
@@ -89,7 +89,7 @@ def gives_probabilities(estimator: Any) -> bool:
 
 
 def fit_rows(estimator: Any, x: Any, hard: Array, rows: Array, target: Array, weight: Array | None) -> Any:
-    """Fits `estimator` to the `rows` of `x`, some of which may stand there several times, and returns it.
+    """Fits `estimator` to the `rows` of `x`, some of which may be repeated, and returns it.
 
     The steps before the last one of a pipeline see every row of `x` once, with its most probable class `hard`: a scaler
     or a PCA that saw repeated rows would be another one. Of `x` only `take` is asked for.
@@ -173,12 +173,12 @@ def _predicted(
 
 def _next_class(y: Array) -> Array:
     """Of every sample another class than its own."""
-    known, place = np.unique(y, return_inverse=True)
-    return np.asarray(known[(place + 1) % len(known)])
+    known, numbers = np.unique(y, return_inverse=True)
+    return np.asarray(known[(numbers + 1) % len(known)])
 
 
 def _sample(values: bool, rows: int) -> tuple[Array, Array]:
-    """Samples of three classes, a fifth of which are wrong; or of noisy values."""
+    """Samples of three classes with a fifth of the labels wrong, or with noisy values."""
     draw = stream(0, "soft labels")
     y = np.arange(rows) % _CLASSES
     x = draw.normal(0, 1, (rows, 4)) + 1.5 * np.eye(_CLASSES, 4)[y]

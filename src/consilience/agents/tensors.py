@@ -20,7 +20,7 @@ def for_network(who: str, rows: Rows, floats: bool = False) -> Inputs:
     """Rows as tensors: fractions in single precision, whole numbers as they are or, with `floats`, as fractions."""
     rows = as_rows(rows)
     if isinstance(rows, Mapping):
-        return {name: _tensor(who, part, floats=False) for name, part in rows.items()}
+        return {name: _tensor(who, values, floats=False) for name, values in rows.items()}
     if hasattr(rows, "column_names"):
         return {name: _tensor(who, np.asarray(rows.with_format(None)[name][:]), False) for name in rows.column_names}
     if isinstance(rows, torch.utils.data.Dataset):
@@ -70,25 +70,25 @@ def size(inputs: Inputs) -> int:
 
 
 def rows_at_once(inputs: Inputs) -> int:
-    """How many rows a network predicts at once: of images more would not stay in the cache."""
-    parts = inputs.values() if isinstance(inputs, dict) else [inputs]
-    return 1024 if sum(part[:1].numel() for part in parts) < 1000 else 256
+    """How many rows a network predicts at once: more images would not fit into the processor's cache."""
+    tensors = inputs.values() if isinstance(inputs, dict) else [inputs]
+    return 1024 if sum(tensor[:1].numel() for tensor in tensors) < 1000 else 256
 
 
 def picked(inputs: Inputs, rows: "Tensor | slice") -> Inputs:
     """Some rows."""
-    return {name: part[rows] for name, part in inputs.items()} if isinstance(inputs, dict) else inputs[rows]
+    return {name: tensor[rows] for name, tensor in inputs.items()} if isinstance(inputs, dict) else inputs[rows]
 
 
 def on(inputs: Inputs, device: torch.device) -> Inputs:
     """The same on a device."""
     if isinstance(inputs, dict):
-        return {name: part.to(device) for name, part in inputs.items()}
+        return {name: tensor.to(device) for name, tensor in inputs.items()}
     return inputs.to(device)
 
 
 def called(model: Callable[..., Any], inputs: Inputs) -> Any:
-    """What the model makes of them: itself, or the `logits` in what it returns, as Hugging Face models do."""
+    """The output of the model: what it returns, or the `logits` in that, as Hugging Face models have it."""
     out = model(**inputs) if isinstance(inputs, dict) else model(inputs)
     return getattr(out, "logits", out)
 
@@ -99,7 +99,7 @@ def single_precision(out: Tensor) -> Tensor:
 
 
 def placed(who: str, model: nn.Module, device: str) -> tuple[nn.Module, torch.device]:
-    """The model on the device that is called so; a sentence where there is no such device, or the model has no weights.
+    """The model on the named device; an error where there is no such device, or the model has no weights.
 
     >>> placed("agent 'a'", nn.Linear(2, 2), "cpu")[1]
     device(type='cpu')
@@ -110,12 +110,12 @@ def placed(who: str, model: nn.Module, device: str) -> tuple[nn.Module, torch.de
             "model.to_empty(device='cpu'), then model.load_state_dict(...)."
         )
     try:
-        place = torch.device(device)
+        target = torch.device(device)
     except RuntimeError:
         raise ConsilienceError(f"{who}: device is {device!r}; use cpu, cuda, cuda:1 (the second GPU) or mps.") from None
     try:
-        if place.type != "meta":
-            return model.to(place), place
+        if target.type != "meta":
+            return model.to(target), target
         reason = "it holds no weights"
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).strip().splitlines()[0].rstrip(".")
@@ -123,16 +123,16 @@ def placed(who: str, model: nn.Module, device: str) -> tuple[nn.Module, torch.de
 
 
 def fixed_part(model: nn.Module) -> nn.Module | None:
-    """The model's first layer, if it says of itself that it is `fixed`: nothing in it is learned or drawn.
+    """The model's first layer, if its attribute `fixed` is true: nothing in it is learned or random.
 
-    Given what it made of rows before, it returns that.
+    It returns its own output unchanged when that is its input.
     """
     first = next(model.children(), None)
     return first if getattr(first, "fixed", False) else None
 
 
 def through(layer: nn.Module, inputs: Inputs) -> Inputs:
-    """What a fixed layer makes of all rows."""
+    """The output of a fixed layer for all rows."""
     step = rows_at_once(inputs)
     with torch.no_grad():
         parts = [called(layer, picked(inputs, slice(at, at + step))) for at in range(0, max(1, size(inputs)), step)]
@@ -141,8 +141,8 @@ def through(layer: nn.Module, inputs: Inputs) -> Inputs:
 
 def described(inputs: Inputs) -> str:
     """Shapes of a sample, for messages."""
-    parts = inputs if isinstance(inputs, dict) else {"": inputs}
-    return ", ".join(f"{name} {tuple(part.shape[1:])} {str(part.dtype)[6:]}".strip() for name, part in parts.items())
+    tensors = inputs if isinstance(inputs, dict) else {"": inputs}
+    return ", ".join(f"{name} {tuple(t.shape[1:])} {str(t.dtype)[6:]}".strip() for name, t in tensors.items())
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import fields
 from math import isfinite
 from typing import Any, final
 
@@ -16,7 +17,9 @@ from consilience.agents.augment import augmentation
 from consilience.agents.averaging import AveragedWeights
 from consilience.agents.batches import batches, endless_batches, number_of_batches
 from consilience.agents.classes import renumbered
-from consilience.agents.input_cache import Reader, Transform
+from consilience.agents.input_cache import Transform
+from consilience.agents.network_inputs import NetworkInputs
+from consilience.agents.network_outputs import LogitsCheck, first_output
 from consilience.agents.newton import Exact, exact_solver
 from consilience.agents.noise import folds, noise_of
 from consilience.agents.optimizers import MakeOptimizer, as_numpy, optimizer_arrays, optimizer_text, restore_optimizer
@@ -24,7 +27,6 @@ from consilience.agents.protocol import Correction, Losses, Weights, agent_repr
 from consilience.agents.tensors import (
     Inputs,
     called,
-    described,
     fixed_part,
     for_network,
     lone_sample,
@@ -34,10 +36,9 @@ from consilience.agents.tensors import (
     rows_at_once,
     single_precision,
     size,
-    through,
 )
-from consilience.agents.training import DEFAULT
-from consilience.agents.unreadable import FILL, UnreadableRows, different_columns, explained, first_gap, in_order
+from consilience.agents.training import Training
+from consilience.agents.unreadable import FILL, explained, first_gap
 from consilience.base.errors import ConsilienceError
 from consilience.base.options import stable_text
 from consilience.base.rows import Rows, count, fingerprint
@@ -47,23 +48,35 @@ from consilience.privacy.draws import Draws
 from consilience.privacy.mechanism import Mechanism
 from consilience.privacy.options import Privacy
 from consilience.tasks import task_named
-from consilience.tasks.protocol import Array, Task, labelled
+from consilience.tasks.protocol import Array, Task, labelled, require_classes
 
 Augment = Callable[[Any], Any]
-"""A batch of what the model takes in, another out. It draws from torch's generator, which is the agent's own then."""
+"""Maps a batch of model inputs to another. It may draw from torch's generator, which is seeded for the agent."""
 
 
 @final
 class TorchAgent:
     """Trains `model` on private (x, y) and on pseudo-labels; predicts in evaluation mode.
 
-    The model returns logits (samples, classes), or values (samples, outputs) for `task="regression"`; a Hugging Face
-    model is taken as it is. `transform` makes what it takes (an array, a tensor, or several by name) of raw rows of any
-    kind (`base/rows.py`), once for every set of rows; `augment` changes every batch that it trains on. `y` may be the
-    name of a column, and labels may be words, whose order `classes` gives. `optimizer` makes one from the parameters
-    (default: Adam with rate `lr`); its state lives on across rounds. Small plain networks of one architecture train as
-    one computation, unless `batched` is False. With `privacy` everything that leaves the agent is differentially
-    private for each of its private rows (docs/privacy.md).
+    Small plain networks of one architecture train as one computation.
+
+    Args:
+        model: Returns logits (samples, classes), or values (samples, outputs) for regression. Models of Hugging Face
+            are taken as they are.
+        x: The private rows, of any kind (`base/rows.py`).
+        y: Their labels, numbers or words, or the name of a column of `x`.
+        name: Unique among the agents; by default its number.
+        task: What is learned: classification, regression, multilabel, or a task of your own.
+        classes: Names of the classes, in order, where labels are words.
+        kind: How tables call the model; by default its class.
+        transform: Converts raw rows to model inputs: an array, a tensor, or several by name. Called once for every set
+            of rows.
+        augment: Changes every batch of inputs in training; overrides `training.augment`.
+        training: Epochs, batches, learning rate and other options of training.
+        optimizer: Makes an optimizer from the parameters; by default Adam. Its state lives on across rounds.
+        seed: Of the agent's random numbers.
+        device: Where the model is: cpu, cuda, cuda:1 or mps.
+        privacy: Differential privacy of each private row for everything that leaves the agent (docs/privacy.md).
 
     >>> x, y = np.eye(4, dtype=np.float32), np.array([0, 1, 0, 1])
     >>> agent = TorchAgent(nn.Linear(4, 2), x, y, name="a")
@@ -72,8 +85,8 @@ class TorchAgent:
     (4, 2)
     """
 
-    untouched = ("x", "y", "_rows", "_shared", "transform", "augment")
-    """Data, which copies of the agent share."""
+    untouched = ("x", "y", "_rows", "transform", "augment")
+    """Attributes that copies of the agent share, such as its data."""
 
     def __init__(
         self,
@@ -86,70 +99,56 @@ class TorchAgent:
         classes: Sequence[str] = (),
         kind: str = "",
         transform: Transform | None = None,
-        augment: Augment | str | None = None,
-        epochs: int = DEFAULT.epochs,
-        batch: int = DEFAULT.batch,
-        shared_batch: int = DEFAULT.shared_batch,
-        lr: float = DEFAULT.lr,
+        augment: Augment | None = None,
+        training: Training | None = None,
         optimizer: MakeOptimizer | None = None,
         seed: int = 0,
         device: str = "cpu",
-        batched: bool = DEFAULT.batched,
-        class_balanced: bool = DEFAULT.class_balanced,
-        ema: float = DEFAULT.ema,
-        solver: str = DEFAULT.solver,
-        decay: float = DEFAULT.decay,
         privacy: Privacy | None = None,
     ) -> None:
-        self.name, self.seed, self.batched = name, seed, batched
-        self.transform, self.augment = transform, augmentation(augment) if isinstance(augment, str) else augment
-        self.class_balanced, self.ema = class_balanced, ema
+        self.training = training = training or Training()
+        self.name, self.seed = name, seed
+        self.transform, self.augment = transform, augment or augmentation(training.augment)
         self.task = task_named(task)
         data = labelled(name, self.task, x, y, classes)
         self.class_names, self._rows = data.class_names, data.x
         self.kind = kind or type(model).__name__
         self.samples = len(data.y)
         self.class_counts = data.counts
-        self.epochs, self.batch, self.shared_batch = epochs, batch, shared_batch
         self.model, self.device = placed(self.who, model, device)
         self.architecture: tuple[str, tuple[int, ...], int] | None = None
         """The built-in network that `model` is, with the shape of a sample and the outputs; None for any other."""
         self._noise: float | None = None if self.task.noisy else 1.0
         self._first_model = deepcopy(self.model) if self.task.noisy else None
-        self._floats, self._may_return_probabilities = False, self.task.sums_to_one
-        self._like = data.x[:0] if hasattr(data.x, "columns") and transform is None else None
-        """Its own table, without rows: which columns there are, in which order."""
-        self._label = y if isinstance(y, str) else str(getattr(y, "name", None) or "")
-        self._fixed = fixed_part(model) if self.augment is None else None
-        """A first layer that is the same in every step: rows go through it once."""
-        self._raw = Reader(self.who, transform, self._on_host, self._way)
-        self._read = self._raw if self._fixed is None else Reader(self.who, transform, self._features, self._way_on)
-        self._shared: tuple[Rows, Inputs] | None = None
+        self._check_logits = LogitsCheck(lambda: self.who, self.task)
+        label = y if isinstance(y, str) else str(getattr(y, "name", None) or "")
+        fixed = fixed_part(model) if self.augment is None else None
+        self.read = NetworkInputs(lambda: self.who, data.x, label, transform, fixed, self.device)
         self._round = 0
-        self.x, self.outputs = self._probe(on(self._read(data.x), self.device))
+        x = on(self.read(data.x), self.device)
+        out, self.read.floats = first_output(self.who, self.model, x)
+        self._check_logits(out)
+        self.x, self.outputs = x.float() if isinstance(x, Tensor) and self.read.floats else x, int(out.shape[1])
         self.y = self._target(data.y)
-        if data.outputs > self.outputs or (data.outputs < self.outputs and not self.task.sums_to_one):
+        if data.outputs > self.outputs or (data.outputs < self.outputs and not self.task.has_classes):
             raise ConsilienceError(
                 f"agent {name!r}: the labels need {data.outputs} outputs but the model has {self.outputs}. "
                 f"Give the model one output for each of the {self.task.outputs_are}."
             )
-        if class_balanced and privacy is not None and privacy.on:
+        if training.class_balanced and privacy is not None and privacy.on:
             raise ConsilienceError(
                 f"{self.who}: class_balanced is on, which would tell how many private rows each class has, and the "
                 "agent is private. Leave one of them out."
             )
-        self._offsets = self._class_offsets() if class_balanced else None
-        self.solver, self.decay = solver, decay
-        self._exact = exact_solver(
-            self.who, solver, decay, self.model, self.x, self.task, self.augment is not None, privacy
-        )
-        self._averaged = AveragedWeights(self.model, ema) if ema else None
-        self._make_optimizer = optimizer or (lambda parameters: Adam(parameters, lr))
+        self._offsets = self._class_offsets() if training.class_balanced else None
+        self._exact = exact_solver(self.who, training, self.model, self.x, self.task, self.augment is not None, privacy)
+        self._averaged = AveragedWeights(self.model, training.ema) if training.ema else None
+        self._make_optimizer = optimizer or (lambda parameters: Adam(parameters, training.lr))
         self.reset_optimizer()
         self.mechanism = self._private(privacy) if privacy is not None and privacy.on else None
-        """How private rows are protected, and what it has cost; None for an agent that promises nothing."""
+        """How private rows are protected, and the budget spent; None for an agent without privacy."""
         self.parameters: int | None = sum(tensor.numel() for tensor in self._stored().values())
-        if self._may_return_probabilities:
+        if self._check_logits.undecided:
             self.predict(data.x)  # one sample alone does not tell
 
     def __repr__(self) -> str:
@@ -157,7 +156,7 @@ class TorchAgent:
 
     @property
     def who(self) -> str:
-        """The agent, as sentences begin with it."""
+        """How messages call the agent."""
         return f"agent {self.name!r}" if self.name else "an agent"
 
     @property
@@ -177,27 +176,24 @@ class TorchAgent:
 
     def _held_out(self, train: Array, test: Array) -> Array:
         """What a copy that trained only on the private rows `train` predicts for the private rows `test`."""
-        part = TorchAgent(
+        copy = TorchAgent(
             deepcopy(self._first_model) if self._first_model is not None else self.model,
             picked(self.x, torch.from_numpy(train)),
             self.y.cpu().numpy()[train],
             self.name,
             task=self.task,
             augment=self.augment,
-            epochs=self.epochs,
-            batch=self.batch,
-            shared_batch=self.shared_batch,
+            training=self.training,
             optimizer=self._make_optimizer,
-            ema=self.ema,
             seed=self.seed,
             device=str(self.device),
         )
         for _ in range(max(1, self._round)):
-            part.train_alone()
-        return part.predict(picked(self.x, torch.from_numpy(test)))
+            copy.train_alone()
+        return copy.predict(picked(self.x, torch.from_numpy(test)))
 
     def rename(self, class_names: tuple[str, ...]) -> None:
-        """From now on predicts these classes in this order; the model has an output for each."""
+        """Sets the names and the order of the classes; the model has an output for each."""
         if len(class_names) != self.outputs:
             raise ConsilienceError(
                 f"{self.who}: its model has {self.outputs} outputs, but there are {len(class_names)} classes: "
@@ -205,11 +201,11 @@ class TorchAgent:
             )
         y = renumbered(self.name, self.y.cpu().numpy(), self.class_names, class_names, self._round > 0)
         self.y, self.class_counts, self.class_names = self._target(y), self.task.counts(y), class_names
-        self._offsets = self._class_offsets() if self.class_balanced else None
+        self._offsets = self._class_offsets() if self.training.class_balanced else None
 
     @property
     def rows(self) -> Rows:
-        """The private rows; not for a method where what leaves the agent is to be private."""
+        """The private rows; an error for a private agent, as what a method makes of them would not be private."""
         if self.mechanism is not None:
             raise ConsilienceError(
                 f"{self.who} is private, and what the method makes of its private rows would not be. Use consensus."
@@ -219,45 +215,24 @@ class TorchAgent:
     @property
     def labels(self) -> Array:
         """The private labels."""
-        found: Array = self.y.cpu().numpy()
-        return found
+        labels: Array = self.y.cpu().numpy()
+        return labels
 
     def predict(self, x: Rows) -> Array:
         """Class probabilities (samples, classes) or values (samples, outputs), in evaluation mode."""
         model = self.predictor.eval()
-        inputs = self._read(x)
+        inputs = self.read(x)
         step = rows_at_once(inputs)
-        parts = (picked(inputs, slice(start, start + step)) for start in range(0, max(1, size(inputs)), step))
+        batches = (picked(inputs, slice(start, start + step)) for start in range(0, max(1, size(inputs)), step))
         with torch.inference_mode(), explained(self.who, self.kind, inputs, self.x):
-            out = torch.cat([called(model, on(part, self.device)) for part in parts])
-            self._refuse_probabilities(out)
+            out = torch.cat([called(model, on(batch, self.device)) for batch in batches])
+            self._check_logits(out)
             out = self.task.predictions(single_precision(out))
         return out.float().cpu().numpy()
 
-    def _refuse_probabilities(self, out: Tensor) -> None:
-        """Refuses a model that ends in softmax: with a second one on top it hardly learns.
-
-        What it returns are probabilities if every row is at least 0 and sums to one, unless all rows are the same, or
-        the task takes them as they are.
-        """
-        if not self._may_return_probabilities or not len(out):
-            return
-        rows = out.float()
-        self._may_return_probabilities = (
-            rows.shape[1] > 1 and bool((rows >= 0).all()) and bool(((rows.sum(dim=1) - 1).abs() <= 1e-4).all())
-        )
-        if self._may_return_probabilities and bool((rows != rows[0]).any()):
-            if torch.allclose(self.task.predictions(out).float(), rows, atol=1e-4):
-                return
-            raise ConsilienceError(
-                f"{self.who}: its model returns probabilities (every row is at least 0 and sums to one), and it must "
-                "return logits: softmax would be taken twice, and it would hardly learn. Leave out the softmax at its "
-                "end."
-            )
-
     @property
     def predictor(self) -> nn.Module:
-        """What predicts: the model, or its average over steps."""
+        """The model that predicts: `model`, or its average over steps."""
         return self.model if self._averaged is None else self._averaged.model
 
     def train(self, shared: Rows, labels: Array | None, lam: float) -> Losses:
@@ -276,31 +251,31 @@ class TorchAgent:
         """A round of `epochs` steps of the solver, each over all private and, with labels, all shared samples."""
         self._round += 1
         with_shared = labels is not None and lam > 0
-        inputs = self._shared_inputs(shared) if with_shared else None
-        known = exact.prepared(shared, inputs, lam if with_shared else 0.0, (id(self.transform), self._read_way()))
+        inputs = self.read.shared(shared) if with_shared else None
+        known = exact.prepared(shared, inputs, lam if with_shared else 0.0, (id(self.transform), self.read.way()))
         target = self._target(labels) if with_shared and labels is not None else None
         losses = []
-        for _ in range(self.epochs):
+        for _ in range(self.training.epochs):
             losses.append(exact.step(self.task, self.y, known, target, self._offsets, correct))
             if self._averaged is not None:
                 self._averaged.update(self.model)
         local, disagreement = np.sum(losses, axis=0)
         passed = self.samples + (count(shared) if with_shared else 0)
-        return self.end_round(local, disagreement, self.epochs * passed)
+        return self.end_round(local, disagreement, self.training.epochs * passed)
 
     def train_alone(self, correct: Correction | None = None) -> Losses:
         """`epochs` passes over the private data; `correct` may change the gradients before each step."""
         return self._train(None, None, 0.0, correct)
 
     def train_on_shared(self, shared: Rows, labels: Array, passes: int) -> Losses:
-        """So many passes over the shared data with `labels`, and no private row."""
+        """Trains on the shared data with `labels` alone, for this number of passes."""
         if self._exact is not None:
             raise ConsilienceError(
                 f"{self.who}: the solver 'exact' learns private and shared data together. Use solver='steps', or a "
                 "method that learns both at once, such as consensus with learning=joint."
             )
         draw = stream(self.seed, "digest", self.name, self._round)
-        picks = [pick for _ in range(passes) for pick in batches(draw, count(shared), self.shared_batch)]
+        picks = [pick for _ in range(passes) for pick in batches(draw, count(shared), self.training.shared_batch)]
         with self._torch_stream("digest"):
             sums = self._steps(((None, pick) for pick in picks), shared, labels, 1.0)
         return Losses(float("nan"), sums.disagreement / len(picks), sums.trained)
@@ -327,7 +302,7 @@ class TorchAgent:
         draws: Draws | None = None,
     ) -> Losses:
         """The steps of a schedule of private and shared samples; the sums of the two losses over them."""
-        shared_x = self._shared_inputs(shared) if labels is not None else self.x
+        shared_x = self.read.shared(shared) if labels is not None else self.x
         target = self._target(labels) if labels is not None else self.y
         local_sum, shared_sum, trained, forward = torch.zeros(()), torch.zeros(()), 0, 0
         self.model.train()
@@ -356,7 +331,7 @@ class TorchAgent:
         return Losses(local_sum.item(), shared_sum.item(), trained, forward)
 
     def _trained_out(self, inputs: Inputs, rows: Tensor) -> Tensor:
-        """What the model returns for some rows in training: augmented, and with batch norm at rest for a lone one."""
+        """The output of the model for some rows in training; batch norm is in evaluation mode for a single row."""
         batch = picked(inputs, rows)
         if self.augment is not None:
             batch = self.augment(batch)
@@ -387,7 +362,7 @@ class TorchAgent:
         """
         self._round += 1
         draw = stream(self.seed, "batches", self.name, self._round)
-        picks = endless_batches(draw, shared, self.shared_batch) if shared else None
+        picks = endless_batches(draw, shared, self.training.shared_batch) if shared else None
         if draws is not None and self.mechanism is not None:
             rate = self.mechanism.rate
             return (
@@ -396,14 +371,13 @@ class TorchAgent:
             )
         return (
             (own, next(picks) if picks is not None else None)
-            for _ in range(self.epochs)
-            for own in batches(draw, self.samples, self.batch)
+            for _ in range(self.training.epochs)
+            for own in batches(draw, self.samples, self.training.batch)
         )
 
     def _class_offsets(self) -> Tensor:
-        """What the private loss adds to the logits, so that frequent classes do not gain by being frequent."""
-        if not self.task.sums_to_one:
-            raise ConsilienceError(f"{self.who}: class_balanced is for classes, and {self.task.name} has none.")
+        """Added to the logits in the private loss, so that frequent classes are not preferred."""
+        require_classes(self.task, f"{self.who}: class_balanced is for classes, and {self.task.name} has none.")
         return self._target(class_offsets(self.class_counts, self.outputs).astype(np.float32))
 
     def _private(self, privacy: Privacy) -> Mechanism:
@@ -411,12 +385,12 @@ class TorchAgent:
 
         self._per_sample = PerSample(self.name, self.model)
         self._noise = 1.0  # what private rows say of their noise would leak through trust
-        rate = 1 / number_of_batches(self.samples, self.batch)
+        rate = 1 / number_of_batches(self.samples, self.training.batch)
         return Mechanism(privacy, self.name, self.seed, self.samples, rate, self.steps)
 
     @contextmanager
     def _hooks(self) -> Iterator[None]:
-        """What sees the gradients of single rows, in a round of private training."""
+        """Within it, a private agent sees the gradients of single rows."""
         if self.mechanism is None:
             yield
         else:
@@ -424,7 +398,7 @@ class TorchAgent:
                 yield
 
     def _draws(self) -> Draws | None:
-        """Begins a private round: what it draws from; None where nothing is private, or nothing may be spent."""
+        """Begins a private round and returns its random draws; None without privacy, or where the budget is spent."""
         if self.mechanism is None:
             return None
         self.mechanism.agent = self.name
@@ -445,7 +419,8 @@ class TorchAgent:
     @property
     def steps(self) -> int:
         """Optimizer steps in a round of training."""
-        return self.epochs * (1 if self._exact is not None else number_of_batches(self.samples, self.batch))
+        batches_of_epoch = 1 if self._exact is not None else number_of_batches(self.samples, self.training.batch)
+        return self.training.epochs * batches_of_epoch
 
     @property
     def lr(self) -> float:
@@ -475,7 +450,7 @@ class TorchAgent:
         return {name: as_numpy(tensor) for name, tensor in self._averageable().items()}
 
     def set_weights(self, weights: Weights) -> None:
-        """Takes over what the `weights` of an agent with the same architecture gave."""
+        """Sets what `weights` returned of an agent with the same architecture."""
         with torch.no_grad():
             for name, tensor in self._averageable().items():
                 tensor.copy_(torch.from_numpy(weights[name]))
@@ -483,7 +458,7 @@ class TorchAgent:
             self._averaged.begin(self.model)
 
     def _stored(self) -> dict[str, Tensor]:
-        """Parameters and buffers; not those that are made anew with the model, such as the filters of a fixed layer."""
+        """Parameters and buffers; not constants that are not saved, such as the filters of a fixed layer."""
         stored = self.model.state_dict().keys()
         buffers = {name: tensor for name, tensor in self.model.named_buffers() if name in stored}
         return {**dict(self.model.named_parameters()), **buffers}
@@ -503,34 +478,34 @@ class TorchAgent:
         return saved | {"round": np.array(self._round)} | noise
 
     def restore(self, state: dict[str, Array], shared: Rows) -> None:
-        """Takes up weights, buffers, optimizer state and the number of rounds trained."""
+        """Restores weights, buffers, optimizer state and the number of rounds trained."""
         self._round, self._noise = int(state["round"]), float(state["noise"]) if "noise" in state else None
         if self.mechanism is not None:
-            found = {k.removeprefix("privacy."): v for k, v in state.items() if k.startswith("privacy.")}
-            if not found:
+            privacy = {k.removeprefix("privacy."): v for k, v in state.items() if k.startswith("privacy.")}
+            if not privacy:
                 raise ConsilienceError(
                     f"agent {self.name!r} is private, but the checkpoint is of an agent that was not: it is not known "
                     "what its predictions have given away. Start again in another folder."
                 )
-            self.mechanism.restore(found)
+            self.mechanism.restore(privacy)
         own = {k.removeprefix("model."): torch.from_numpy(v) for k, v in state.items() if k.startswith("model.")}
         self.model.load_state_dict(own)
         if self._averaged is not None:
-            parts = {k.removeprefix("averaged."): v for k, v in state.items() if k.startswith("averaged.")}
-            self._averaged.restore({key: torch.from_numpy(value) for key, value in parts.items()})
+            averaged = {k.removeprefix("averaged."): v for k, v in state.items() if k.startswith("averaged.")}
+            self._averaged.restore({key: torch.from_numpy(value) for key, value in averaged.items()})
         restore_optimizer(self.optimizer, state)
 
     def inputs(self, rows: Rows) -> Inputs:
-        """What the model can be called with for these rows, none of its layers done yet."""
-        return self._raw(rows)  # type: ignore[no-any-return]
+        """Inputs of the whole model for these rows."""
+        return self.read.raw(rows)  # type: ignore[no-any-return]
 
     def fingerprint(self) -> str:
-        """Of the private data, as the model takes them."""
+        """SHA-256 of the private data, as the model takes them."""
         return fingerprint(self.x, self.y)
 
     def training_settings(self) -> dict[str, str]:
-        """The seed, the optimizer, the layers, and the arguments by which training differs."""
-        names = ("epochs", "batch", "shared_batch", "batched", "class_balanced", "ema", "solver", "decay", "augment")
+        """The seed, the optimizer, the layers and the options of training, as text."""
+        names = [option.name for option in fields(self.training) if option.name not in ("lr", "augment")]
         privacy = {} if self.mechanism is None else {"the privacy": stable_text(self.mechanism.privacy)}
         return (
             {
@@ -538,80 +513,19 @@ class TorchAgent:
                 "the optimizer": optimizer_text(self.optimizer),
                 "the layers": hashlib.sha256(stable_text(self.model).encode()).hexdigest()[:16],
             }
-            | {name: stable_text(getattr(self, name)) for name in names}
+            | {name: stable_text(getattr(self.training, name)) for name in names}
+            | {"augment": stable_text(self.augment)}
             | privacy
         )
-
-    def _probe(self, x: Inputs) -> tuple[Inputs, int]:
-        """The private inputs and the width of the model's output, from one sample.
-
-        Whole numbers may be meant as such, for an embedding, or as fractions: what the model takes is found by trying.
-        """
-        self.model.eval()
-        try:
-            with torch.inference_mode():
-                out = called(self.model, picked(x, slice(0, 1)))
-        except Exception as error:
-            if isinstance(x, Tensor) and not x.is_floating_point() and not self._floats:
-                self._floats = True
-                return self._probe(x.float())
-            raise ConsilienceError(
-                f"{self.who}: the model cannot read a sample ({described(x)}): {error}. Give the agent a transform "
-                "that makes what the model takes."
-            ) from error
-        if not isinstance(out, Tensor) or out.ndim != 2:
-            raise ConsilienceError(
-                f"{self.who}: the model must return one row per sample, (samples, outputs); got "
-                f"{tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__}."
-            )
-        self._refuse_probabilities(out)
-        return x, int(out.shape[1])
-
-    def ordered(self, rows: Rows) -> Rows:
-        """A table with its columns in the order of the agent's own; one with other columns is refused."""
-        if self._like is None or not hasattr(rows, "columns"):
-            return rows
-        why = different_columns(rows, self._like, self._label)
-        if why:
-            raise UnreadableRows(f"{self.who}: {why}")
-        return in_order(rows, self._like)
-
-    def _on_host(self, rows: Rows) -> Inputs:
-        return for_network(self.who, self.ordered(rows), self._floats)
-
-    def _read_way(self) -> tuple[Any, ...]:
-        return self._way() if self._fixed is None else self._way_on()
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Of its own table; none where rows are something else, or a transform reads them."""
-        return () if self._like is None else tuple(map(str, self._like.columns))
-
-    def _way(self) -> tuple[str, bool, tuple[str, ...]]:
-        """What, beside the transform, decides how rows are read."""
-        return "network", self._floats, self.columns
-
-    def _features(self, rows: Rows) -> Inputs:
-        assert self._fixed is not None
-        return on(through(self._fixed, on(self._on_host(rows), self.device)), torch.device("cpu"))
-
-    def _way_on(self) -> tuple[Any, ...]:
-        return *self._way(), type(self._fixed).__qualname__
 
     def _target(self, labels: Array) -> Tensor:
         tensor = for_network(self.who, labels)
         assert isinstance(tensor, Tensor)
         return tensor.to(self.device)
 
-    def _shared_inputs(self, shared: Rows) -> Inputs:
-        """The shared data on the device, converted once."""
-        if self._shared is None or self._shared[0] is not shared:
-            self._shared = (shared, on(self._read(shared), self.device))
-        return self._shared[1]
-
     @contextmanager
     def _torch_stream(self, purpose: str = "torch") -> Iterator[None]:
-        """Dropout and the like draw from this agent's own stream; torch's global one stays as it was."""
+        """Within it, dropout and the like draw from the agent's own stream; torch's global generator is unchanged."""
         devices = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices=devices):
             torch.manual_seed(int(stream(self.seed, purpose, self.name, self._round).integers(2**63)))

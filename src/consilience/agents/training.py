@@ -4,12 +4,14 @@ from dataclasses import dataclass
 
 from consilience.base.options import Options, option
 
-SOLVERS = ("steps", "exact")
-
 
 @dataclass(frozen=True)
 class Training(Options):
-    """Local training of torch models. Estimators of scikit-learn are refitted in every round."""
+    """Options of local training of torch models. Estimators of scikit-learn are refitted in every round.
+
+    >>> Training(epochs=2, lr=0.01)
+    Training(epochs=2, lr=0.01)
+    """
 
     epochs: int = option(5, "passes over the private data per round", at_least=1)
     batch: int = option(64, "private samples per step", at_least=1)
@@ -17,19 +19,21 @@ class Training(Options):
     lr: float = option(0.005, "learning rate of Adam", above=0)
     batched: bool = option(True, "train small models of one architecture together: faster, equal up to rounding")
     augment: str = option(
-        "none", "images in training: none | crop-flip (moved a little, and mirrored)", one_of=("none", "crop-flip")
+        "none",
+        "change images in training: none | crop-flip (shift and mirror)",
+        one_of=("none", "crop-flip"),
     )
-    class_balanced: bool = option(False, "the private loss makes up for classes that are frequent")
+    class_balanced: bool = option(False, "correct the private loss for unequal numbers of samples per class")
     ema: float = option(
-        0.0, "an average of the weights over steps predicts; so much of it stays in a step", at_least=0, below=1
+        0.0,
+        "predict with an average of the weights over steps that keeps this share in a step; 0 = off",
+        at_least=0,
+        below=1,
     )
     solver: str = option(
         "steps",
-        "steps (Adam, in batches) | exact (for models of which one last layer is learned: an epoch is one step over "
-        "all private and shared samples, without a learning rate)",
-        one_of=SOLVERS,
+        "steps (Adam, in batches) | exact (for models whose last linear layer alone is trained: an epoch is one step "
+        "over all private and shared samples, without a learning rate)",
+        one_of=("steps", "exact"),
     )
-    decay: float = option(2e-5, "of weights, for the solver exact: in units of the mean squared feature", at_least=0)
-
-
-DEFAULT = Training()
+    decay: float = option(2e-5, "weight decay of the solver exact, in units of the mean squared feature", at_least=0)

@@ -1,4 +1,4 @@
-"""Why a model cannot read rows, as a sentence that says where and what to do."""
+"""Error messages for rows that a model cannot read: where, and what to do."""
 
 import re
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ class UnreadableRows(ConsilienceError):
 
 @contextmanager
 def rows_called(what: str) -> Iterator[None]:
-    """Within it, a sentence about rows that cannot be read begins with what they are, such as "the shared data"."""
+    """Within it, errors about unreadable rows begin with what the rows are, such as "the shared data"."""
     try:
         yield
     except UnreadableRows as error:
@@ -34,10 +34,10 @@ def rows_called(what: str) -> Iterator[None]:
 
 @contextmanager
 def explained(who: str, model: str, rows: Rows, own: Rows, label: str = "") -> Iterator[None]:
-    """Within it, an error of a model about rows becomes a sentence, where it is known what is wrong with them.
+    """Within it, an error of a model becomes a message that says what is wrong with the rows, if that is known.
 
     Args:
-        who: The agent, as sentences begin with it.
+        who: How messages call the agent.
         model: What its model is called.
         rows: The rows that the model reads, as it takes them.
         own: The agent's own rows, which it can read; or the same `rows`.
@@ -64,7 +64,7 @@ def explained(who: str, model: str, rows: Rows, own: Rows, label: str = "") -> I
 
 
 def refuse_gaps(agent: Agent, f: Array, rows: Rows) -> None:
-    """Refuses predictions `f` that are no numbers because values are missing in the `rows`."""
+    """Refuses predictions `f` that are not finite because values are missing in `rows`."""
     f = np.asarray(f)
     if f.dtype.kind == "f" and not np.isfinite([f.min(initial=0), f.max(initial=0)]).all():
         why = _no_gaps(agent.kind, rows)
@@ -87,7 +87,7 @@ def different_columns(rows: Rows, own: Rows, label: str = "") -> str:
                 f"feature: rows.drop(columns={more[0]!r})."
             )
         return ""
-    shapes = [tuple(getattr(part, "shape", ()))[1:] for part in (rows, own)]
+    shapes = [tuple(getattr(table, "shape", ()))[1:] for table in (rows, own)]
     if shapes[0] == shapes[1] or not all(shapes):
         return ""
     theirs, ours = (str(shape[0]) if len(shape) == 1 else " x ".join(map(str, shape)) for shape in shapes)
@@ -105,7 +105,7 @@ def first_gap(rows: Rows) -> str:
     """Where the first value is missing or infinite, as the beginning of a sentence; empty if none is known to be."""
     if hasattr(rows, "iloc"):
         names = list(rows.columns) if rows.ndim == 2 else [rows.name]
-        columns = [rows.iloc[:, place] if rows.ndim == 2 else rows for place in range(len(names))]
+        columns = [rows.iloc[:, index] if rows.ndim == 2 else rows for index in range(len(names))]
         gaps = [column.isna().to_numpy() for column in columns]
         infinite = [
             np.isinf(column.to_numpy(np.float64, na_value=np.nan))
@@ -145,7 +145,7 @@ def _no_gaps(model: str, rows: Rows) -> str:
     return f"{gap}, and {model} takes no gaps. {FILL}" if gap else ""
 
 
-def _words(model: str, rows: Rows, said: str) -> str:
+def _words(model: str, rows: Rows, message: str) -> str:
     """The sentence on rows that are texts, or columns that hold words; empty where neither is found."""
     if isinstance(rows, list) or getattr(rows, "ndim", 0) == 1:
         first = next(iter(rows), None)
@@ -158,9 +158,9 @@ def _words(model: str, rows: Rows, said: str) -> str:
     columns = _columns_of_words(rows)
     if not columns:
         return ""
-    named = next((name for name, words in columns.items() if any(repr(word)[1:-1] in said for word in words)), None)
+    named = next((name for name, words in columns.items() if any(repr(word)[1:-1] in message for word in words)), None)
     name = next(iter(columns)) if named is None else named
-    word = next((word for word in columns[name] if repr(word)[1:-1] in said), columns[name][0])
+    word = next((word for word in columns[name] if repr(word)[1:-1] in message), columns[name][0])
     shown = word if len(word) <= _LONGEST else f"{word[:_LONGEST]}..."
     return (
         f"the column {name!r} holds words ({shown!r}), and {model} takes numbers. Put an encoder before it: "
@@ -172,8 +172,8 @@ def _words(model: str, rows: Rows, said: str) -> str:
 def _columns_of_words(rows: Rows) -> dict[Any, list[str]]:
     """By name, or by number where there are no names, the different words of the columns that hold some."""
     if hasattr(rows, "columns"):
-        parts = {name: rows.iloc[:, place] for place, name in enumerate(rows.columns)}
-        columns = {name: part.tolist() for name, part in parts.items() if part.dtype.kind not in "biufcmM"}
+        by_name = {name: rows.iloc[:, index] for index, name in enumerate(rows.columns)}
+        columns = {name: column.tolist() for name, column in by_name.items() if column.dtype.kind not in "biufcmM"}
     elif isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.dtype.kind in "OU":
         columns = {number: rows[:, number].tolist() for number in range(rows.shape[1])}
     else:

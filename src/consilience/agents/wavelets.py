@@ -1,16 +1,13 @@
 """One learned layer on fixed features of images: what agents learn fastest from few rows and few steps."""
 
-from math import pi
-
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from consilience.agents.scattering import morlet
+from consilience.agents.scattering import ANGLES, PLACES, filters, moduli
 from consilience.base.errors import ConsilienceError
 
-ANGLES, PLACES = 8, 4
 COLOURS = ((0.299, 0.587, 0.114), (-0.147, -0.289, 0.436), (0.615, -0.515, -0.100))
 """Luminance and two differences of colours, of red, green and blue (the YUV of colour television)."""
 LEVELS = ((0.0, 0.4), (-0.04, 0.12), (0.03, 0.16))
@@ -54,8 +51,7 @@ class Wavelets(nn.Module):
     def __init__(self, channels: int) -> None:
         super().__init__()
         for scale in (0, 1):
-            waves = np.stack([morlet(scale, pi * angle / ANGLES) for angle in range(ANGLES)])
-            self._keep(f"waves_{scale}", np.concatenate([waves.real, waves.imag])[:, None])
+            self.register_buffer(f"waves_{scale}", filters(scale), persistent=False)
         self._keep("colours", np.array(COLOURS) if channels == 3 else np.ones((1, 1)))
         self._keep("levels", np.array(LEVELS[:channels]).T[:, :, None, None, None])
         self._keep("sizes", np.repeat(SIZES[:channels], (ANGLES, ANGLES, ANGLES**2), axis=1)[:, :, None, None])
@@ -68,32 +64,23 @@ class Wavelets(nn.Module):
         if x.ndim == 2:
             return x
         x = torch.einsum("kc,nchw->nkhw", self.colours, x)
-        found = (self._left_half(x) + self._left_half(x.flip(3))) / 2
-        features: Tensor = found.flatten(1) / found[0].numel() ** 0.5
+        maps = (self._left_half(x) + self._left_half(x.flip(3))) / 2
+        features: Tensor = maps.flatten(1) / maps[0].numel() ** 0.5
         return features
 
     def _left_half(self, x: Tensor) -> Tensor:
         """(samples, channels, maps, 4, 2), each about 0 with a deviation of about 1."""
-        one = x.flatten(0, 1).unsqueeze(1)
-        first = self._moduli(one, self.waves_0)
-        second = self._moduli(first.flatten(0, 1).unsqueeze(1), self.waves_0)
-        second = second.reshape(len(one), ANGLES**2, *second.shape[2:])
+        images = x.flatten(0, 1).unsqueeze(1)
+        first = moduli(images, self.waves_0)
+        # at every second pixel the filters of scale 0 are those of scale 1
+        second = moduli(first.flatten(0, 1).unsqueeze(1), self.waves_0)
+        second = second.reshape(len(images), ANGLES**2, *second.shape[2:])
         maps = [
-            functional.adaptive_avg_pool2d(m, PLACES) for m in (one, first, self._moduli(one, self.waves_1), second)
+            functional.adaptive_avg_pool2d(m, PLACES) for m in (images, first, moduli(images, self.waves_1), second)
         ]
         left = torch.cat(maps, dim=1)[..., : PLACES // 2].reshape(*x.shape[:2], self.maps, PLACES, PLACES // 2)
-        level, moduli = left[:, :, :1], left[:, :, 1:]
+        level, lengths = left[:, :, :1], left[:, :, 1:]
         mean, deviation = ROOTS
         means, deviations = self.levels
-        roots = ((moduli / self.sizes).sqrt() - mean) / deviation
+        roots = ((lengths / self.sizes).sqrt() - mean) / deviation
         return torch.cat([(level - means) / deviations, roots], dim=2)
-
-    @staticmethod
-    def _moduli(one: Tensor, waves: Tensor) -> Tensor:
-        """|x * psi_a| of (images, 1, height, width) at every second pixel: (images, angles, height / 2, width / 2).
-
-        Of every second pixel the filters of scale 0 are those of scale 1.
-        """
-        far = waves.shape[-1] // 2
-        parts = functional.conv2d(functional.pad(one, (far,) * 4, mode="reflect"), waves, stride=2)
-        return (parts[:, :ANGLES].square() + parts[:, ANGLES:].square()).sqrt()

@@ -8,6 +8,9 @@ from consilience.agents.protocol import Agent
 class Wrapper:
     """Passes everything on to `agent`. A subclass changes what it defines, such as `publish`.
 
+    Args:
+        agent: The agent inside.
+
     >>> class Sure(Wrapper):
     ...     def publish(self, shared):
     ...         return self.agent.predict(shared).round()

@@ -24,6 +24,7 @@ from consilience.settings.presets import settings_of
 from consilience.settings.settings import Settings, changed
 from consilience.settings.wiring import build_agents, build_scenario, data_fingerprint
 from consilience.tasks import task_named
+from consilience.tasks.protocol import require_classes
 
 Array = NDArray[Any]
 
@@ -94,8 +95,8 @@ def audit_run(folder: Path, emit: StepSink = lambda done, of, doing: None) -> Au
             f"{folder} is the run of a site. An audit needs the private rows of all agents: run the same settings "
             "as an experiment on data of your own, and audit that."
         )
-    if not task_named(run.summary.task).sums_to_one:
-        raise ConsilienceError(f"the audit is for classification; the run in {folder} is {run.summary.task}.")
+    task = task_named(run.summary.task)
+    require_classes(task, f"the audit is for classification; the run in {folder} is {run.summary.task}.")
     steps = len(run.names) + 2
     emit(0, steps, "restoring the agents")
     whole = build_scenario(settings)

@@ -246,6 +246,7 @@ _KINDS: tuple[Kind, ...] = (
     _TorchDatasets(),
     _Dicts(),
 )
+_KIND_OF_TYPE: dict[type, Kind] = {}
 
 
 def as_rows(data: Any) -> Rows:
@@ -258,7 +259,7 @@ def as_rows(data: Any) -> Rows:
         data = list(data)
     if isinstance(data, list):
         return data if any(isinstance(row, str | bytes | Mapping) for row in data[:1]) else _array_or_list(data)
-    if any(kind.holds(data) for kind in _KINDS):
+    if _known_kind(data) is not None:
         if not hasattr(data, "shape") and not hasattr(data, "__len__"):
             raise ConsilienceError(
                 f"the rows of {type(data).__name__} cannot be counted. Give a Dataset with a length."
@@ -271,8 +272,17 @@ def as_rows(data: Any) -> Rows:
 
 def kind_of(rows: Rows) -> Kind:
     """What these rows can do."""
-    rows = as_rows(rows)
-    return next(kind for kind in _KINDS if kind.holds(rows))
+    kind = _known_kind(as_rows(rows))
+    assert kind is not None
+    return kind
+
+
+def _known_kind(rows: Rows) -> Kind | None:
+    """The kind of these rows, determined once for each type; None where it is not known."""
+    kind = _KIND_OF_TYPE.get(type(rows)) or next((kind for kind in _KINDS if kind.holds(rows)), None)
+    if kind is not None:
+        _KIND_OF_TYPE[type(rows)] = kind
+    return kind
 
 
 def count(rows: Rows) -> int:

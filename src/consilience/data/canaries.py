@@ -10,6 +10,7 @@ from consilience.core.streams import stream
 from consilience.data.datasets import Array
 from consilience.data.scenario import Scenario
 from consilience.tasks import task_named
+from consilience.tasks.protocol import require_classes
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,8 @@ class Canaries:
 
 def canaries(scenario: Scenario, count: int, seed: int) -> dict[str, Canaries]:
     """Canaries for each agent: inputs at the extremes of each feature, random labels; half of them are in."""
-    if not task_named(scenario.task).sums_to_one:
-        raise ConsilienceError(f"canaries have a random class, and {scenario.task} has none. Set canaries=0.")
+    task = task_named(scenario.task)
+    require_classes(task, f"canaries have a random class, and {scenario.task} has none. Set canaries=0.")
     if not isinstance(scenario.shared, np.ndarray):
         raise ConsilienceError("canaries need rows of numbers; these are tables or texts. Set canaries=0.")
     low, high = scenario.shared.min(axis=0), scenario.shared.max(axis=0)

@@ -101,7 +101,7 @@ def split(data: Dataset, options: Data, agents: int, seed: int) -> Scenario:
 
 def _check_task(data: Dataset, options: Data) -> None:
     """Refuses options that need classes for a task without classes."""
-    if task_named(data.task).sums_to_one:
+    if task_named(data.task).has_classes:
         return
     by_class = {
         f"partition={options.partition}": getattr(PARTITIONS.find(options.partition), "by_class", False),

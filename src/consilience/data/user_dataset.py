@@ -112,9 +112,9 @@ def _labelled(path: Path, request: Request, x: Any, y: Any, owner: Array | None)
     names: tuple[str, ...] = ()
     labels = np.asarray(y)
     try:
-        if task.sums_to_one:
+        if task.has_classes:
             labels, names = _classes(labels)
-        elif not task.noisy:
+        elif task.named_outputs:
             names = tuple(split_names(request.label))
             labels = labels.reshape(len(labels), -1)
             names = names if len(names) == labels.shape[1] else tuple(str(n) for n in range(labels.shape[1]))

@@ -46,7 +46,7 @@ def _parts(manifest: Manifest) -> str:
         fits = len(networks) == len(rest) == len(set(networks)) and set(networks) <= {"safetensors", "onnx"}
         return "" if fits and needed in networks else f"a network needs one part of the form {needed}"
     task = task_named(manifest.task)
-    questions = 1 if task.noisy or task.sums_to_one else manifest.outputs
+    questions = task.question_count(manifest.outputs)
     numbers = sorted(piece.question for piece in rest if piece.role == "estimator")
     if len(numbers) != questions or numbers != list(range(questions)):
         return f"it has estimators for the questions {numbers[:5]}, and needs one for each of {questions}"
@@ -58,7 +58,8 @@ def _parts(manifest: Manifest) -> str:
 
 
 def _classes(manifest: Manifest) -> str:
-    fits = len(manifest.classes) == manifest.outputs or (task_named(manifest.task).noisy and not manifest.classes)
+    named = task_named(manifest.task).named_outputs
+    fits = len(manifest.classes) == manifest.outputs or not (named or manifest.classes)
     return "" if fits else f"it has {len(manifest.classes)} names of classes for {manifest.outputs} outputs"
 
 

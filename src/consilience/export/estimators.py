@@ -57,19 +57,18 @@ def write(agent: HasEstimators) -> tuple[list[Part], dict[str, bytes]]:
 def read(parts: Sequence[Part], files: dict[str, bytes], task_name: str, outputs: int) -> Predict:
     """What predicts, from the files of an agent's estimators."""
     task = task_named(task_name)
-    values = task.noisy
+    classes = task.question_classes(outputs)
     answers: list[Callable[[Any], Array]] = []
     for question in range(1 + max(piece.question for piece in parts)):
         own = [piece for piece in parts if piece.question == question]
         steps = [trusted.load(files[piece.file], piece.file) for piece in own if piece.role == "transform"]
         [last] = [piece for piece in own if piece.role == "estimator"]
-        classes = 0 if values else outputs if task.sums_to_one else 2
         answers.append(_answer(steps, last, files, classes))
 
     def predict(x: Any) -> Array:
         x = for_estimator("the model", x)
         predictions = [answer(x) for answer in answers]
-        return predictions[0].reshape(len(predictions[0]), -1) if values else task.join(predictions)
+        return predictions[0].reshape(len(predictions[0]), -1) if not classes else task.join(predictions)
 
     return predict
 

@@ -32,7 +32,7 @@ from consilience.export.manifest import FILE, Architecture, Manifest, Part, chec
 from consilience.runtime.privacy_budget import mechanism_of
 from consilience.runtime.summary import versions
 from consilience.tasks import TASKS, task_named
-from consilience.tasks.protocol import Array, checked_predictions
+from consilience.tasks.protocol import Array, checked_predictions, require_classes
 
 CARD = "README.md"
 CLOSE = 1e-5
@@ -100,8 +100,8 @@ class ExportedModel:
 
     def predict_labels(self, x: Any) -> list[str]:
         """The name of the most probable class of every sample."""
-        if not task_named(self.manifest.task).sums_to_one:
-            raise ConsilienceError(f"{self.manifest.task} has no most probable class. Use predict.")
+        task = task_named(self.manifest.task)
+        require_classes(task, f"{self.manifest.task} has no most probable class. Use predict.")
         return [self.classes[number] for number in self.predict(x).argmax(axis=1)]
 
 
@@ -190,7 +190,7 @@ def _to_ship(function: str, scaled: bool) -> str:
 def _classes(agent: Agent) -> tuple[str, ...]:
     """Names of the agent's classes or labels, or else their numbers; none for values."""
     named = tuple(getattr(agent, "class_names", ()))
-    return named or (() if agent.task.noisy else tuple(str(number) for number in range(agent.outputs)))
+    return named or (tuple(str(number) for number in range(agent.outputs)) if agent.task.named_outputs else ())
 
 
 def _own_data(agent: Agent) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def site_notes(loaded: LoadedSite) -> Notes:
     notes, warnings = apart([*notes, *more])
     warnings += table_warnings(x, columns, y, loaded.federation.task, prefix)
     warnings += differing_columns(columns, {"this site": x, "the shared data": shared})
-    if task_named(loaded.federation.task).sums_to_one:
+    if task_named(loaded.federation.task).has_classes:
         warnings += one_class_warnings({site.agent: np.asarray(y)}, loaded.federation.classes)
     return [*notes, *column_lines(columns, gaps)], warnings
 

@@ -120,7 +120,7 @@ def _summary(loaded: LoadedSite, agent: Agent) -> Summary:
         warmup=settings.method.warmup,
         shared_samples=federation.shared_samples,
         agents=known_elsewhere(summarised([agent]), federation.names, len(federation.classes)),
-        classes=[] if agent.task.noisy else list(federation.classes),
+        classes=list(federation.classes) if agent.task.named_outputs else [],
         dataset=federation.name,
         seed=settings.run.seed,
         data=federation.shared,

@@ -174,12 +174,12 @@ class Consensus(Options):
 
     def _check(self, task: Task, samples: int) -> None:
         """Raises an error if an option does not fit the task or the shared data."""
-        if getattr(self.trust, "needs_classes", False) and not task.sums_to_one:
+        if getattr(self.trust, "needs_classes", False) and not task.has_classes:
             raise ConsilienceError(
                 f"{self.title} makes labels of the probabilities of classes, and {task.name} has none. Use consensus, "
                 "or cronus."
             )
-        if self.prior != "unknown" and not task.sums_to_one:
+        if self.prior != "unknown" and not task.has_classes:
             raise ConsilienceError(f"prior is {self.prior!r}, which is about classes; {task.name} has none.")
         self.learning.check(task, samples, self.warmup)
         check_wire(self.wire, task)

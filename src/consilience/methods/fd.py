@@ -16,7 +16,7 @@ from consilience.core.wire import Wire
 from consilience.methods import METHODS
 from consilience.methods.protocol import Exchange, Record, Round, Start
 from consilience.methods.server import sharing
-from consilience.tasks.protocol import Array
+from consilience.tasks.protocol import Array, require_classes
 
 
 @METHODS.add("fd")
@@ -43,8 +43,7 @@ class FD(Options):
     def rounds(self, agents: LocalAgents, shared: Rows, exchange: Exchange, start: Start) -> Iterator[Round]:
         """Rounds of averaging predictions by class and of training towards the others' averages."""
         task, roster = agents.first.task, exchange.roster
-        if not task.sums_to_one:
-            raise ConsilienceError(f"FD averages predictions by class, and {task.name} has none. Use consensus.")
+        require_classes(task, f"FD averages predictions by class, and {task.name} has none. Use consensus.")
         share = sharing(exchange, "FD shares means of predictions")
         for agent in agents:
             _check_rows(agent)

@@ -22,6 +22,7 @@ from consilience.base.rows import Rows
 from consilience.core.distillation import mean_logits
 from consilience.methods import METHODS
 from consilience.methods.server import ServerMethod, ShareArrays
+from consilience.tasks.protocol import require_classes
 
 
 @METHODS.add("feddf")
@@ -47,10 +48,9 @@ class FedDF(ServerMethod):
         """The average after its distillation, which the process of the first agent carries out."""
         agents = [cast(Agent, member) for member in members]
         task = agents[0].task
-        if not task.sums_to_one:
-            raise ConsilienceError(
-                f"FedDF distils the logits of classes, and {task.name} has none. Use fedavg, or consensus."
-            )
+        require_classes(
+            task, f"FedDF distils the logits of classes, and {task.name} has none. Use fedavg, or consensus."
+        )
         predictions = share({agent.name: {"f": agent.predict(shared)} for agent in agents})
         first = next(iter(predictions))
         distilled: dict[str, Weights] = {}

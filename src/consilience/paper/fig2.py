@@ -111,6 +111,7 @@ def _networks(scenario: Scenario, seed: int) -> list[Agent]:
     from torch import nn
 
     from consilience.agents.torch_agent import TorchAgent
+    from consilience.agents.training import Training
 
     agents: list[Agent] = []
     for name, share in scenario.shares.items():
@@ -118,7 +119,11 @@ def _networks(scenario: Scenario, seed: int) -> list[Agent]:
             torch.manual_seed(int(stream(seed, "initial weights", name).integers(2**63)))
             layers = [nn.Linear(2, 5), nn.ReLU(), nn.Linear(5, 10), nn.ReLU(), nn.Linear(10, 4)]
         network = nn.Sequential(*layers)
-        agents.append(TorchAgent(network, share.x, share.y, name, epochs=5, batch=len(share.y), lr=0.01, seed=seed))
+        agents.append(
+            TorchAgent(
+                network, share.x, share.y, name, training=Training(epochs=5, batch=len(share.y), lr=0.01), seed=seed
+            )
+        )
     return agents
 
 

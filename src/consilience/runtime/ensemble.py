@@ -127,7 +127,7 @@ def collective(weights: AgentWeights, by_agent: dict[str, Array], task: Task) ->
     parts = np.tile(weights.all, (f.shape[1], 1))
     if weights.by_class is None:
         return Collective(collective_prediction(weights.all, f), parts, by_agent)
-    if task.sums_to_one:
+    if task.has_classes:
         parts = parts_by_class(weights.all, weights.by_class, f)
         return Collective(collective_by_sample(parts, f), parts, by_agent)
     parts = np.tile(weights.by_class.mean(axis=0), (f.shape[1], 1))

@@ -33,7 +33,7 @@ from consilience.runtime.lying import LyingExchange
 from consilience.runtime.summary import Summary, summarised
 from consilience.settings.settings import Settings
 from consilience.tasks import task_named
-from consilience.tasks.protocol import Array, Score
+from consilience.tasks.protocol import Array, Score, require_classes
 
 ATTACKED_CLASS = "attacked_class"
 """The score of a targeted attack: accuracy on the class that it is about."""
@@ -182,8 +182,8 @@ def build_exchange(settings: Settings, scenario: Scenario) -> Exchange:
         return within
     if data.attack is none:
         raise ConsilienceError("attackers are named, but no attack. Name one, such as attack=flip.")
-    if not task_named(scenario.task).sums_to_one:
-        raise ConsilienceError(f"attacks lie about classes, and {scenario.task} has none. Set attackers=[].")
+    task = task_named(scenario.task)
+    require_classes(task, f"attacks lie about classes, and {scenario.task} has none. Set attackers=[].")
     if not settings.method.uses_shared and not isinstance(settings.method, Alone):
         what = "weights" if isinstance(settings.method, ServerMethod) else "means of classes"
         raise ConsilienceError(
@@ -200,7 +200,7 @@ def build_evaluation(settings: Settings, scenario: Scenario, names: Collection[s
     here = scenario.shares if names is None else {name: scenario.shares[name] for name in names}
     own = {name: (share.test_x, share.test_y) for name, share in here.items()}
     more: tuple[Score, ...] = ()
-    if isinstance(settings.data.attack, Targeted) and task_named(scenario.task).sums_to_one:
+    if isinstance(settings.data.attack, Targeted) and task_named(scenario.task).has_classes:
         source, _ = settings.data.attack.pair(len(scenario.classes))
         more = (Score(ATTACKED_CLASS, f"accuracy on class {source}", partial(accuracy_on, source)),)
     target, most = (scenario.target_x, scenario.target_y), settings.run.evaluate_sample

@@ -14,5 +14,5 @@ def task_named(task: "str | Task") -> "Task":
     """A task by its name; a task as it is."""
     if not isinstance(task, str):
         return task
-    found: Task = TASKS.find(task)
-    return found
+    known: Task = TASKS.find(task)
+    return known

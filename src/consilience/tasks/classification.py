@@ -21,6 +21,9 @@ class Classification:
     trust = "stratified"
     sums_to_one = True
     noisy = False
+    has_classes = True
+    named_outputs = True
+    scale = "classes"
     outputs_are = "classes"
     scores = (
         Score("accuracy", "accuracy", metrics.accuracy, sums=bootstrap.ACCURACY),
@@ -78,6 +81,14 @@ class Classification:
     def questions(self, targets: Array) -> list[Array]:
         """One: which class?"""
         return [targets]
+
+    def question_count(self, outputs: int) -> int:
+        """One."""
+        return 1
+
+    def question_classes(self, outputs: int) -> int:
+        """All of them."""
+        return outputs
 
     def join(self, answers: list[Array]) -> Array:
         """The answer itself."""

@@ -43,6 +43,9 @@ class MultiLabel:
     trust = "stratified"
     sums_to_one = False
     noisy = False
+    has_classes = False
+    named_outputs = True
+    scale = "labels"
     outputs_are = "labels"
     scores = (
         Score("accuracy", "accuracy (mean over labels)", lambda f, y: float(_right(f, y).mean()), sums=_ACCURACY),
@@ -101,6 +104,14 @@ class MultiLabel:
         """One for each label: no or yes?"""
         return [_pair(targets[:, label]) for label in range(targets.shape[1])]
 
+    def question_count(self, outputs: int) -> int:
+        """As many as labels."""
+        return outputs
+
+    def question_classes(self, outputs: int) -> int:
+        """No and yes."""
+        return 2
+
     def join(self, answers: list[Array]) -> Array:
         """The probabilities of yes."""
         return np.stack([answer[:, 1] for answer in answers], axis=1)
@@ -125,9 +136,9 @@ class MultiLabel:
 
 def _by_label(measure: "metrics.Measure", f: Array, y: Array) -> float:
     """The mean over labels of a score for two classes, where it is defined."""
-    found = [measure(_pair(f[:, label]), y[:, label].astype(np.int64)) for label in range(f.shape[1])]
-    known = [value for value in found if not np.isnan(value)]
-    return float(np.mean(known)) if known else float("nan")
+    values = [measure(_pair(f[:, label]), y[:, label].astype(np.int64)) for label in range(f.shape[1])]
+    defined = [value for value in values if not np.isnan(value)]
+    return float(np.mean(defined)) if defined else float("nan")
 
 
 TASKS.add("multilabel")(MultiLabel())

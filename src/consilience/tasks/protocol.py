@@ -41,6 +41,12 @@ class Task(Protocol):
     """The trust rule that is used unless another is asked for."""
     sums_to_one: bool
     """Whether a row of predictions is one distribution over the outputs."""
+    has_classes: bool
+    """Whether the label of a sample is one class of several."""
+    named_outputs: bool
+    """Whether outputs have names: classes and labels have, values have not."""
+    scale: str
+    """On which scale dual variables accumulate disagreement: "classes", "labels" or "values" (core/duals.py)."""
     noisy: bool
     """Whether agents measure the noise in their own labels, in the unit of the predictions, for trust."""
     outputs_are: str
@@ -70,6 +76,12 @@ class Task(Protocol):
     def questions(self, targets: Array) -> list[Array]:
         """For estimators: soft targets (samples, classes) of each question that one estimator answers, or values."""
 
+    def question_count(self, outputs: int) -> int:
+        """The number of these questions."""
+
+    def question_classes(self, outputs: int) -> int:
+        """The number of classes in each question; 0 where answers are values."""
+
     def join(self, answers: list[Array]) -> Array:
         """Predictions from the estimators' answers to those questions."""
 
@@ -84,6 +96,12 @@ class Task(Protocol):
 
         `target` are `targets` or pseudo-labels (models, samples, outputs); `out` may be overwritten.
         """
+
+
+def require_classes(task: Task, message: str) -> None:
+    """Raises an error with this message unless the label of a sample is one class."""
+    if not task.has_classes:
+        raise ConsilienceError(message)
 
 
 def checked_predictions(name: str, f: Array, samples: int, outputs: int, task: Task) -> Array:
@@ -156,23 +174,23 @@ def numbered(task: Task, y: Any, names: Sequence[str] = ()) -> tuple[Array, tupl
     """
     columns = tuple(str(column) for column in getattr(y, "columns", ()))
     y = np.asarray(y)
-    names = tuple(str(one) for one in names)
+    names = tuple(str(class_name) for class_name in names)
     missing = _missing(y)
     if len(missing):
         raise ConsilienceError(f"{len(missing)} labels are missing (first: row {missing[0]}). Remove those samples.")
-    if not task.sums_to_one:
-        return y, names or (columns if not task.noisy else ())
+    if not task.has_classes:
+        return y, names or (columns if task.named_outputs else ())
     if y.dtype.kind == "O" and all(isinstance(label, int | np.integer) for label in y.ravel()):
         y = y.astype(np.bool_ if all(isinstance(label, bool | np.bool_) for label in y.ravel()) else np.int64)
     if y.dtype.kind not in "OUTSb" or y.ndim != 1:
         return y, names
     words = [str(label) for label in y.tolist()]
     names = names or (("False", "True") if y.dtype.kind == "b" else tuple(sorted(set(words))))
-    place = {name: number for number, name in enumerate(names)}
-    unknown = [word for word in words if word not in place]
+    numbers = {name: number for number, name in enumerate(names)}
+    unknown = [word for word in words if word not in numbers]
     if unknown:
         raise ConsilienceError(f"the label {unknown[0]!r} is none of the classes {', '.join(names)}.")
-    return np.array([place[word] for word in words], dtype=np.int64), names
+    return np.array([numbers[word] for word in words], dtype=np.int64), names
 
 
 def _missing(y: Array) -> NDArray[np.intp]:

@@ -22,6 +22,9 @@ class Regression:
     trust = "gaussian"
     sums_to_one = False
     noisy = True
+    has_classes = False
+    named_outputs = False
+    scale = "values"
     outputs_are = "outputs"
     scores = (Score("rmse", "error (RMSE)", metrics.rmse, False, bootstrap.RMSE),)
 
@@ -62,6 +65,14 @@ class Regression:
     def questions(self, targets: Array) -> list[Array]:
         """One, about all values."""
         return [targets]
+
+    def question_count(self, outputs: int) -> int:
+        """One."""
+        return 1
+
+    def question_classes(self, outputs: int) -> int:
+        """None: values."""
+        return 0
 
     def join(self, answers: list[Array]) -> Array:
         """The answer itself."""

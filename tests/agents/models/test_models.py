@@ -56,7 +56,7 @@ def test_networks_become_torch_agents_that_train_as_ordered():
     agent = build_agent(order("mlp", training=training, seed=5))
     assert isinstance(agent, TorchAgent)
     assert (agent.name, agent.kind, agent.outputs, agent.seed) == ("a", "mlp", CLASSES, 5)
-    assert (agent.epochs, agent.batch, agent.shared_batch, agent.lr, agent.batched) == (3, 7, 9, 0.02, False)
+    assert (agent.training, agent.lr) == (training, 0.02)
     assert agent.parameters == FEATURES * 64 + 64 + 64 * CLASSES + CLASSES
     assert build_agent(order("linear")).parameters == FEATURES * CLASSES + CLASSES
 

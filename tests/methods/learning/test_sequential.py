@@ -6,6 +6,7 @@ from sklearn.linear_model import LogisticRegression
 
 from consilience import Consensus, Paper, Sequential, SklearnAgent, Sparse, TorchAgent, Uniform
 from consilience.agents.local_agents import LocalAgents
+from consilience.agents.training import Training
 from consilience.core.labels import pseudo_labels
 from consilience.core.trust import entropy_trust
 from consilience.extend import InMemory, Losses, Received, Start
@@ -17,7 +18,9 @@ APART = Consensus(warmup=0, trust=Paper(), learning=Sequential(3))
 
 
 def network(name="a", seed=0):
-    return TorchAgent(plain_network(seed), *blobs(30, seed), name, epochs=2, batch=16, shared_batch=16)
+    return TorchAgent(
+        plain_network(seed), *blobs(30, seed), name, training=Training(epochs=2, batch=16, shared_batch=16)
+    )
 
 
 def estimator(name="e"):

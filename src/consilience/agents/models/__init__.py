@@ -31,7 +31,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class AgentSpec:
-    """What is asked of a model: an agent with this name, these private data and this way of training."""
+    """What an agent is built from: its name, model, private data and options of training."""
 
     name: str
     model: str
@@ -65,7 +65,7 @@ COSTS: dict[str, Cost] = {}
 """By model; `UNKNOWN_COST` for others."""
 UNKNOWN_COST = Cost(10)
 BUILT_IN: dict[str, tuple[str, str]] = {}
-"""Networks that can be made anew from their name alone, each with its module and its function there."""
+"""Networks that can be rebuilt from their name alone, each with its module and its function there."""
 
 
 def network(name: str, cost: Cost = UNKNOWN_COST) -> Callable[[F], F]:
@@ -82,10 +82,10 @@ def network(name: str, cost: Cost = UNKNOWN_COST) -> Callable[[F], F]:
 def network_in(module: str, costs: dict[str, Cost]) -> None:
     """Registers the functions of a module that is imported when one of them is needed, with - for _ in their names."""
     for name, cost in costs.items():
-        place = (module, name.replace("-", "_"))
-        MODELS.add(name)(partial(_network_agent, name, place))
+        location = (module, name.replace("-", "_"))
+        MODELS.add(name)(partial(_network_agent, name, location))
         if "pretrained" not in name:
-            BUILT_IN[name] = place
+            BUILT_IN[name] = location
         COSTS[name] = cost
 
 
@@ -116,8 +116,9 @@ def estimator(
             from consilience.agents.sklearn_agent import SklearnAgent
 
             wanted = signature(make).parameters.values()
-            number = _number(name, order, bool(wanted), any(one.default is one.empty for one in wanted))
-            made = values() if values and order.task.noisy else make() if number is None else make(number)
+            number = _number(name, order, bool(wanted), any(p.default is p.empty for p in wanted))
+            of_values = order.task.question_classes(order.outputs) == 0
+            made = values() if values and of_values else make() if number is None else make(number)
             return SklearnAgent(
                 made,
                 order.x,
@@ -150,7 +151,6 @@ def _network_agent(name: str, make: "Callable[..., nn.Module] | tuple[str, str]"
         torch.manual_seed(int(stream(order.seed, "initial weights", order.name).integers(2**63)))
         x = order.x if order.transform is None else order.transform(order.x)
         module = function(x.shape[1:], order.outputs)
-    training = order.training
     agent = TorchAgent(
         module,
         order.x,
@@ -158,16 +158,7 @@ def _network_agent(name: str, make: "Callable[..., nn.Module] | tuple[str, str]"
         order.name,
         task=order.task,
         kind=order.title or order.model,
-        epochs=training.epochs,
-        batch=training.batch,
-        shared_batch=training.shared_batch,
-        lr=training.lr,
-        batched=training.batched,
-        augment=training.augment,
-        class_balanced=training.class_balanced,
-        ema=training.ema,
-        solver=training.solver,
-        decay=training.decay,
+        training=order.training,
         seed=order.seed,
         device=order.device,
         transform=order.transform,
@@ -179,7 +170,7 @@ def _network_agent(name: str, make: "Callable[..., nn.Module] | tuple[str, str]"
 
 
 def network_named(name: str, shape: tuple[int, ...], outputs: int) -> "nn.Module":
-    """A built-in network with some weights or other, to be filled with those that were trained."""
+    """A built-in network with random weights, into which trained ones are loaded."""
     MODELS.names()
     if name not in BUILT_IN:
         raise ConsilienceError(f"{name!r} is no built-in network. There are {', '.join(sorted(BUILT_IN))}.")
@@ -231,7 +222,7 @@ def model_named(model: str) -> Callable[[AgentSpec], Agent]:
 
 
 def build_agent(order: AgentSpec) -> Agent:
-    """The agent that an order asks for."""
+    """The agent of a specification."""
     return model_named(order.model)(order)
 
 

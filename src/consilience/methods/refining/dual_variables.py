@@ -26,12 +26,11 @@ class DualVariables:
     ) -> tuple[dict[str, Array], ConsensusMemory]:
         """`core.duals.dual_update` for every agent."""
         task = agents.first.task
-        scale = "classes" if task.sums_to_one else "values" if task.noisy else "labels"
         labels, kept = {}, dict(memory.agents)
         for name, f in own.items():
             before = memory.of(name).duals
             u = np.zeros_like(f) if before is None else before
             if name in psi:
-                u, labels[name] = dual_update(u, f, psi[name], self.step, scale)
+                u, labels[name] = dual_update(u, f, psi[name], self.step, task.scale)
             kept[name] = replace(memory.of(name), duals=u)
         return labels, ConsensusMemory(memory.rule, kept)

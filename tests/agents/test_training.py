@@ -8,10 +8,12 @@ from torch.nn import functional
 
 from consilience import ConsilienceError, TorchAgent
 from consilience.agents.networks import convnet
+from consilience.agents.training import Training
 from consilience.core.class_prior import class_offsets
 from consilience.privacy.options import Privacy
 from tests.conftest import blobs
 from tests.methods.models import classifier
+from tests.torch_options import torch_options
 
 ALL = {"augment": "crop-flip", "class_balanced": True, "ema": 0.9}
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -24,7 +26,9 @@ def images(seed: int, samples: int = 24) -> tuple[np.ndarray, np.ndarray]:
 
 def image_agent(**options) -> TorchAgent:
     torch.manual_seed(0)
-    return TorchAgent(convnet((3, 16, 16), 3, width=4), *images(0), "a", batch=8, shared_batch=8, epochs=2, **options)
+    return TorchAgent(
+        convnet((3, 16, 16), 3, width=4), *images(0), "a", **torch_options(batch=8, shared_batch=8, epochs=2, **options)
+    )
 
 
 SHARED = images(1, 20)[0]
@@ -50,7 +54,9 @@ def test_every_option_changes_training_and_resumes_bit_for_bit(options):
 
 def test_the_class_balanced_loss_is_cross_entropy_with_offsets():
     x, y = blobs(30, seed=1)
-    agent = TorchAgent(nn.Linear(x.shape[1], 3), x, y, batch=30, epochs=1, class_balanced=True, batched=False)
+    agent = TorchAgent(
+        nn.Linear(x.shape[1], 3), x, y, training=Training(batch=30, epochs=1, class_balanced=True, batched=False)
+    )
     with torch.no_grad():
         out = agent.model(torch.from_numpy(x)) + torch.from_numpy(class_offsets(np.bincount(y, minlength=3), 3))
         expected = functional.cross_entropy(out, torch.from_numpy(y))
@@ -62,7 +68,9 @@ def test_the_class_balanced_loss_follows_classes_that_are_renumbered():
     x, y = blobs(30, seed=1)
     y = np.where(np.arange(30) < 22, 1, y % 2)
     words = np.array(["mild", "severe"])[y]
-    agent = TorchAgent(nn.Linear(x.shape[1], 3), x, words, batch=30, epochs=1, class_balanced=True, batched=False)
+    agent = TorchAgent(
+        nn.Linear(x.shape[1], 3), x, words, training=Training(batch=30, epochs=1, class_balanced=True, batched=False)
+    )
     agent.rename(("severe", "none", "mild"))
     counts = [(words == name).sum() for name in ("severe", "none", "mild")]
     with torch.no_grad():
@@ -76,7 +84,10 @@ def test_pseudo_labels_are_not_corrected_for_the_agents_own_classes():
     labels = np.full((30, 3), 1 / 3, dtype=np.float32)
     agents = [
         TorchAgent(
-            nn.Linear(x.shape[1], 3), x, y, batch=30, shared_batch=30, epochs=1, class_balanced=on, batched=False
+            nn.Linear(x.shape[1], 3),
+            x,
+            y,
+            training=Training(batch=30, shared_batch=30, epochs=1, class_balanced=on, batched=False),
         )
         for on in (False, True)
     ]
@@ -125,7 +136,7 @@ def test_samples_passed_forward_and_back_and_forward_only(batched):
     shared = blobs(40, seed=2)[0]
     options = {"batch": 16, "shared_batch": 20, "epochs": 3, "batched": batched}
     model = nn.Sequential(nn.Linear(x.shape[1], 4), nn.ReLU(), nn.Linear(4, 3))
-    agent = TorchAgent(model, x, y, "a", **options)
+    agent = TorchAgent(model, x, y, "a", **torch_options(**options))
     assert train_all([agent], shared, {}, 0.0)["a"].trained == 3 * 50
     together = train_all([agent], shared, {"a": labels}, 0.5)["a"]
     assert (together.trained, together.forward) == (3 * 50 + agent.steps * 20, 0)
@@ -139,6 +150,6 @@ def test_a_shared_pass_without_weight_goes_forward_only():
 def test_what_does_not_fit_is_refused():
     x, y = blobs(20, seed=1)
     with pytest.raises(ConsilienceError, match="class_balanced is for classes, and regression has none"):
-        TorchAgent(nn.Linear(x.shape[1], 1), x, x[:, :1], task="regression", class_balanced=True)
+        TorchAgent(nn.Linear(x.shape[1], 1), x, x[:, :1], task="regression", training=Training(class_balanced=True))
     with pytest.raises(ConsilienceError, match=r"class_balanced.*would tell"):
-        TorchAgent(nn.Linear(x.shape[1], 3), x, y, class_balanced=True, privacy=Privacy(epsilon=1.0))
+        TorchAgent(nn.Linear(x.shape[1], 3), x, y, training=Training(class_balanced=True), privacy=Privacy(epsilon=1.0))
