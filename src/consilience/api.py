@@ -36,7 +36,7 @@ from consilience.tasks.protocol import Array
 if TYPE_CHECKING:
     import pandas as pd
 
-    from consilience.cli.progress import Progress
+    from consilience.report.progress import Progress
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ def collaborate(
             evaluation,
             folder=folder,
             threads=threads,
-            tell=partial(all_of_them.tell, RunInfo(method.label, folder, options)),
+            emit=partial(all_of_them.handle, RunInfo(method.label, folder, options)),
             baseline=baseline,
             options={key: stable_text(value) for key, value in options.items() if key != "run.rounds"},
         )
@@ -258,7 +258,7 @@ def _is_array(thing: Any) -> bool:
 def _progress(rounds: int) -> "Progress":
     from rich.console import Console
 
-    from consilience.cli.progress import Progress
+    from consilience.report.progress import Progress
 
     return Progress(Console(stderr=True, markup=False), rounds, 1)
 

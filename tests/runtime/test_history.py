@@ -44,12 +44,12 @@ def task(request):
 def recorded(task: str, evaluation: Evaluation | None = None, told: list | None = None) -> pd.DataFrame:
     """The metrics of a scripted run."""
 
-    def tell(event: Event) -> None:
+    def emit(event: Event) -> None:
         if told is not None and isinstance(event, Finished):
             told.append((event.number, event.means))
 
     agents = [Known(name, task) for name in reversed(NAMES)]
-    return run_rounds(agents, SHARED, InMemory(NAMES), Script(), summary_of(task), evaluation, tell=tell).metrics
+    return run_rounds(agents, SHARED, InMemory(NAMES), Script(), summary_of(task), evaluation, emit=emit).metrics
 
 
 def test_every_score_at_every_place_of_every_agent_in_every_round(task):

@@ -62,7 +62,7 @@ def run_site(prepared: LoadedSite, say: Say, callbacks: Sequence[Callback] = (),
             evaluation,
             folder=out,
             threads=settings.run.threads,
-            tell=partial(told.tell, about),
+            emit=partial(told.handle, about),
             baseline=prepared.site.baseline,
         )
         keep_model(prepared, agent, run, say)

@@ -83,7 +83,7 @@ class Callback:
     def end(self, run: RunInfo, news: Ended) -> None:
         """A run has ended."""
 
-    def tell(self, run: RunInfo, event: Event) -> None:
+    def handle(self, run: RunInfo, event: Event) -> None:
         """Passes an event to the method that is for it."""
         match event:
             case Started():
@@ -116,13 +116,13 @@ class Callbacks(Callback):
     def close(self) -> None:
         """Ends what is still under way."""
         for run in list(self._under_way.values()):
-            self.tell(run, Ended(finished=False))
+            self.handle(run, Ended(finished=False))
 
-    def tell(self, run: RunInfo, event: Event) -> None:
+    def handle(self, run: RunInfo, event: Event) -> None:
         """Passes an event on to all."""
         if isinstance(event, Started):
             self._under_way[run.folder or run.name] = run
         elif isinstance(event, Ended):
             self._under_way.pop(run.folder or run.name, None)
         for callback in self._callbacks:
-            callback.tell(run, event)
+            callback.handle(run, event)

@@ -46,7 +46,7 @@ def run_rounds(
     *,
     folder: Path | None = None,
     threads: int = 1,
-    tell: EventSink = lambda event: None,
+    emit: EventSink = lambda event: None,
     group: Group | None = None,
     recorded: Sequence[str] = (),
     baseline: bool = False,
@@ -64,7 +64,7 @@ def run_rounds(
     began = time.perf_counter()
     _check_names(exchange.roster)
     group, evaluation = group or OneProcess(), evaluation or Evaluation()
-    team = LocalAgents(agents, exchange.roster, lambda name: tell(Trained(name, group.number)))
+    team = LocalAgents(agents, exchange.roster, lambda name: emit(Trained(name, group.number)))
     summary = _with_all_agents(summary, exchange.roster, group)
     history = History(recorded or team.names, everyone=len(recorded or team) == len(exchange.roster))
     collaborates = not isinstance(method, Alone)
@@ -79,7 +79,7 @@ def run_rounds(
         if folder is not None and group.first:
             folder.mkdir(parents=True, exist_ok=True)
             write_atomically(folder / STARTED, planned.to_json().encode())
-        tell(Started(summary, group.agents_by_worker or (team.names,), start.done))
+        emit(Started(summary, group.agents_by_worker or (team.names,), start.done))
         for done in method.rounds(team, shared, exchange, start):
             spoken = done.record.predictions
             last = done.number >= summary.rounds
@@ -95,7 +95,7 @@ def run_rounds(
                 seconds = before + time.perf_counter() - began
                 _save(folder, method, done, team, shared, history, group, exchange, beside, seconds, facts)
             if group.first:
-                tell(
+                emit(
                     Finished(
                         done.number,
                         means,
@@ -115,7 +115,7 @@ def run_rounds(
     if folder is not None and group.first:
         run.save(folder)
     if group.first:
-        tell(Ended(seconds=seconds))
+        emit(Ended(seconds=seconds))
     return run
 
 

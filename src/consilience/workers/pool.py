@@ -110,7 +110,7 @@ def _hear(pipe: "Connection", running: "dict[Connection, _Worker]", callback: Ca
     if kind == "agents":
         worker.agents = content
     elif kind == "event":
-        callback.tell(worker.job.about, content)
+        callback.handle(worker.job.about, content)
     elif kind in ("done", "lost"):
         worker.process.join()
         del running[pipe]
@@ -149,7 +149,7 @@ def _work(
         except BrokenPipeError:
             os._exit(1)
 
-    def tell(event: Event) -> None:
+    def emit(event: Event) -> None:
         if isinstance(event, Started):
             send("agents", event.agents_by_worker[number])
         if number == 0 or not isinstance(event, Started):
@@ -160,7 +160,7 @@ def _work(
             join(number, workers, meeting)
         load_plugins({"plugins": plugins})
         tables = toml.parse(settings, "the job")
-        work(settings_from(tables, ""), folder, tell, worker=number, workers=workers)
+        work(settings_from(tables, ""), folder, emit, worker=number, workers=workers)
         send("done")
     except WorkerLost as error:
         send("lost", str(error))

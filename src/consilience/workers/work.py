@@ -19,7 +19,7 @@ from consilience.workers.scheduling import balance, expected_costs
 def work(
     settings: Settings,
     folder: Path,
-    tell: EventSink = lambda event: None,
+    emit: EventSink = lambda event: None,
     *,
     worker: int = 0,
     workers: int = 1,
@@ -57,7 +57,7 @@ def work(
         evaluation,
         folder=folder,
         threads=settings.run.threads,
-        tell=tell,
+        emit=emit,
         group=group,
         recorded=roster,
     )
