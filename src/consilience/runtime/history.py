@@ -236,9 +236,9 @@ class History:
         import pandas as pd
 
         columns: dict[str, object] = {key: np.array(values) for key, values in self._columns.items()}
-        columns["agent"] = np.array(self._names)[np.array(self._columns["agent"], dtype=int)]
+        columns["agent"] = np.array(self._names)[np.array(self._columns.get("agent", ()), dtype=int)]
         for key in ("round", "bytes_sent", "samples_trained", "samples_forward"):
-            columns[key] = np.array(self._columns[key], dtype=np.int64)
+            columns[key] = np.array(self._columns.get(key, ()), dtype=np.int64)
         return pd.DataFrame(columns)
 
     def latest(self) -> dict[str, dict[str, float]]:

@@ -11,7 +11,7 @@ from consilience.agents.local_agents import LocalAgents
 from consilience.agents.protocol import Agent, HasTrainingSettings, implements
 from consilience.base.errors import ConsilienceError
 from consilience.methods.protocol import Method
-from consilience.runtime.group import Group
+from consilience.runtime.group import Group, tables_to_first
 from consilience.runtime.privacy_budget import mechanism_of
 from consilience.runtime.summary import Summary
 from consilience.tasks.protocol import Array
@@ -26,8 +26,8 @@ _LONGEST = 200
 
 
 def identity(summary: Summary, method: Method, team: LocalAgents, options: Mapping[str, str], group: Group) -> Identity:
-    """Of a run: its method and `options`, task, seed, data, the order of the agents, and for each agent its model, its
-    own data and how it trains."""
+    """The facts of a run: its method and `options`, task, seed, data, the order of the agents, and for each agent its
+    model, its own data and how it trains. Those of other processes are known in the first."""
     facts = {
         "the method": type(method).__name__,
         "the task": summary.task,
@@ -36,16 +36,16 @@ def identity(summary: Summary, method: Method, team: LocalAgents, options: Mappi
         ORDER: ", ".join(summary.names),
     }
     facts |= {f"the option {key}": value for key, value in options.items()}
-    facts |= {f"the model of agent {one.name}": f"{one.model} {one.parameters or ''}".strip() for one in summary.agents}
-    own = {agent.name: packed(_agent_facts(agent)) for agent in team}
-    known = {name: json.loads(text.tobytes()) for name, text in group.to_first(own).items()}
+    for agent in summary.agents:
+        facts[f"the model of agent {agent.name}"] = f"{agent.model} {agent.parameters or ''}".strip()
+    known = tables_to_first(group, {agent.name: _agent_facts(agent) for agent in team})
     for name in summary.names:
         facts |= {f"{fact} of agent {name}": text for fact, text in known.get(name, {}).items()}
     return facts
 
 
 def _agent_facts(agent: Agent) -> Identity:
-    """Of one agent: its data, and with what it trains."""
+    """The data of one agent, and its training settings."""
     prints = getattr(agent, "fingerprint", None)
     kind = PRIVATE if mechanism_of(agent) is not None else "the data"
     data = {kind: f"{agent.samples} samples {str(prints())[:16] if callable(prints) else ''}".strip()}
@@ -54,7 +54,7 @@ def _agent_facts(agent: Agent) -> Identity:
     )
 
 
-def packed(facts: Identity) -> Array:
+def identity_array(facts: Identity) -> Array:
     """As an array, for a checkpoint."""
     return np.frombuffer(json.dumps(facts, sort_keys=True).encode(), np.uint8)
 
