@@ -8,7 +8,7 @@ from consilience.agents.local_agents import LocalAgents
 from consilience.base.errors import ConsilienceError
 from consilience.methods.alone import Alone
 from consilience.methods.protocol import Start
-from consilience.runtime.checkpoint import by_agent, with_prefix
+from consilience.runtime.checkpoint import by_agent, flat, with_prefix
 from consilience.runtime.exchange import InMemory
 from consilience.runtime.history import Evaluation, History
 from consilience.runtime.run import Run
@@ -40,8 +40,8 @@ class Baseline:
 
     def arrays(self) -> dict[str, Array]:
         """All of it, for a checkpoint."""
-        states = {f"agent/{agent.name}/{key}": value for agent in self._agents for key, value in agent.state().items()}
-        return states | {f"history/{key}": value for key, value in self._history.arrays().items()}
+        states = flat({agent.name: agent.state() for agent in self._agents}, "agent/")
+        return states | flat({"history": self._history.arrays()})
 
     def restore(self, saved: dict[str, Array], shared: Array) -> None:
         """Restores what `arrays` returned."""

@@ -1,6 +1,7 @@
 """Checkpoints: one safetensors file a round, written atomically, named by round and checksum. Never a pickle."""
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 
 from safetensors import SafetensorError
@@ -12,14 +13,14 @@ from consilience.runtime.packing import packed
 from consilience.tasks.protocol import Array
 
 KEEP = 2
-"""Checkpoints kept. The one before the last stands in when the last is damaged."""
+"""Number of checkpoints that stay. If the last is damaged, the one before it is used."""
 
 
 def write(folder: Path, number: int, arrays: dict[str, Array]) -> None:
     """Saves the state after round `number`. A kill at any moment leaves a whole checkpoint behind."""
-    parts = [part.data for part in packed(arrays)]
+    blocks = [block.data for block in packed(arrays)]
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / f"round-{number:05d}.{_checksum(*parts)}.safetensors", *parts)
+    write_atomically(folder / f"round-{number:05d}.{_checksum(*blocks)}.safetensors", *blocks)
     for old in _paths(folder)[:-KEEP]:
         old.unlink(missing_ok=True)
 
@@ -61,8 +62,13 @@ def by_agent(arrays: dict[str, Array], prefix: str = "") -> dict[str, dict[str, 
     return nested
 
 
+def flat(nested: Mapping[str, Mapping[str, Array]], prefix: str = "") -> dict[str, Array]:
+    """The opposite of `by_agent`."""
+    return {f"{prefix}{name}/{key}": value for name, arrays in nested.items() for key, value in arrays.items()}
+
+
 def last_round(folder: Path) -> int:
-    """The round of the newest checkpoint, whole or not; 0 when there is none."""
+    """The round of the newest checkpoint, damaged or not; 0 if there is no checkpoint."""
     return max((int(path.name[6:11]) for path in _paths(folder)), default=0)
 
 
@@ -72,6 +78,6 @@ def _paths(folder: Path) -> list[Path]:
 
 def _checksum(*data: bytes | memoryview) -> str:
     digest = hashlib.sha256()
-    for part in data:
-        digest.update(part)
+    for block in data:
+        digest.update(block)
     return digest.hexdigest()[:16]

@@ -18,7 +18,7 @@ from consilience.runtime import baseline as reference
 from consilience.runtime import privacy_budget as private
 from consilience.runtime.baseline import Baseline
 from consilience.runtime.callbacks import Ended, EventSink, Finished, Started, Trained
-from consilience.runtime.checkpoint import by_agent
+from consilience.runtime.checkpoint import by_agent, flat
 from consilience.runtime.group import Group, OneProcess, tables_to_first
 from consilience.runtime.history import Evaluation, History
 from consilience.runtime.run import Run
@@ -48,25 +48,12 @@ def run_rounds(
 ) -> Run:
     """Runs the method up to `summary.rounds`.
 
-    Args:
-        agents: those of this process, in any order.
-        shared: the shared data.
-        exchange: supplies the other agents' predictions.
-        method: what runs.
-        summary: what is known of the run beforehand.
-        evaluation: labels to measure agents on.
-        folder: where every round is saved. A run resumes from the last round there; a checkpoint of another method,
-            seed, data, agents or `options` is refused.
-        threads: of every numerical library. Small models are fastest with one, and the numbers do not depend on how
-            many cores a machine has.
-        emit: is called with every event.
-        group: the processes of the run, of which the first one records, saves and reports all rounds.
-        baseline: whether a copy of every agent trains alone and becomes the reference "alone" of the run. In a group
-            nobody has one: a run of the method alone can be spread over processes, too.
-        options: of the method, by name.
-
-    Returns:
-        The run. In other processes than the first it has the agents of that process only, and no trust.
+    With a `folder` every round is saved there, and the run resumes from the last one; a checkpoint of another method,
+    seed, data, agents or `options` is refused. Every numerical library uses `threads` threads: small models are fastest
+    with one, and the numbers do not depend on how many cores a machine has. `emit` is called with every event. With
+    `baseline` a copy of every agent trains alone and becomes the reference "alone" of the run. In a `group` of
+    processes, which has no baseline, the first one records, saves and reports the rounds of all; the others return
+    the metrics of their own agents.
     """
     began = time.perf_counter()
     _check_names(exchange.roster)
@@ -138,9 +125,7 @@ def _draws(
     evaluation: Evaluation, team: LocalAgents, published: dict[str, Array], group: Group, agents: int
 ) -> dict[str, dict[str, Array]]:
     """Scores of resamples of every agent in the first process, by column."""
-    draws = evaluation.draws_of(team, published, agents)
-    own = {f"{name}/{column}": values for name, columns in draws.items() for column, values in columns.items()}
-    return by_agent(group.to_first(own))
+    return by_agent(group.to_first(flat(evaluation.draws_of(team, published, agents))))
 
 
 @contextmanager

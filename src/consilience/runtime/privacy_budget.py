@@ -17,7 +17,7 @@ EPSILON, STOPPED = "epsilon", "budget_spent"
 
 
 def mechanism_of(agent: Agent) -> Mechanism | None:
-    """What protects an agent's private rows, if anything does."""
+    """The mechanism that protects an agent's private rows, if there is one."""
     return cast(Mechanism | None, getattr(agent, "mechanism", None))
 
 
@@ -29,9 +29,9 @@ def plan(agents: Iterable[Agent], rounds: int) -> None:
 
 
 def measure(team: LocalAgents, scores: Scores) -> None:
-    """Adds epsilon so far, and whether the budget is spent, to the scores of this process's agents, if any is private.
+    """If any agent of this process is private, adds epsilon so far and whether the budget is spent to all scores.
 
-    Both are NaN for an agent that promises nothing.
+    Both are NaN for agents that are not private.
     """
     mechanisms = {agent.name: mechanism_of(agent) for agent in team}
     if not any(mechanisms.values()):

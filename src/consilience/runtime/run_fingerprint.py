@@ -1,9 +1,9 @@
-"""Which run a checkpoint is of: settings, data, seed and agents. A run resumes from its own checkpoints alone."""
+"""The facts that identify a run: settings, data, seed and agents. It resumes from its own checkpoints alone."""
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -17,12 +17,12 @@ from consilience.runtime.summary import Summary
 from consilience.tasks.protocol import Array
 
 Identity = dict[str, str]
-"""Facts by name, each of which must be the same when a run is resumed."""
+"""Facts by name. All must be the same when a run is resumed."""
 ORDER = "the order of the agents"
 PRIVATE = "the private data"
-"""The rows of an agent that promises privacy: no message shows their fingerprint."""
+"""The rows of a private agent: no message shows their fingerprint."""
 _LONGEST = 200
-"""Characters of a value that an error message shows."""
+"""Most characters of a value in an error message."""
 
 
 def identity(summary: Summary, method: Method, team: LocalAgents, options: Mapping[str, str], group: Group) -> Identity:
@@ -59,16 +59,9 @@ def identity_array(facts: Identity) -> Array:
     return np.frombuffer(json.dumps(facts, sort_keys=True).encode(), np.uint8)
 
 
-def check_identity(saved: Array | None, now: Identity, folder: Path) -> None:
-    """Refuses a checkpoint of another run, with everything in which it differs."""
-    try:
-        before: Any = json.loads(saved.tobytes()) if saved is not None else None
-    except ValueError:
-        before = None
-    if not isinstance(before, dict) or ORDER not in before:
-        raise ConsilienceError(
-            f"the checkpoint in {folder} was made by another version of consilience. Start again in another folder."
-        )
+def check_identity(saved: Array, now: Identity, folder: Path) -> None:
+    """Refuses a checkpoint of another run, and names all differences."""
+    before: Identity = json.loads(saved.tobytes())
     differing = [
         name
         if name.startswith(PRIVATE)
@@ -84,7 +77,7 @@ def check_identity(saved: Array | None, now: Identity, folder: Path) -> None:
 
 
 def check_private_data(agent: Agent, saved: Array | None, folder: Path) -> None:
-    """Refuses rows that a private agent did not train on: nothing but the checkpoint knows their fingerprint."""
+    """Refuses rows that a private agent did not train on. Only the checkpoint has their fingerprint."""
     if mechanism_of(agent) is None:
         return
     facts = json.loads(saved.tobytes()) if saved is not None else {}

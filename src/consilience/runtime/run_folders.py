@@ -9,13 +9,13 @@ from consilience.base.errors import ConsilienceError
 
 LOCK = ".lock"
 _held: dict[Path, int] = {}
-"""Folders that this process works in, with the open file that says so."""
+"""Folders that this process has locked, with the open lock file."""
 
 
 def claim_folder(path: Path, resume: bool, overwrite: bool = False) -> Path:
-    """A folder to write a run into. One that holds something is an error, unless resuming or asked to overwrite.
+    """Makes and locks a folder to write a run into, until this process ends.
 
-    From now on it is this process's own, until the process ends.
+    A folder that holds something is an error, unless resuming or asked to overwrite.
     """
     if resume and not path.is_dir():
         raise ConsilienceError(f"there is no run in {path} to resume. Is the name right?")
@@ -49,16 +49,17 @@ def claim_folder(path: Path, resume: bool, overwrite: bool = False) -> Path:
 
 
 def hold_folder(path: Path) -> None:
-    """Refuses a folder in which another process works, and keeps others out of it. A process that died holds nothing.
+    """Locks a folder for this process, or refuses one in which another process works. A dead process has no locks.
 
-    Where there are no such locks, as on Windows and on some network drives, nobody is refused.
+    On Windows and on some network drives there are no such locks, and no process is refused.
     """
     try:
         import fcntl
     except ImportError:
         return
-    place = path.resolve()
-    if place in _held and (place / LOCK).exists() and os.fstat(_held[place]).st_ino == (place / LOCK).stat().st_ino:
+    folder = path.resolve()
+    lock = folder / LOCK
+    if folder in _held and lock.exists() and os.fstat(_held[folder]).st_ino == lock.stat().st_ino:
         return
     path.mkdir(parents=True, exist_ok=True)
     file = os.open(path / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
@@ -70,11 +71,11 @@ def hold_folder(path: Path) -> None:
             raise ConsilienceError(
                 f"another process works in {path}. Wait until it has ended, or choose another folder."
             ) from None
-    _held[place] = file
+    _held[folder] = file
 
 
 def _holds_something(path: Path) -> bool:
-    return any(one.name != LOCK for one in path.iterdir())
+    return any(entry.name != LOCK for entry in path.iterdir())
 
 
 def next_folder(parent: Path, name: str) -> Path:

@@ -13,7 +13,7 @@ from consilience.base.errors import ConsilienceError
 from consilience.methods.protocol import Exchange, Memory, Method, Round, Start, StatefulExchange
 from consilience.runtime import checkpoint
 from consilience.runtime.baseline import Baseline
-from consilience.runtime.checkpoint import by_agent, with_prefix
+from consilience.runtime.checkpoint import by_agent, flat, with_prefix
 from consilience.runtime.group import Group
 from consilience.runtime.history import History
 from consilience.runtime.reference_predictions import reference_predictions
@@ -42,7 +42,7 @@ class RunState:
 
     def save(self, done: Round, seconds: float) -> None:
         """Writes the state after a round: agents of all processes, and `seconds` of run time so far."""
-        own = {f"agent/{agent.name}/{key}": value for agent in self.agents for key, value in agent.state().items()}
+        own = flat({agent.name: agent.state() for agent in self.agents}, "agent/")
         for agent in self.agents:
             published = done.record.predictions[agent.name]
             own[f"reference/{agent.name}"] = reference_predictions(agent, self.method, self.shared, published)
@@ -50,15 +50,12 @@ class RunState:
         if not self.group.first:
             return
         arrays |= {"seconds": np.array(seconds), "run": identity_array(self.identity)}
-        arrays |= {f"history/{key}": value for key, value in self.history.arrays().items()}
-        arrays |= {f"common/{key}": value for key, value in done.memory.common.items()}
-        for name, memory in done.memory.own.items():
-            arrays |= {f"own/{name}/{key}": value for key, value in memory.items()}
+        arrays |= flat({"history": self.history.arrays(), "common": done.memory.common})
+        arrays |= flat(done.memory.own, "own/")
         if implements(self.exchange, StatefulExchange):
-            state = cast(StatefulExchange, self.exchange).state()
-            arrays |= {f"exchange/{key}": value for key, value in state.items()}
+            arrays |= flat({"exchange": cast(StatefulExchange, self.exchange).state()})
         if self.baseline is not None:
-            arrays |= {f"baseline/{key}": value for key, value in self.baseline.arrays().items()}
+            arrays |= flat({"baseline": self.baseline.arrays()})
         checkpoint.write(self.folder / "checkpoint", done.number, arrays)
 
     def resume(self, start: Start) -> tuple[Start, float]:
@@ -93,5 +90,5 @@ class RunState:
                 f"passed over damaged checkpoints: {', '.join(damaged)}; going on from round {done}", stacklevel=4
             )
         if done:
-            check_identity(arrays.get("run"), self.identity, self.folder)
+            check_identity(arrays["run"], self.identity, self.folder)
         return done, arrays

@@ -1,4 +1,4 @@
-"""The worker processes of one run, through torch.distributed: who holds which agents, and how arrays travel.
+"""The worker processes of one run: which agents each has, and how arrays travel through torch.distributed.
 
 Arrays travel as tensors of known shapes or in the form of safetensors, over gloo, from host memory to host memory.
 Nothing is pickled.
@@ -19,7 +19,7 @@ import numpy as np
 from consilience.agents.protocol import Weights, implements
 from consilience.base.errors import ConsilienceError
 from consilience.methods.protocol import Exchange, Received, Record, Round, SparseExchange, StatefulExchange
-from consilience.runtime.checkpoint import by_agent
+from consilience.runtime.checkpoint import by_agent, flat
 from consilience.runtime.group import Scores
 from consilience.runtime.packing import Bytes, joined, packed, unpacked
 from consilience.tasks.protocol import Array
@@ -40,7 +40,7 @@ _SIOCGIFADDR = 0x8915
 
 
 class WorkerLost(ConsilienceError):
-    """Another worker of the run does not answer any more."""
+    """Another worker of the run no longer answers."""
 
 
 @final
@@ -105,7 +105,7 @@ class WorkerGroup:
 
     def share(self, own: dict[str, Weights]) -> dict[str, Weights]:
         """The arrays of all agents, in every worker and in the order of the roster, from those of this worker's."""
-        nested = by_agent(self.from_first(self.to_first(_flat(own))))
+        nested = by_agent(self.from_first(self.to_first(flat(own))))
         return {name: nested[name] for name in self.roster if name in nested}
 
     def complete(self, done: Round, scores: Scores) -> tuple[Round, Scores]:
@@ -113,10 +113,10 @@ class WorkerGroup:
         record = done.record
         record.received.clear()  # only a site needs it, and of many agents it is large
         own = {name: message.arrays() for name, message in messages_of(done, scores, self._own).items()}
-        nested = by_agent(self.to_first(_flat(own)))
+        arrays = by_agent(self.to_first(flat(own)))
         if not self.first:
             return replace(done, record=Record(record.predictions, record.losses, record.sent)), scores
-        return round_of(done, {name: AgentMessage.from_arrays(nested[name]) for name in self.roster})
+        return round_of(done, {name: AgentMessage.from_arrays(arrays[name]) for name in self.roster})
 
     def _send(self, worker: int, data: Bytes) -> None:
         import torch
@@ -148,11 +148,6 @@ class WorkerGroup:
             raise WorkerLost(
                 f"{who} has died or cannot be reached. Finished rounds are saved; resume the run."
             ) from error
-
-
-def _flat(nested: dict[str, Weights]) -> dict[str, Array]:
-    """Arrays by agent and key as arrays by AGENT/KEY."""
-    return {f"{name}/{key}": value for name, arrays in nested.items() for key, value in arrays.items()}
 
 
 @final
@@ -188,7 +183,7 @@ class WorkerExchange:
         return cast(StatefulExchange, self._within).state() if implements(self._within, StatefulExchange) else {}
 
     def restore(self, state: dict[str, Array]) -> None:
-        """Gives it back."""
+        """Restores what `state` returned."""
         if implements(self._within, StatefulExchange):
             cast(StatefulExchange, self._within).restore(state)
 
@@ -216,7 +211,7 @@ def join(number: int, size: int, meeting: str = "env://") -> None:
 
 
 def leave() -> None:
-    """Ends this process's membership."""
+    """Leaves the group of workers."""
     import torch.distributed as dist
 
     heartbeat.rest()
@@ -235,9 +230,9 @@ def end_with_parent() -> None:
 
 
 def end_with(lifeline: "Connection") -> None:
-    """From now on this process ends when nobody holds the other end of `lifeline` any more: when the program is gone.
+    """From now on this process ends when the other end of `lifeline` is closed: when the program is gone.
 
-    The parent of a worker is no sign of that: it is the server that forked it, which lives as long as any worker does.
+    A worker cannot watch its parent: that is the server that forked it, which lives as long as any worker does.
     """
 
     def watch() -> None:
@@ -249,9 +244,9 @@ def end_with(lifeline: "Connection") -> None:
 
 
 def _interface_to(host: str) -> str | None:
-    """The network interface whose IPv4 address this machine uses towards `host`; None if that cannot be told.
+    """The network interface whose IPv4 address this machine uses towards `host`; None if it is not known.
 
-    Left to itself, gloo takes the address of the machine's own name, which on many is that of the loopback interface.
+    By default gloo uses the address of the machine's own name, which on many is that of the loopback interface.
     """
     try:
         import fcntl

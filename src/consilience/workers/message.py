@@ -1,12 +1,13 @@
 """What a worker sends to the first one after a round: one message for each of its agents."""
 
 from dataclasses import asdict, dataclass, field
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
 from consilience.agents.protocol import Losses
 from consilience.methods.protocol import Memory, Record, Round
+from consilience.runtime.checkpoint import by_agent, flat
 from consilience.runtime.group import Scores
 from consilience.tasks.protocol import Array
 
@@ -22,7 +23,7 @@ class AgentMessage:
     """Bytes that it sent."""
     losses: dict[str, Array]
     """The fields of `Losses`."""
-    scores: dict[str, Array]
+    scores: dict[str, Array] = field(default_factory=dict)
     """By measure."""
     trust: Array | None = None
     """Its row of trust."""
@@ -34,27 +35,15 @@ class AgentMessage:
     """What the method keeps for it."""
 
     def arrays(self) -> dict[str, Array]:
-        """All arrays by name; those of a dictionary as FIELD/KEY."""
-        flat: dict[str, Array] = {}
-        for name, value in vars(self).items():
-            if isinstance(value, dict):
-                flat |= {f"{name}/{key}": array for key, array in value.items()}
-            elif value is not None:
-                flat[name] = value
-        return flat
+        """All arrays as FIELD/KEY; without a key for fields that are single arrays."""
+        fields = {name: value for name, value in vars(self).items() if value is not None}
+        return flat({name: value if isinstance(value, dict) else {"": value} for name, value in fields.items()})
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Array]) -> "AgentMessage":
         """The message that `arrays` were made of."""
-        fields: dict[str, dict[str, Array]] = {"losses": {}, "scores": {}, "memory": {}}
-        single: dict[str, Array] = {}
-        for path, value in arrays.items():
-            name, slash, key = path.partition("/")
-            if slash:
-                fields[name][key] = value
-            else:
-                single[name] = value
-        return cls(**single, **fields)  # type: ignore[arg-type]
+        fields: dict[str, Any] = {name: values.get("", values) for name, values in by_agent(arrays).items()}
+        return cls(**fields)
 
 
 def messages_of(done: Round, scores: Scores, names: tuple[str, ...]) -> dict[str, AgentMessage]:

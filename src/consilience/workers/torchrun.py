@@ -65,7 +65,7 @@ def _same_versions(theirs: dict[str, str], number: int) -> None:
 
 
 def dismiss() -> None:
-    """Lets the followers end."""
+    """Ends the followers."""
     _, world = _world()
     world.from_first({})
     leave()
