@@ -86,7 +86,7 @@ def _worker(number: int, agents: int, sizes: dict[str, tuple[int, int]], meeting
         for _ in range(6):
             predictions = {roster[number]: np.zeros(shape, dtype=np.float32)}
             began = time.perf_counter()
-            group.everyone(predictions)
+            group.all_predictions(predictions)
             seconds.setdefault(size, []).append(time.perf_counter() - began)
     pipe.send({size: times[1:] for size, times in seconds.items()})
     pipe.recv()

@@ -65,7 +65,7 @@ class Hears(Callback):
     """Passes the run and every event to a function."""
 
     def __init__(self, function):
-        self.tell = function
+        self.handle = function
 
 
 def slowness() -> float:

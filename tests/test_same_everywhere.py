@@ -210,7 +210,7 @@ METHODS += ["fedmd(warmup=1)", "ds-fl(warmup=1)", "fedct(warmup=1)", "cronus(war
 METHODS += ['consensus(warmup=1, learning="sequential", passes=2)', "kt-pfl(warmup=1, passes=2)"]
 MIXED = ALIKE | {"models": ["mlp", "logistic"]}
 SOLVED = ALIKE | {"models": ["linear"], "solver": "exact", "lam": 0.25, "warmup": 1, "prior": "even", "duals": 1.0}
-SPARSE = SOLVED | {"agents.count": 6, "listening": "sparse", "peers": 2, "random_peers": 1}
+SPARSE = SOLVED | {"agents.count": 6, "listening": "sparse", "listening.peers": 2, "listening.random_peers": 1}
 
 
 @pytest.mark.parametrize(

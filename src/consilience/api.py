@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from rich.console import Console
 
 from consilience.agents.classes import agree_on_classes, evaluate
 from consilience.agents.protocol import AcceptsMoreClasses, Agent, implements, missing
@@ -21,6 +22,7 @@ from consilience.export.facts import facts_of
 from consilience.export.folder import export_agent
 from consilience.methods import check_rounds, method_named
 from consilience.methods.protocol import Method
+from consilience.report.progress import Progress
 from consilience.runtime.callbacks import Callback, Callbacks, RunInfo
 from consilience.runtime.driver import run_rounds
 from consilience.runtime.ensemble import Collective, collective, weights_of
@@ -35,12 +37,10 @@ from consilience.tasks.protocol import Array
 if TYPE_CHECKING:
     import pandas as pd
 
-    from consilience.cli.progress import Progress
-
 
 @dataclass(frozen=True)
 class Result:
-    """What a collaboration gave."""
+    """The result of a collaboration: agents, metrics and trust."""
 
     agents: list[Agent]
     """The improved agents, in the order of `trust`."""
@@ -60,7 +60,7 @@ class Result:
 
     @property
     def influence(self) -> dict[str, float]:
-        """How much each agent's first exchanged prediction counts in the last pseudo-labels; sums to one."""
+        """The weight of each agent's first exchanged prediction in the last pseudo-labels; sums to one."""
         if self.run.sparse is not None:
             return dict(zip(self.run.names, self.run.sparse.influence().tolist(), strict=True))
         if not len(self.trust):
@@ -72,7 +72,7 @@ class Result:
         """One row per agent, score and place: alone, together, gain, and its 95 % interval from low to high.
 
         Alone is a copy of the agent that trained alone for as many rounds. The interval is a paired bootstrap over the
-        test samples, made wider where fewer than 40 are behind the score. NaN without a baseline.
+        test samples, widened if there are fewer than 40. NaN without a baseline.
         """
         from consilience.report.gains import gain_table
 
@@ -85,25 +85,31 @@ class Result:
         return path
 
     def predict(self, x: Rows, as_agent: str = "") -> Collective:
-        """What all agents together say of new samples: `predictions`, and each one's `parts` and own predictions.
+        """The collective prediction of all agents on new samples, with each one's part and own prediction.
 
-        Agents count by the consensus that the last trust leads to (`core/ensemble.py`), or as the agent called
-        `as_agent` trusts them. With trust per class, they count for what each sample seems to be.
+        Agents are weighted by the consensus that the last trust leads to (`core/ensemble.py`), or by the trust of the
+        agent `as_agent`; with trust per class, by the class that each sample seems to have.
+
+        Args:
+            x: the samples, rows of any kind.
+            as_agent: name of the agent whose trust to use.
         """
         by_agent = {agent.name: agent.predict(x) for agent in self.agents}
         return collective(weights_of(self.run, as_agent), by_agent, self.agents[0].task)
 
     def export(self, folder: str | Path, agent: str = "") -> Path:
-        """Writes the model of one agent into `folder`; without a name every agent's, each into a folder of its own.
+        """Writes models that `consilience.load_model` and `consilience predict` read without any of the data.
 
-        `consilience.load_model` and `consilience predict` read such a folder without any of the data.
+        Args:
+            folder: where to write.
+            agent: name of the agent to export; by default all, each into a folder of its own in `folder`.
         """
-        chosen = [one for one in self.agents if agent in ("", one.name)]
+        chosen = [member for member in self.agents if agent in ("", member.name)]
         if not chosen:
             raise ConsilienceError(f"there is no agent {agent!r}. There are {', '.join(self.run.names)}.")
-        for one in chosen:
-            place = Path(folder) if agent else Path(folder) / one.name
-            export_agent(one, place, self.shared, facts_of(self.run, one.name))
+        for member in chosen:
+            target = Path(folder) if agent else Path(folder) / member.name
+            export_agent(member, target, self.shared, facts_of(self.run, member.name))
         return Path(folder)
 
     def __repr__(self) -> str:
@@ -141,17 +147,25 @@ def collaborate(
     threads: int = 1,
     callbacks: Sequence[Callback] = (),
 ) -> Result:
-    """Trains `agents` together on the unlabelled `shared` data, which are rows of any kind (`base/rows.py`).
+    """Trains agents together on unlabelled shared data. Labels given here are used for measuring only.
 
-    `method` is an object such as `cs.Consensus(lam=0.5, trust=cs.Entropy())`, whose fields are its options, or the
-    name of one: consensus, paper, static, every-K, naive, alone, fedavg, fedprox(mu=0.1), ...
-    `rounds` include the warm-up.
-    Labels of the shared data, a sample (x, y) of the `target` domain and each agent's `own` test data are used for
-    measuring only, in any form that agents take. Where there are such labels, a copy of every agent trains alone beside
-    it for as many rounds: gains are against that copy. `baseline=False` saves that time, and then no gain is known.
-    With `out` every round is saved there, and `resume` goes on from the last one. Raise `threads` for large models of
-    torch on the CPU; small ones are fastest with one. `callbacks` are told of every round: loggers such as
-    `cs.loggers.TensorBoard("logs")`, or your own `cs.Callback`; `progress` shows how far it is, on the standard error.
+    Args:
+        agents: two or more agents.
+        shared: unlabelled samples of the target domain, rows of any kind.
+        method: an object such as `cs.Consensus(lam=0.5, trust=cs.Entropy())`, or a name: consensus, paper, static,
+            every-K, naive, alone, fedavg, fedprox(mu=0.1), ...
+        rounds: number of rounds, including the warm-up.
+        shared_labels: labels of the shared data.
+        target: a test sample (x, y) of the target domain.
+        own: by name of the agent, its own test data (x, y).
+        class_names: the names of the classes, in the order of the outputs.
+        out: a folder where every round is saved.
+        resume: whether to continue from the last round in `out`.
+        baseline: whether a copy of every agent trains alone for as many rounds, if there are labels. Gains are measured
+            against it.
+        progress: whether to show progress on the standard error.
+        threads: threads of numerical libraries. Raise it for large torch models on the CPU.
+        callbacks: loggers such as `cs.loggers.TensorBoard("logs")`, or your own `cs.Callback`.
     """
     method = method_named(method) if isinstance(method, str) else method
     agents, shared = _listed(agents), _shared_rows(shared)
@@ -192,8 +206,9 @@ def collaborate(
     folder = claim_folder(Path(out), resume and Path(out).is_dir()) if out is not None else None
     options = flat({"method": {"name": method.label} | to_table(method), "run": {"rounds": rounds}})
     with ExitStack() as around:
-        shown = [around.enter_context(_progress(rounds))] if progress else []
-        all_of_them = around.enter_context(Callbacks([ProgressFile(), *shown, *callbacks]))
+        lines = Progress(Console(stderr=True, markup=False), rounds, 1)
+        shown = [around.enter_context(lines)] if progress else []
+        everyone = around.enter_context(Callbacks([ProgressFile(), *shown, *callbacks]))
         run = run_rounds(
             agents,
             shared,
@@ -203,7 +218,7 @@ def collaborate(
             evaluation,
             folder=folder,
             threads=threads,
-            tell=partial(all_of_them.tell, RunInfo(method.label, folder, options)),
+            emit=partial(everyone.handle, RunInfo(method.label, folder, options)),
             baseline=baseline,
             options={key: stable_text(value) for key, value in options.items() if key != "run.rounds"},
         )
@@ -211,7 +226,7 @@ def collaborate(
 
 
 def _table_notes(agents: list[Agent], shared: Rows) -> tuple[list[str], list[str]]:
-    """What is said of shared data that are a table with named columns, and of agents' rows with the same columns."""
+    """Notes and warnings on shared data with named columns and on agents' rows with the same columns."""
     if getattr(shared, "ndim", 0) != 2 or not hasattr(shared, "columns"):
         return [], []
     from consilience.data.table_notes import notes_on_rows
@@ -232,7 +247,7 @@ def _listed(agents: Any) -> list[Agent]:
 
 def _shared_rows(shared: Any) -> Rows:
     """The shared data as rows; not a pair (x, y), in which there would be labels."""
-    if isinstance(shared, tuple) and len(shared) == 2 and all(map(_is_array, shared)):
+    if isinstance(shared, tuple) and len(shared) == 2 and all(hasattr(rows, "shape") for rows in shared):
         raise ConsilienceError(
             "shared is a pair. Give the rows alone, without labels; labels to measure on are shared_labels=y."
         )
@@ -242,7 +257,7 @@ def _shared_rows(shared: Any) -> Rows:
 def _pair(pair: Any, what: str) -> tuple[Rows, Any]:
     """Rows and labels, in this order."""
     if not isinstance(pair, tuple | list) or len(pair) != 2:
-        raise ConsilienceError(f"{what} is no pair. Give rows and their labels: {what}=(x, y).")
+        raise ConsilienceError(f"{what} is not a pair. Give rows and their labels: {what}=(x, y).")
     x, y = pair
     x = np.asarray(x) if isinstance(x, list) and x and isinstance(x[0], Real) else x
     if getattr(x, "ndim", 0) == 1 and np.asarray(x).dtype.kind in "biuf" and getattr(y, "ndim", 0) > 1:
@@ -250,37 +265,25 @@ def _pair(pair: Any, what: str) -> tuple[Rows, Any]:
     return x, y
 
 
-def _is_array(thing: Any) -> bool:
-    return hasattr(thing, "shape") and hasattr(thing, "__len__")
-
-
-def _progress(rounds: int) -> "Progress":
-    from rich.console import Console
-
-    from consilience.cli.progress import Progress
-
-    return Progress(Console(stderr=True, markup=False), rounds, 1)
-
-
 def _check_labels(evaluation: Evaluation, agents: list[Agent], outputs: int) -> None:
-    """Refuses labels of classes that no agent knows, and test data of agents that do not exist."""
+    """Refuses labels of unknown classes, and test data of unknown agents."""
     names = [agent.name for agent in agents]
     for name in evaluation.own:
         if name not in names:
             raise ConsilienceError(f"own has data of {name!r}. {hint(name, names)}The agents are {', '.join(names)}.")
     if not agents[0].task.has_classes:
         return
-    places = {"the shared data": evaluation.shared_y} | {f"own of {n!r}": y for n, (_, y) in evaluation.own.items()}
-    places["the target data"] = None if evaluation.target is None else evaluation.target[1]
-    for place, y in places.items():
+    labels = {"the shared data": evaluation.shared_y} | {f"own of {n!r}": y for n, (_, y) in evaluation.own.items()}
+    labels["the target data"] = None if evaluation.target is None else evaluation.target[1]
+    for where, y in labels.items():
         if y is not None and len(y) and (y.max() >= outputs or y.min() < 0):
             raise ConsilienceError(
-                f"{place} have labels from {y.min()} to {y.max()}, but the agents know the classes 0 to {outputs - 1}."
+                f"{where} have labels from {y.min()} to {y.max()}, but the agents know the classes 0 to {outputs - 1}."
             )
 
 
 def _agree(agents: list[Agent], shared: Rows, class_names: Sequence[str]) -> tuple[tuple[str, ...], int]:
-    """Checks that agents can collaborate, and names the nameless; the names of classes, if any, and the outputs."""
+    """Checks that agents can collaborate and names those without a name; returns class names, if any, and outputs."""
     if len(agents) < 2:
         raise ConsilienceError(f"consensus needs at least two agents, got {len(agents)}.")
     if count(shared) == 0:

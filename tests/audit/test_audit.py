@@ -106,7 +106,7 @@ def test_a_folder_without_a_run_is_refused(tmp_path):
 
 def test_while_it_works_the_command_says_what_it_does(tmp_path, monkeypatch):
     work(read_settings("digits-mlp", FEW | {"rounds": 2, "warmup": 1, "epochs": 1, "canaries": 0}), tmp_path)
-    monkeypatch.setattr("consilience.cli.progress.QUIET", 0.0)
+    monkeypatch.setattr("consilience.report.progress.QUIET", 0.0)
     said = CliRunner().invoke(app, ["audit", str(tmp_path)], catch_exceptions=False).output
     steps = [line.removeprefix(f"{tmp_path}: ") for line in said.splitlines() if ": step " in line]
     assert steps[0] == "step 1 of 7, restoring the agents"

@@ -11,12 +11,12 @@ from consilience.agents.batched import units
 from consilience.agents.copies import copied
 from consilience.agents.models import AgentSpec, build_agent
 from consilience.agents.training import Training
-from consilience.cli.progress import Lines
 from consilience.privacy.accountants import epsilon_of_record
 from consilience.privacy.entry import used
 from consilience.privacy.options import Privacy
 from consilience.report.live_data import snapshot
 from consilience.report.privacy import privacy_card
+from consilience.report.progress import Lines
 from consilience.runtime.callbacks import Callback
 from consilience.runtime.privacy_budget import mechanism_of
 from consilience.tasks import TASKS

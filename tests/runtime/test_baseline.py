@@ -1,5 +1,7 @@
 """The same agents alone, trained beside: what every gain is against."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +11,10 @@ from torch import nn
 
 import consilience as cs
 from consilience.agents.copies import copied
+from consilience.runtime.driver import run_rounds
+from consilience.settings.presets import read_settings
+from consilience.settings.wiring import build_agents, build_evaluation, build_exchange, build_scenario, summarise
+from consilience.workers.work import work
 from tests.conftest import CLASSES, FEATURES, blobs
 
 TARGET = blobs(200, seed=7)
@@ -34,13 +40,34 @@ def together(shared, rounds=5, **more) -> cs.Result:
 
 
 def test_it_is_what_the_same_agents_reach_alone_in_as_many_rounds(shared):
-    result = together(shared)
-    alone = cs.collaborate(agents(), shared, method="alone", rounds=5, target=TARGET)
+    labels = np.arange(len(shared)) % CLASSES
+    result = together(shared, shared_labels=labels)
+    alone = cs.collaborate(agents(), shared, method="alone", rounds=5, target=TARGET, shared_labels=labels)
     assert alone.run.references == {}
     beside = result.run.references["alone"].metrics
-    columns = [name for name in beside if not name.startswith("disagreement")]
-    pd.testing.assert_frame_equal(beside[columns], alone.history[columns])
+    pd.testing.assert_frame_equal(beside, alone.history, check_exact=True)
     assert not beside["accuracy_target"].equals(result.history["accuracy_target"])
+
+
+def test_it_has_the_numbers_of_the_reference_alone_of_a_run(tmp_path):
+    settings = read_settings("digits-mlp", {"rounds": 3, "agents.count": 3, "method.warmup": 1})
+    work(replace(settings, method=cs.Alone()), tmp_path / "alone")
+    scenario = build_scenario(settings)
+    members = build_agents(settings, scenario, tuple(scenario.shares))
+    run = run_rounds(
+        members,
+        scenario.shared,
+        build_exchange(settings, scenario),
+        settings.method,
+        summarise(settings, scenario, members),
+        build_evaluation(settings, scenario),
+        baseline=True,
+    )
+    beside, alone = run.references["alone"], cs.load_run(tmp_path / "alone")
+    pd.testing.assert_frame_equal(beside.metrics, alone.metrics, check_exact=True)
+    assert beside.draws.keys() == alone.draws.keys()
+    for column, values in alone.draws.items():
+        np.testing.assert_array_equal(beside.draws[column], values)
 
 
 def test_nothing_that_the_agents_do_depends_on_it(shared, tmp_path):

@@ -46,13 +46,13 @@ def test_every_event_goes_to_the_method_that_is_for_it():
     diary = Diary()
     events = {"start": STARTED, "trained": Trained("a"), "round": Finished(1, {}), "end": Ended()}
     for event in events.values():
-        diary.tell(RunInfo(), event)
+        diary.handle(RunInfo(), event)
     assert diary.told == [(kind, RunInfo(), event) for kind, event in events.items()]
 
 
 def test_a_callback_that_overrides_nothing_hears_everything_in_silence():
     for event in (STARTED, Trained("a"), Finished(1, {}), Ended()):
-        Callback().tell(RunInfo(), event)
+        Callback().handle(RunInfo(), event)
 
 
 def test_collaborate_tells_all_its_callbacks(shared):
@@ -88,9 +88,9 @@ def test_a_run_that_fails_ends_unfinished_and_can_be_resumed(shared, tmp_path):
 def test_what_has_ended_is_not_ended_again():
     diary = Diary()
     with Callbacks([diary]) as told:
-        told.tell(RunInfo("one"), STARTED)
-        told.tell(RunInfo("two"), STARTED)
-        told.tell(RunInfo("one"), Ended(seconds=2.0))
+        told.handle(RunInfo("one"), STARTED)
+        told.handle(RunInfo("two"), STARTED)
+        told.handle(RunInfo("one"), Ended(seconds=2.0))
     assert [(run.name, news.finished) for kind, run, news in diary.told if kind == "end"] == [
         ("one", True),
         ("two", False),

@@ -164,28 +164,28 @@ def scripted(rounds, folder=None, names=NAMES, **more) -> Run:
 def test_events_are_told_in_order_and_rounds_after_they_are_saved(tmp_path):
     told = []
 
-    def tell(event):
+    def emit(event):
         told.append(event)
         if isinstance(event, Finished):
             assert checkpoint.last_round(tmp_path / "checkpoint") == event.number == event.means["round"]
         elif isinstance(event, Ended):
             assert load_run(tmp_path).summary.seconds == event.seconds
 
-    scripted(2, tmp_path, tell=tell)
+    scripted(2, tmp_path, emit=emit)
     of_a_round = [Trained, Trained, Trained, Finished]
     assert [type(event) for event in told] == [Started, *of_a_round, *of_a_round, Ended]
     assert [event.agent for event in told if isinstance(event, Trained)] == ["a", "b", "c", "a", "b", "c"]
     assert told[0].done == 0
     assert told[0].agents_by_worker == (("a", "b", "c"),)
     told.clear()
-    scripted(3, tmp_path, tell=tell)
+    scripted(3, tmp_path, emit=emit)
     assert [type(event) for event in told] == [Started, *of_a_round, Ended]
     assert told[0].done == 2
 
 
 def test_a_round_is_told_as_it_is_recorded():
     told = []
-    run = scripted(3, tell=told.append)
+    run = scripted(3, emit=told.append)
     rounds = [event for event in told if isinstance(event, Finished)]
     assert [event.number for event in rounds] == [1, 2, 3]
     for event in rounds:
@@ -223,7 +223,7 @@ def nothing_is_done(event):
 
 def test_a_finished_run_is_not_run_again_but_recorded_as_it_was(tmp_path):
     run = scripted(2, tmp_path)
-    again = scripted(2, tmp_path, tell=nothing_is_done)
+    again = scripted(2, tmp_path, emit=nothing_is_done)
     pd.testing.assert_frame_equal(run.metrics, again.metrics, check_exact=True)
 
 
@@ -260,10 +260,10 @@ def test_numerical_libraries_use_so_many_threads_and_are_left_as_they_were(threa
     seen = []
 
     class Counting(Evaluation):
-        def scores(self, agent, on_shared):
+        def scores(self, agent, on_shared, on_target=None):
             seen.append(torch.get_num_threads())
             seen.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
-            return super().scores(agent, on_shared)
+            return super().scores(agent, on_shared, on_target)
 
     before = torch.get_num_threads()
     run_rounds(

@@ -10,13 +10,13 @@ from consilience.runtime.group import OneProcess
 ARRAYS = {"a": np.arange(6.0).reshape(2, 3), "b": np.ones((2, 3))}
 
 
-def test_a_single_process_sees_everything_and_changes_nothing():
+def test_a_single_process_knows_everything_and_changes_nothing():
     group = OneProcess()
     assert group.first
     assert group.to_first(ARRAYS) is ARRAYS
     assert group.from_first(ARRAYS) is ARRAYS
     done, scores = object(), {"a": {"accuracy_target": 0.5}}
-    assert group.whole(done, scores) == (done, scores)
+    assert group.complete(done, scores) == (done, scores)
 
 
 @pytest.mark.parametrize(("wire", "each"), [(None, 24), (Wire("float16"), 12), (Wire("top-k", 1), 6)])

@@ -44,12 +44,12 @@ def task(request):
 def recorded(task: str, evaluation: Evaluation | None = None, told: list | None = None) -> pd.DataFrame:
     """The metrics of a scripted run."""
 
-    def tell(event: Event) -> None:
+    def emit(event: Event) -> None:
         if told is not None and isinstance(event, Finished):
             told.append((event.number, event.means))
 
     agents = [Known(name, task) for name in reversed(NAMES)]
-    return run_rounds(agents, SHARED, InMemory(NAMES), Script(), summary_of(task), evaluation, tell=tell).metrics
+    return run_rounds(agents, SHARED, InMemory(NAMES), Script(), summary_of(task), evaluation, emit=emit).metrics
 
 
 def test_every_score_at_every_place_of_every_agent_in_every_round(task):
@@ -249,10 +249,10 @@ def test_with_everyone_here_nothing_is_filled_in_afterwards():
     pd.testing.assert_frame_equal(history.frame().head(3), before, check_exact=True)
 
 
-@pytest.mark.parametrize(("here", "recorded", "known"), [("b", (), False), ("abc", (), True), ("b", ("b",), False)])
-def test_a_run_records_disagreement_at_once_only_where_everyone_is_recorded(here, recorded, known):
+@pytest.mark.parametrize(("here", "known"), [("b", False), ("abc", True)])
+def test_a_run_records_disagreement_at_once_only_where_everyone_is_recorded(here, known):
     agents = [Known(name) for name in here]
-    run = run_rounds(agents, SHARED, InMemory(NAMES), Script(), summary_of("classification"), recorded=recorded)
+    run = run_rounds(agents, SHARED, InMemory(NAMES), Script(), summary_of("classification"))
     assert run.metrics["disagreement"].notna().all() == known
     assert set(run.metrics["agent"]) == set(here)
 

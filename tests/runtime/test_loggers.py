@@ -180,4 +180,4 @@ def test_a_tool_that_is_not_installed_is_named_with_its_extra(name, module, monk
     monkeypatch.setitem(__import__("sys").modules, module, None)
     started = Started(Summary("paper", "paper", "classification", 3, 1, 9), ((),))
     with pytest.raises(ConsilienceError, match=rf"pip install 'consilience\[{name}\]'"):
-        logger(f"{name}:{tmp_path}").tell(RunInfo(), started)
+        logger(f"{name}:{tmp_path}").handle(RunInfo(), started)

@@ -17,7 +17,14 @@ from consilience.workers.job import Job
 from consilience.workers.jobs import run_jobs
 
 TINY = {"agents.count": 9, "models": ["mlp", "linear"], "limit": 30, "shared_per_agent": 4, "references": []}
-TINY |= {"rounds": 4, "warmup": 1, "epochs": 1, "listening": "sparse", "peers": 2, "random_peers": 1}
+TINY |= {
+    "rounds": 4,
+    "warmup": 1,
+    "epochs": 1,
+    "listening": "sparse",
+    "listening.peers": 2,
+    "listening.random_peers": 1,
+}
 
 
 def run_of(folder, workers=1, **changes):

@@ -9,6 +9,7 @@ import torch.distributed as dist
 
 from consilience import ConsilienceError
 from consilience.extend import InMemory, Losses, Memory, Record, Round
+from consilience.runtime.privacy_budget import STOPPED, all_stopped
 from consilience.workers.group import WorkerExchange, WorkerGroup, join
 from consilience.workers.pool import _PRELOAD
 from consilience.workers.work import _check_same_data
@@ -32,14 +33,14 @@ def in_three_processes(task, tmp_path) -> list:
     """What `task` gives, or the error it ends with, in each of three processes."""
     context = get_context("forkserver")
     context.set_forkserver_preload(_PRELOAD)
-    found = []
+    pipes = []
     for number in range(3):
         here, there = context.Pipe(duplex=False)
         context.Process(
             target=one_of_three, args=(number, f"file://{tmp_path}/meeting", there, task), daemon=True
         ).start()
         there.close()
-        found.append(here)
+        pipes.append(here)
 
     def heard(pipe):
         assert pipe.poll(60)
@@ -48,7 +49,7 @@ def in_three_processes(task, tmp_path) -> list:
         except EOFError:
             return None
 
-    return [heard(pipe) for pipe in found]
+    return [heard(pipe) for pipe in pipes]
 
 
 def a_round(names, warmup: bool) -> tuple[Round, dict[str, dict[str, float]]]:
@@ -78,8 +79,8 @@ def exchange(group: WorkerGroup) -> tuple:
     mine = {f"{group.number}/{name}": f.T for name, f in own.items()} | {f"{group.number}": np.array(7)}
     shared = travels.share({name: {"weight": f.T, "bias": np.array(1.5)} for name, f in own.items()})
     empty = travels.share({name: {} for name in names})
-    whole = [group.whole(*a_round(names, warmup)) for warmup in (True, False)]
-    return received, group.to_first(mine), group.from_first(mine), shared, empty, whole
+    rounds = [group.complete(*a_round(names, warmup)) for warmup in (True, False)]
+    return received, group.to_first(mine), group.from_first(mine), shared, empty, rounds
 
 
 @pytest.fixture(scope="module")
@@ -115,19 +116,22 @@ def test_weights_of_all_agents_are_everywhere_in_the_order_of_the_roster(exchang
 
 
 @pytest.mark.parametrize("warmup", [True, False])
-def test_every_process_knows_the_whole_round(exchanged, warmup):
+def test_the_first_worker_alone_knows_the_whole_round(exchanged, warmup):
     expected, expected_scores = a_round(ROSTER, warmup)
-    for *_, whole in exchanged:
-        done, scores = whole[not warmup]
+    for number, (*_, rounds) in enumerate(exchanged):
+        done, scores = rounds[not warmup]
+        assert done.record.received == {}  # everyone's predictions would take as much memory again
+        if number:
+            assert tuple(scores) == tuple(done.record.losses) == tuple(AGENTS[number])
+            continue
         assert done.number == 7
         assert scores == expected_scores
         for name in ROSTER:
             mine, other = done.record.losses[name], expected.record.losses[name]
-            np.testing.assert_array_equal([mine.local, mine.disagreement], [other.local, other.disagreement])
+            np.testing.assert_array_equal(list(vars(mine).values()), list(vars(other).values()))
             np.testing.assert_array_equal(done.record.predictions[name], expected.record.predictions[name])
         assert done.record.sent == expected.record.sent
         assert done.record.heard == expected.record.heard
-        assert done.record.received == {}  # everyone's predictions are known, and it would take as much memory again
         if warmup:
             assert done.record.trust is None and done.memory.own == {}
         else:
@@ -137,6 +141,20 @@ def test_every_process_knows_the_whole_round(exchanged, warmup):
             assert done.memory.own[name].keys() == kept.keys()
             np.testing.assert_array_equal(done.memory.own[name]["trust"], kept["trust"])
         np.testing.assert_array_equal(done.memory.common["c"], np.zeros(2))
+
+
+def all_stopped_of(group: WorkerGroup) -> tuple[bool, bool]:
+    """Whether workers that have seen the same rounds go on: all agents have stopped, then one has not."""
+    names, answers = group.agents_by_worker[group.number], []
+    for still_training in ("", "b"):
+        done, _ = a_round(names, warmup=True)
+        scores = {name: {STOPPED: float(name != still_training)} for name in names}
+        answers.append(all_stopped(group.complete(done, scores)[1], ROSTER, group))
+    return tuple(answers)
+
+
+def test_all_workers_stop_when_every_agent_has_spent_its_budget(tmp_path):
+    assert in_three_processes(all_stopped_of, tmp_path) == [(True, False)] * 3
 
 
 def die_or_wait(group: WorkerGroup) -> None:
@@ -162,16 +180,3 @@ def test_other_data_are_refused(tmp_path):
     first, second, third = in_three_processes(other_data, tmp_path)
     assert first is third is None
     assert "worker 1 read other data (fingerprint f00) than the first (ba5)" in second
-
-
-def test_a_group_of_one_talks_to_nobody():
-    group, arrays = WorkerGroup(), predictions("ab")
-    for answer in (group.everyone(arrays), group.to_first(arrays), group.from_first(arrays)):
-        assert answer == arrays
-    done, scores = a_round("ab", warmup=False)
-    assert group.whole(done, scores) == (done, scores)
-    alone = WorkerExchange(InMemory(("a", "b")), WorkerGroup([["a", "b"]], 0, ("a", "b")))
-    assert alone.roster == ("a", "b")
-    assert alone.gather(1, arrays).sent == {"a": 60, "b": 60}
-    assert alone.share({"a": arrays, "b": {}}) == {"a": arrays, "b": {}}
-    _check_same_data("f00", group)

@@ -52,13 +52,13 @@ def breakdown(
       consilience breakdown digits-mlp --attacks flip,echo,echo-each --rules entropy,stratified --attackers 0-4
     """
     with console.status("Loading ..."):
-        from consilience.cli.progress import Progress
         from consilience.cli.runs import split_names
         from consilience.core.attacks import ATTACKS
         from consilience.experiments.breakdown import breakdown as run_all
         from consilience.experiments.breakdown import plan, verdicts
         from consilience.experiments.compare import parse_seeds
         from consilience.report.breakdown import class_grid, score_grid, write_breakdown
+        from consilience.report.progress import Progress
         from consilience.settings.presets import run_name
 
     every = [name for name in ATTACKS.names() if name != "none"]

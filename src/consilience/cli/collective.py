@@ -43,10 +43,10 @@ def collective(
       consilience collective digits-mlp --methods paper,fedavg --seeds 0-4
     """
     with console.status("Loading ..."):
-        from consilience.cli.progress import Progress
         from consilience.cli.runs import split_names
         from consilience.experiments.compare import parse_seeds
         from consilience.experiments.ensemble import measure_collective
+        from consilience.report.progress import Progress
         from consilience.report.tables import collective_grid
         from consilience.settings.presets import run_name
 

@@ -27,7 +27,7 @@ def audit(
 
       consilience audit runs/compare-digits-mlp-1/seed-*/consensus
     """
-    from consilience.cli.progress import Steps
+    from consilience.report.progress import Steps
 
     with Steps(console) as steps:
         from consilience.audit.audit import audit_run

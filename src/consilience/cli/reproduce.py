@@ -71,8 +71,8 @@ def reproduce(
 
 def _run(jobs: "list[Job]", workers: int) -> "Runs":
     """Every job with its finished run."""
-    from consilience.cli.progress import Progress
     from consilience.paper.scales import experiment
+    from consilience.report.progress import Progress
     from consilience.workers.jobs import run_jobs
 
     if not jobs:

@@ -58,10 +58,10 @@ def run(
       consilience run --resume --out runs/mine
     """
     with console.status("Loading ..."):
-        from consilience.cli.progress import Progress
         from consilience.experiments.run import run_experiment
         from consilience.methods import check_rounds
         from consilience.report.page import write_page
+        from consilience.report.progress import Progress
         from consilience.runtime.run_folders import claim_folder, last_folder, next_folder
         from consilience.settings.presets import run_name, settings_of
         from consilience.settings.settings import changed, load_plugins
@@ -137,11 +137,11 @@ def compare(
       consilience compare digits-mlp --methods consensus --grid lam=0.1,0.5,1 --grid alpha=0.1,1 --seeds 0-4
     """
     with console.status("Loading ..."):
-        from consilience.cli.progress import Progress
         from consilience.experiments.compare import compare as run_all
         from consilience.experiments.compare import parse_seeds, summarise
         from consilience.methods import check_rounds, method_named
         from consilience.report.compare import write_compare
+        from consilience.report.progress import Progress
         from consilience.report.tables import compare_grid
         from consilience.runtime.run_folders import claim_folder, last_folder, next_folder
         from consilience.settings.presets import run_name, write_config

@@ -73,7 +73,7 @@ def agent(
             except KeyboardInterrupt:
                 sys.exit(130)
     else:
-        from consilience.cli.progress import Lines
+        from consilience.report.progress import Lines
 
         lines = Lines(lambda text: _say(name, text), loaded.settings.run.rounds)
         try:

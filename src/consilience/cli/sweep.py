@@ -22,8 +22,8 @@ def run_sweep(
     loggers: "list[Callback]",
 ) -> None:
     """Runs every method with every setting and seed; prints and writes the results."""
-    from consilience.cli.progress import Progress
     from consilience.experiments.sweep import parse_axis, plan, sweep
+    from consilience.report.progress import Progress
     from consilience.report.sweep import grid as table
     from consilience.report.sweep import sentences, write_sweep
 

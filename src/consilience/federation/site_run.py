@@ -65,7 +65,7 @@ def run_site(loaded: LoadedSite, say: Say, callbacks: Sequence[Callback] = (), s
             evaluation,
             folder=out,
             threads=settings.run.threads,
-            tell=partial(told.tell, about),
+            emit=partial(told.handle, about),
             baseline=loaded.site.baseline,
         )
         keep_model(loaded, agent, run, say)

@@ -85,7 +85,7 @@ def watch(
 
     exchange = InMemory(tuple(agent.name for agent in agents))
     summary = Summary(method.label, method.title, agents[0].task.name, warmup + max(keep), warmup, len(shared))
-    run = run_rounds(agents, shared, exchange, method, summary, tell=look)
+    run = run_rounds(agents, shared, exchange, method, summary, emit=look)
     return seen, run.trust
 
 

@@ -1,1 +1,1 @@
-"""The driver of a run: goes through the rounds of any method, records and saves them, and tells of them."""
+"""The driver of a run: runs any method's rounds, records and saves them, and reports them as events."""

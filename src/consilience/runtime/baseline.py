@@ -1,4 +1,4 @@
-"""What gains are measured against: a copy of every agent, which trains alone beside it for as many rounds."""
+"""What gains are measured against: a copy of every agent, which trains alone for as many rounds."""
 
 from dataclasses import replace
 from typing import final
@@ -7,55 +7,56 @@ from consilience.agents.copies import copied
 from consilience.agents.local_agents import LocalAgents
 from consilience.base.errors import ConsilienceError
 from consilience.methods.alone import Alone
-from consilience.methods.protocol import Record, Round
-from consilience.runtime.checkpoint import by_agent, with_prefix
+from consilience.methods.protocol import Start
+from consilience.runtime.checkpoint import by_agent, flat, with_prefix
+from consilience.runtime.exchange import InMemory
 from consilience.runtime.history import Evaluation, History
 from consilience.runtime.run import Run
 from consilience.runtime.summary import Summary
 from consilience.tasks.protocol import Array
 
 NAME = "alone"
-"""Of the reference that it leaves in a run."""
+"""The name of this reference in a run."""
 
 
 @final
 class Baseline:
-    """Copies of the agents of one process. They hear nobody and see the shared data only to be measured on them."""
+    """The method alone with copies of the agents of one process, round by round beside the agents themselves."""
 
-    def __init__(self, team: LocalAgents) -> None:
-        self._team = LocalAgents((copied(agent) for agent in team), team.names)
-        self._history = History(team.names, everyone=False)
+    def __init__(
+        self, agents: LocalAgents, shared: Array, evaluation: Evaluation, rounds: int, everyone: bool = True
+    ) -> None:
+        self._agents = LocalAgents((copied(agent) for agent in agents), agents.names)
+        self._evaluation, self._history = evaluation, History(agents.names, everyone)
+        self._rounds = Alone().rounds(self._agents, shared, InMemory(agents.names), Start(rounds))
 
-    def train(self, number: int, shared: Array, evaluation: Evaluation, last: bool) -> None:
+    def train(self, number: int, last: bool) -> None:
         """One round of training, recorded under the `number` that it has for the agents."""
-        losses = self._team.train(shared, {}, lam=0.0)
-        known = evaluation.shared_y is not None
-        found = {agent.name: f for agent, f in self._team.predicted(shared)} if known else {}
-        on_shared = {name: found[name] for name in self._team.names if name in found}
-        scores = evaluation.scores_of(self._team, on_shared, number, last)
-        self._history.add(Round(number, Record(on_shared, losses, dict.fromkeys(self._team.names, 0))), scores)
+        done = replace(next(self._rounds), number=number)
+        published = done.record.predictions
+        self._history.add(done, self._evaluation.scores_of(self._agents, published, number, last))
         if last:
-            self._history.add_draws(evaluation.draws_of(self._team, on_shared, len(self._team)))
+            self._history.add_draws(self._evaluation.draws_of(self._agents, published, len(self._agents)))
 
     def arrays(self) -> dict[str, Array]:
         """All of it, for a checkpoint."""
-        states = {f"agent/{agent.name}/{key}": value for agent in self._team for key, value in agent.state().items()}
-        return states | {f"history/{key}": value for key, value in self._history.arrays().items()}
+        states = flat({agent.name: agent.state() for agent in self._agents}, "agent/")
+        return states | flat({"history": self._history.arrays()})
 
     def restore(self, saved: dict[str, Array], shared: Array) -> None:
-        """Takes up what `arrays` gave."""
+        """Restores what `arrays` returned."""
         if not saved:
             raise ConsilienceError(
-                "the run was begun without copies of the agents that train alone, so that there is nothing to go on "
-                "from. Resume without them too (baseline false), or start again in another folder."
+                "the run was begun without copies of the agents that train alone, so it cannot go on with them. "
+                "Resume without them too (baseline false), or start again in another folder."
             )
         self._history.restore(with_prefix(saved, "history/"))
         states = by_agent(saved, "agent/")
-        for agent in self._team:
+        for agent in self._agents:
             agent.restore(states[agent.name], shared)
 
     def run(self, summary: Summary) -> Run:
-        """What the copies reached, as a run of the method alone beside the one of `summary`."""
+        """What the copies reached, as a run of the method alone; its other facts are those of `summary`."""
         method = Alone()
         trust, rounds = self._history.trust()
         summary = replace(summary, method=method.label, title=method.title, warmup=method.warmup)

@@ -1,4 +1,4 @@
-"""Callbacks: whoever wants to know how runs get on. Progress, the live page, loggers and users' own are all such."""
+"""Events of runs and the callbacks that receive them, such as progress, loggers and users' own."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from consilience.tasks.protocol import Array
 
 @dataclass(frozen=True)
 class RunInfo:
-    """The run that something is told of. Several runs may be under way at the same time."""
+    """The run that an event belongs to. Several runs may be under way at the same time."""
 
     name: str = "run"
     """How the run is called, such as "paper" or "paper, seed 3"."""
@@ -22,10 +22,10 @@ class RunInfo:
 
 @dataclass(frozen=True)
 class Started:
-    """The run begins, or goes on after an interruption."""
+    """The run begins, or resumes after an interruption."""
 
     summary: Summary
-    """What is known of the run, its agents included."""
+    """The facts of the run and its agents."""
     agents_by_worker: tuple[tuple[str, ...], ...]
     done: int = 0
     """Rounds that were finished before."""
@@ -45,16 +45,16 @@ class Finished:
 
     number: int
     means: dict[str, float]
-    """Over agents, of every measure."""
+    """Means over agents of every measure."""
     agents: dict[str, dict[str, float]] = field(default_factory=dict)
     """Every measure of each agent: the columns of metrics.parquet."""
     trust: Array | None = None
-    """(agents, roster); None in a round without collaboration, and where agents hear some peers only."""
+    """(agents, roster); None in a round without collaboration and in sparse exchange."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """The run has come to its end; or it was stopped or failed, and can be resumed."""
+    """The run has finished; or it was stopped or failed, and can be resumed."""
 
     finished: bool = True
     seconds: float | None = None
@@ -62,13 +62,13 @@ class Ended:
 
 Event = Started | Trained | Finished | Ended
 EventSink = Callable[[Event], None]
-"""Is told what happens in one run."""
+"""A function that receives the events of one run."""
 
 
 class Callback:
-    """Told of runs while they are under way. Override what you need; what is raised here ends the run.
+    """Receives the events of runs. Override what you need; an exception raised here ends the run.
 
-    A round is saved before it is told of, so that a run which a callback ends can be resumed after its last round.
+    A round is saved before its event, so that a run that a callback ends can be resumed after its last round.
     """
 
     def start(self, run: RunInfo, news: Started) -> None:
@@ -83,8 +83,8 @@ class Callback:
     def end(self, run: RunInfo, news: Ended) -> None:
         """A run has ended."""
 
-    def tell(self, run: RunInfo, event: Event) -> None:
-        """Passes an event to the method that is for it."""
+    def handle(self, run: RunInfo, event: Event) -> None:
+        """Passes an event to its method."""
         match event:
             case Started():
                 self.start(run, event)
@@ -98,10 +98,7 @@ class Callback:
 
 @final
 class Callbacks(Callback):
-    """Several callbacks as one. A run that has started also ends for all of them, if need be unfinished.
-
-    Use it as a context: what is still under way when the context is left has not finished.
-    """
+    """Several callbacks as one. Leaving its context ends the runs that are still under way, as unfinished."""
 
     def __init__(self, callbacks: Sequence[Callback] = ()) -> None:
         self._callbacks = callbacks
@@ -114,15 +111,15 @@ class Callbacks(Callback):
         self.close()
 
     def close(self) -> None:
-        """Ends what is still under way."""
+        """Ends the runs that are still under way."""
         for run in list(self._under_way.values()):
-            self.tell(run, Ended(finished=False))
+            self.handle(run, Ended(finished=False))
 
-    def tell(self, run: RunInfo, event: Event) -> None:
-        """Passes an event on to all."""
+    def handle(self, run: RunInfo, event: Event) -> None:
+        """Passes an event to all callbacks."""
         if isinstance(event, Started):
             self._under_way[run.folder or run.name] = run
         elif isinstance(event, Ended):
             self._under_way.pop(run.folder or run.name, None)
         for callback in self._callbacks:
-            callback.tell(run, event)
+            callback.handle(run, event)

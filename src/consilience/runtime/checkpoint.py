@@ -1,6 +1,7 @@
 """Checkpoints: one safetensors file a round, written atomically, named by round and checksum. Never a pickle."""
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 
 from safetensors import SafetensorError
@@ -12,25 +13,25 @@ from consilience.runtime.packing import packed
 from consilience.tasks.protocol import Array
 
 KEEP = 2
-"""Checkpoints kept. The one before the last stands in when the last is damaged."""
+"""Number of checkpoints that stay. If the last is damaged, the one before it is used."""
 
 
 def write(folder: Path, number: int, arrays: dict[str, Array]) -> None:
     """Saves the state after round `number`. A kill at any moment leaves a whole checkpoint behind."""
-    parts = [with_prefix.data for with_prefix in packed(arrays)]
+    blocks = [block.data for block in packed(arrays)]
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / f"round-{number:05d}.{_checksum(*parts)}.safetensors", *parts)
-    for old in _found(folder)[:-KEEP]:
+    write_atomically(folder / f"round-{number:05d}.{_checksum(*blocks)}.safetensors", *blocks)
+    for old in _paths(folder)[:-KEEP]:
         old.unlink(missing_ok=True)
 
 
 def read(folder: Path) -> tuple[int, dict[str, Array], list[str]]:
-    """The newest whole checkpoint: round, arrays, and the names of damaged files passed over.
+    """The newest whole checkpoint: round, arrays, and the names of damaged files that were passed over.
 
-    Round 0 and no arrays when there is none; an error when there are some and all are damaged.
+    Round 0 and no arrays if there is no file; an error if all files are damaged.
     """
     damaged: list[str] = []
-    for path in reversed(_found(folder)):
+    for path in reversed(_paths(folder)):
         data = path.read_bytes()
         _, checksum, _ = path.name.split(".")
         if checksum == _checksum(data):
@@ -52,26 +53,31 @@ def with_prefix(arrays: dict[str, Array], prefix: str) -> dict[str, Array]:
     return {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
 
 
-def by_agent(arrays: dict[str, Array], prefix: str) -> dict[str, dict[str, Array]]:
+def by_agent(arrays: dict[str, Array], prefix: str = "") -> dict[str, dict[str, Array]]:
     """The arrays called prefix NAME/KEY by name, then by key."""
-    found: dict[str, dict[str, Array]] = {}
+    nested: dict[str, dict[str, Array]] = {}
     for path, value in with_prefix(arrays, prefix).items():
         name, _, key = path.partition("/")
-        found.setdefault(name, {})[key] = value
-    return found
+        nested.setdefault(name, {})[key] = value
+    return nested
+
+
+def flat(nested: Mapping[str, Mapping[str, Array]], prefix: str = "") -> dict[str, Array]:
+    """The opposite of `by_agent`."""
+    return {f"{prefix}{name}/{key}": value for name, arrays in nested.items() for key, value in arrays.items()}
 
 
 def last_round(folder: Path) -> int:
-    """The round of the newest checkpoint, whole or not; 0 when there is none."""
-    return max((int(path.name[6:11]) for path in _found(folder)), default=0)
+    """The round of the newest checkpoint, damaged or not; 0 if there is no checkpoint."""
+    return max((int(path.name[6:11]) for path in _paths(folder)), default=0)
 
 
-def _found(folder: Path) -> list[Path]:
+def _paths(folder: Path) -> list[Path]:
     return sorted(folder.glob("round-*.*.safetensors"))
 
 
 def _checksum(*data: bytes | memoryview) -> str:
-    made = hashlib.sha256()
-    for with_prefix in data:
-        made.update(with_prefix)
-    return made.hexdigest()[:16]
+    digest = hashlib.sha256()
+    for block in data:
+        digest.update(block)
+    return digest.hexdigest()[:16]

@@ -12,7 +12,7 @@ from consilience.tasks.protocol import Array
 
 @final
 class InMemory:
-    """Everyone hears everyone. Bytes are counted as if each had sent its predictions to every peer."""
+    """Every agent hears every other. Bytes are counted as if each had sent its predictions to every peer."""
 
     def __init__(self, roster: tuple[str, ...], wire: Wire | None = None) -> None:
         self.roster = roster
@@ -26,12 +26,11 @@ class InMemory:
 
     def gather_some(self, number: int, own_predictions: dict[str, Array], wanted: dict[str, Array]) -> Received:
         """The predictions themselves. Bytes are those that each sends to the peers who want to hear it."""
-        place = {name: at for at, name in enumerate(self.roster)}
-        asked = np.bincount(np.concatenate([*wanted.values()]), minlength=len(place))
-        asked -= np.bincount(
-            [place[name] for name, peers in wanted.items() if place[name] in peers], minlength=len(asked)
-        )
-        sent = {name: self._wire.size(*f.shape) * int(asked[place[name]]) for name, f in own_predictions.items()}
+        index = {name: number for number, name in enumerate(self.roster)}
+        readers = np.bincount(np.concatenate([*wanted.values()]), minlength=len(index))
+        for name, peers in wanted.items():
+            readers[index[name]] -= index[name] in peers
+        sent = {name: self._wire.size(*f.shape) * int(readers[index[name]]) for name, f in own_predictions.items()}
         return Received(self._published(own_predictions), sent)
 
     def _published(self, own_predictions: dict[str, Array]) -> dict[str, Array]:

@@ -1,6 +1,10 @@
-"""The processes of one run, as the driver sees them. A run in one process needs nobody else."""
+"""The processes of one run, as the driver sees them."""
 
-from typing import Protocol, final
+import json
+from collections.abc import Mapping
+from typing import Any, Protocol, final
+
+import numpy as np
 
 from consilience.methods.protocol import Round
 from consilience.tasks.protocol import Array
@@ -13,14 +17,14 @@ class Group(Protocol):
     """The workers of one run. The first one records it."""
 
     number: int
-    """This process's place among them."""
+    """The index of this process among them."""
     first: bool
     """Whether this process records the run."""
     agents_by_worker: tuple[tuple[str, ...], ...]
-    """Who trains whom; empty where there is one worker."""
+    """Which worker trains which agents; empty if there is one process."""
 
-    def whole(self, done: Round, scores: Scores) -> tuple[Round, Scores]:
-        """A round and its scores as seen by this process, completed with what the others saw."""
+    def complete(self, done: Round, scores: Scores) -> tuple[Round, Scores]:
+        """In the first process a round and its scores with those of all processes; in the others without trust."""
 
     def to_first(self, arrays: dict[str, Array]) -> dict[str, Array]:
         """The arrays of all processes in the first; nothing in the others."""
@@ -31,12 +35,12 @@ class Group(Protocol):
 
 @final
 class OneProcess:
-    """A single process sees everything."""
+    """A single process knows everything."""
 
     number, first = 0, True
     agents_by_worker: tuple[tuple[str, ...], ...] = ()
 
-    def whole(self, done: Round, scores: Scores) -> tuple[Round, Scores]:
+    def complete(self, done: Round, scores: Scores) -> tuple[Round, Scores]:
         """As they are."""
         return done, scores
 
@@ -47,3 +51,9 @@ class OneProcess:
     def from_first(self, arrays: dict[str, Array]) -> dict[str, Array]:
         """As they are."""
         return arrays
+
+
+def tables_to_first(group: Group, tables: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON values by agent: those of all processes in the first; nothing in the others."""
+    texts = {name: np.frombuffer(json.dumps(table).encode(), np.uint8) for name, table in tables.items()}
+    return {name: json.loads(text.tobytes()) for name, text in group.to_first(texts).items()}

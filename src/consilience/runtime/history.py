@@ -1,6 +1,6 @@
 """What a run records, round by agent: accuracy, losses, disagreement, bytes, trust."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, final
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 
 PLACES = ("shared", "target", "own")
-"""Where agents are measured: the shared data, a sample of the target domain, and each one's own test data."""
+"""Samples on which agents are measured: shared data, a sample of the target domain, each one's own test data."""
 BEHIND = "samples behind "
-"""Before a column's name: how many test samples are behind it, where they are few (`bootstrap.FEW`)."""
+"""Prefix of columns with the number of test samples behind a score, if it is small (`bootstrap.FEW`)."""
 MOST_DRAWN = 200
-"""Agents up to which every score is resampled; among more, the first one of the task alone."""
+"""Up to this number of agents every score is resampled; with more, only the first score of the task."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Labels that only an experimenter, or the agent itself, knows. Never seen in training; any part may be missing."""
+    """Labels to measure agents on, which training never uses. Any of them may be missing."""
 
     shared_y: Array | None = None
     target: tuple[Array, Array] | None = None
@@ -40,7 +40,7 @@ class Evaluation:
     own: dict[str, tuple[Array, Array]] = field(default_factory=dict)
     """Each agent's own test data (x, y)."""
     more: Sequence[Score] = ()
-    """Measured beside the scores of the task."""
+    """Scores beside those of the task."""
     every: int = 1
     """Rounds from one scoring to the next; the last round is always scored."""
 
@@ -52,46 +52,48 @@ class Evaluation:
 
     @property
     def rows(self) -> list[Rows]:
-        """All that agents are measured on, beside the shared data."""
+        """All test samples except the shared data."""
         target = [] if self.target is None else [self.target[0]]
         return target + [x for x, _ in self.own.values()]
 
     def scores_of(self, team: LocalAgents, on_shared: Mapping[str, Array], number: int, last: bool) -> Scores:
-        """`scores` of everyone after round `number`, where it is to be scored; otherwise NaN."""
+        """`scores` of all agents after round `number`; NaN in rounds without scoring."""
         if not last and number % self.every:
             return {agent.name: self._scores(agent, {}) for agent in team}
+        scores = {agent.name: self.scores(agent, on_shared.get(agent.name), f) for agent, f in self._on_target(team)}
+        return {name: scores[name] for name in team.names}
+
+    def _on_target(self, team: LocalAgents) -> Iterator[tuple[Agent, Array | None]]:
+        """All agents in any order, with their predictions on the target sample, if there is one."""
         if self.target is None:
-            return {agent.name: self.scores(agent, on_shared.get(agent.name)) for agent in team}
+            yield from ((agent, None) for agent in team)
+            return
         with rows_called("the target data"):
-            found = {
-                agent.name: self.scores(agent, on_shared.get(agent.name), f)
-                for agent, f in team.predicted(self.target[0])
-            }
-        return {agent.name: found[agent.name] for agent in team}
+            yield from team.predicted(self.target[0])
 
     def scores(self, agent: Agent, on_shared: Array | None, on_target: Array | None = None) -> dict[str, float]:
-        """How good an agent is on the shared data, where it predicts `on_shared`, on the target domain and on its own.
+        """Scores of an agent on the shared data, on the target domain and on its own test data; NaN without labels.
 
-        NaN where no labels are known. What it predicts for the target domain is asked for unless it is given.
+        Its predictions are `on_shared` and `on_target`, or for the latter what it predicts now.
         """
         return self._scores(agent, self._pairs(agent, on_shared, on_target))
 
     def _scores(self, agent: Agent, pairs: Mapping[str, tuple[Array, Array]]) -> dict[str, float]:
         return {
-            f"{score.name}_{place}": score.measure(*pairs[place]) if place in pairs else float("nan")
-            for place in PLACES
+            f"{score.name}_{where}": score.measure(*pairs[where]) if where in pairs else float("nan")
+            for where in PLACES
             for score in (*agent.task.scores, *self.more)
         }
 
     def draws_of(self, team: LocalAgents, on_shared: Mapping[str, Array], agents: int) -> dict[str, dict[str, Array]]:
-        """`draws` of everyone; in a run of more than `MOST_DRAWN` agents only for the first score."""
+        """`draws` of all agents; in a run of more than `MOST_DRAWN` agents only for the first score."""
         resamples: dict[tuple[str, ...], list[Array]] = {}
         first_only = agents > MOST_DRAWN
-        said = team.predicted(self.target[0]) if self.target is not None else ((agent, None) for agent in team)
-        found = {
-            agent.name: self.draws(agent, on_shared.get(agent.name), f, first_only, resamples) for agent, f in said
+        draws = {
+            agent.name: self.draws(agent, on_shared.get(agent.name), f, first_only, resamples)
+            for agent, f in self._on_target(team)
         }
-        return {agent.name: found[agent.name] for agent in team}
+        return {name: draws[name] for name in team.names}
 
     def draws(
         self,
@@ -101,33 +103,31 @@ class Evaluation:
         first_only: bool = False,
         resamples: dict[tuple[str, ...], list[Array]] | None = None,
     ) -> dict[str, Array]:
-        """The same for `bootstrap.DRAWS` resamples of the test samples (draws,), for the scores that are known.
+        """All known scores on `bootstrap.DRAWS` resamples of the test samples (draws,), by column.
 
-        Of those that few samples are behind also how many, under `BEHIND` and the name of the column.
-
-        The resamples are the same for whoever is measured on the same samples: differences are paired. Those that all
-        agents are measured on are kept in `resamples`.
+        If few samples are behind a score, `BEHIND` and its column have their number. Agents measured on the same
+        samples have the same resamples, so that differences are paired; `resamples` caches those of all agents.
         """
-        found: dict[str, Array] = {}
+        columns: dict[str, Array] = {}
         resamples = {} if resamples is None else resamples
         scores = agent.task.scores[:1] if first_only else (*agent.task.scores, *self.more)
-        for place, (f, y) in self._pairs(agent, on_shared, on_target).items():
-            names = ("bootstrap", place, agent.name) if place == "own" else ("bootstrap", place)
+        for where, (f, y) in self._pairs(agent, on_shared, on_target).items():
+            names = ("bootstrap", where, agent.name) if where == "own" else ("bootstrap", where)
             drawn = resamples.get(names) or [*bootstrap.resampled(len(f), stream(0, *names))]
-            if place != "own":
+            if where != "own":
                 resamples[names] = drawn
             known = [score for score in scores if not np.isnan(score.measure(f, y))]
             of_counts = [_of_counts(score, f, y) for score in known]
-            parts = [[one(counts) for one in of_counts] for counts in drawn]
-            for score, values in zip(known, zip(*parts, strict=True), strict=True):
-                found[f"{score.name}_{place}"] = np.concatenate(values)
+            blocks = [[score_of(counts) for score_of in of_counts] for counts in drawn]
+            for score, values in zip(known, zip(*blocks, strict=True), strict=True):
+                columns[f"{score.name}_{where}"] = np.concatenate(values)
             for score in known:
                 if (behind := bootstrap.samples_behind(score.sums, f, y)) < bootstrap.FEW:
-                    found[f"{BEHIND}{score.name}_{place}"] = np.array([float(behind)])
-        return found
+                    columns[f"{BEHIND}{score.name}_{where}"] = np.array([float(behind)])
+        return columns
 
     def _pairs(self, agent: Agent, on_shared: Array | None, on_target: Array | None) -> dict[str, tuple[Array, Array]]:
-        """Predictions and labels at each place where there are labels."""
+        """Predictions and labels of all samples with labels: shared, target and own."""
         pairs: dict[str, tuple[Array, Array]] = {}
         if self.shared_y is not None and on_shared is not None:
             pairs["shared"] = on_shared, self.shared_y
@@ -140,7 +140,7 @@ class Evaluation:
 
 
 def _predicted(agent: Agent, rows: Rows, what: str, known: Array | None = None) -> Array:
-    """What an agent predicts for rows that it is measured on, which is asked for unless it is `known`."""
+    """What an agent predicts for test rows; `known` saves asking."""
     with rows_called(what):
         f = agent.predict(rows) if known is None else known
         refuse_gaps(agent, f, rows)
@@ -162,10 +162,10 @@ def _of_counts(score: Score, f: Array, y: Array) -> Callable[[Array], Array]:
 
 @final
 class History:
-    """Collects one row per round and agent, and one trust matrix per round of collaboration.
+    """One row per round and agent, and one trust matrix per round of collaboration.
 
-    Where others live at other sites, the disagreement after a round is known from the exchange of the next one; after
-    the last round it stays unknown. Columns:
+    At a site the disagreement after a round is known from the exchange of the next one, and never after the last.
+    Columns:
 
     - NAME_shared, NAME_target, NAME_own for every score of the task
     - loss_local, loss_disagreement: the two terms of the local objective, means over the round
@@ -212,7 +212,7 @@ class History:
         return {key: float(np.mean(values[first:])) for key, values in self._columns.items()}
 
     def add_draws(self, draws: Mapping[str, Mapping[str, Array]]) -> None:
-        """Takes every agent's scores of resamples, by agent and column. NaN for those that have none."""
+        """Records the scores of resamples by agent and column. NaN for agents without any."""
         nothing = {column: np.full_like(values, np.nan) for own in draws.values() for column, values in own.items()}
         self.draws = {
             column: np.stack([draws.get(name, {}).get(column, missing) for name in self._names]).astype(np.float32)
@@ -220,7 +220,7 @@ class History:
         }
 
     def _fill_in(self, done: Round) -> None:
-        """The disagreement after the round before, from what was heard at the start of this one."""
+        """Fills in the disagreement after the last round, from what was heard at the start of this one."""
         received = done.record.received
         if not received or done.number - 1 not in self._columns.get("round", [])[-1:]:
             return
@@ -236,9 +236,9 @@ class History:
         import pandas as pd
 
         columns: dict[str, object] = {key: np.array(values) for key, values in self._columns.items()}
-        columns["agent"] = np.array(self._names)[np.array(self._columns["agent"], dtype=int)]
+        columns["agent"] = np.array(self._names)[np.array(self._columns.get("agent", ()), dtype=int)]
         for key in ("round", "bytes_sent", "samples_trained", "samples_forward"):
-            columns[key] = np.array(self._columns[key], dtype=np.int64)
+            columns[key] = np.array(self._columns.get(key, ()), dtype=np.int64)
         return pd.DataFrame(columns)
 
     def latest(self) -> dict[str, dict[str, float]]:
@@ -250,17 +250,14 @@ class History:
         }
 
     def trust(self) -> tuple[Array, Array]:
-        """Trust matrices (rounds, agents, roster) and the numbers of their rounds.
-
-        Of a sparse exchange among many agents there are none, but what `sparse` gives.
-        """
+        """Trust matrices (rounds, agents, roster) and the numbers of their rounds; see `sparse` for many agents."""
         rounds, heard = np.array(self._trust_rounds, dtype=np.int64), self.sparse()
         if heard is not None:
             return heard.dense(), rounds
         return np.stack(self._trust) if self._trust else np.zeros((0, 0, 0)), rounds
 
     def sparse(self) -> SparseTrust | None:
-        """The same where agents heard some peers only."""
+        """Trust in the peers that were heard, in sparse exchange."""
         return SparseTrust(np.stack(self._peers), np.stack(self._trust)) if self._peers else None
 
     def arrays(self) -> dict[str, Array]:
@@ -268,14 +265,14 @@ class History:
         trust = np.stack(self._trust) if self._trust else np.zeros((0, 0, 0))
         rounds = np.array(self._trust_rounds, dtype=np.int64)
         columns = enumerate(self._columns.items())
-        saved: dict[str, Array] = {f"column.{place:02d}.{key}": np.array(values) for place, (key, values) in columns}
+        saved: dict[str, Array] = {f"column.{index:02d}.{key}": np.array(values) for index, (key, values) in columns}
         saved |= {f"by_class.{key}": value for key, value in self.by_class.items()}
         saved |= {f"draws.{key}": value for key, value in self.draws.items()}
         saved |= {"trust_peers": np.stack(self._peers)} if self._peers else {}
         return saved | {"trust": trust, "trust_rounds": rounds}
 
     def restore(self, saved: dict[str, Array]) -> None:
-        """Takes up what `arrays` gave."""
+        """Restores what `arrays` returned."""
         columns = sorted(key for key in saved if key.startswith("column."))
         self._columns = {key.split(".", 2)[2]: saved[key].tolist() for key in columns}
         self._trust = list(saved["trust"])

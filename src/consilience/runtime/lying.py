@@ -1,4 +1,4 @@
-"""The exchange of a simulation in which some agents lie. They know what everyone says before they speak."""
+"""The exchange of a simulation with attackers, who know all predictions before they publish."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,15 +9,16 @@ import numpy as np
 from consilience.core.attacks import Attack, AttackContext, per_victim
 from consilience.core.wire import Wire
 from consilience.methods.protocol import Exchange, Received, SparseExchange
+from consilience.runtime.checkpoint import flat
 from consilience.tasks.protocol import Array
 
 
 @final
 class LyingExchange:
-    """As `within`, where all agents meet, with the words of `attackers` in place of what they predict.
+    """The exchange `within`, with lies in place of the predictions of `attackers`.
 
-    Among themselves attackers say what they predict, so that inside they learn as if everyone were honest. Every
-    process that knows all predictions makes the same lies: they depend on these, the seed and the round alone.
+    Attackers hear each other's true predictions, so that they learn as if all were honest. Every process that knows all
+    predictions makes the same lies: they depend on these, the seed and the round alone.
     """
 
     def __init__(self, within: Exchange, attackers: Sequence[str], attack: Attack, seed: int, wire: Wire) -> None:
@@ -28,11 +29,11 @@ class LyingExchange:
         self._began: int | None = None
 
     def gather(self, number: int, own_predictions: dict[str, Array]) -> Received:
-        """What everyone says, and what attackers tell single victims."""
+        """The predictions of all, with lies for all and for single victims."""
         return self._with_lies(number, self._within.gather(number, own_predictions))
 
     def gather_some(self, number: int, own_predictions: dict[str, Array], wanted: dict[str, Array]) -> Received:
-        """The same, for those who hear some peers only."""
+        """The same in sparse exchange."""
         return self._with_lies(number, cast(SparseExchange, self._within).gather_some(number, own_predictions, wanted))
 
     def _with_lies(self, number: int, answer: Received) -> Received:
@@ -46,23 +47,23 @@ class LyingExchange:
         lies = {name: self._lie(f, name, number, own) for name, own in liars.items()}
         told = dict.fromkeys(liars, liars)
         if per_victim(self._attack):
-            for place, victim in enumerate(honest):
-                told[victim] = {name: self._lie(f, name, number, own, place) for name, own in liars.items()}
+            for index, victim in enumerate(honest):
+                told[victim] = {name: self._lie(f, name, number, own, index) for name, own in liars.items()}
         return replace(answer, predictions=truth | lies, told=told)
 
     def _lie(self, honest: Array, name: str, number: int, own: Array, victim: int | None = None) -> Array:
         """What the attacker says to all, or to one victim, in the form in which predictions are published."""
-        place, began = self._attackers.index(name), number if self._began is None else self._began
-        moment = AttackContext(number - began, place, self._seed, victim, self._memory[name])
-        return self._wire.rounded(self._attack(honest, own, moment))
+        index, began = self._attackers.index(name), number if self._began is None else self._began
+        context = AttackContext(number - began, index, self._seed, victim, self._memory[name])
+        return self._wire.rounded(self._attack(honest, own, context))
 
     def state(self) -> dict[str, Array]:
-        """When the first exchange was, and what the attackers kept."""
-        kept = {f"{name}/{key}": value for name, memory in self._memory.items() for key, value in memory.items()}
-        return kept if self._began is None else kept | {"began": np.array(self._began)}
+        """The round of the first exchange, and the attackers' memory."""
+        memory = flat(self._memory)
+        return memory if self._began is None else memory | {"began": np.array(self._began)}
 
     def restore(self, state: dict[str, Array]) -> None:
-        """Takes up what `state` gave."""
+        """Restores what `state` returned."""
         if "began" in state:
             self._began = int(state["began"])
         for path, value in state.items():

@@ -1,4 +1,4 @@
-"""What goes on within the round that is under way: a small file in the run folder, for those who watch the run."""
+"""A small file in the run folder that tells the live page how far the current round is."""
 
 import json
 import time
@@ -11,11 +11,11 @@ from consilience.runtime.callbacks import Callback, Ended, Finished, RunInfo, St
 
 NOW = "now.json"
 PAUSE = 0.2
-"""Seconds between two writings of a file, at least."""
+"""Least number of seconds between two writings of a file."""
 
 
 @dataclass
-class _Prefixed:
+class _RunUnderWay:
     """A run that is under way."""
 
     agents_by_worker: tuple[tuple[str, ...], ...]
@@ -28,17 +28,16 @@ class _Prefixed:
 class ProgressFile(Callback):
     """Keeps now.json in the folder of every run: the round, who has trained in it, and who trains now.
 
-    Every worker trains its agents in the order of the roster; where small models train as one batch, all of a batch
-    are told of together.
+    Every worker trains its agents in the order of the roster; small models that train as one batch finish together.
     """
 
     def __init__(self) -> None:
-        self._under: dict[Path, _Prefixed] = {}
+        self._under: dict[Path, _RunUnderWay] = {}
 
     def start(self, run: RunInfo, news: Started) -> None:
-        """A run begins, or goes on."""
+        """A run begins or resumes."""
         if run.folder is not None:
-            self._under[run.folder] = _Prefixed(news.agents_by_worker, news.done + 1)
+            self._under[run.folder] = _RunUnderWay(news.agents_by_worker, news.done + 1)
             self._write(run.folder)
 
     def trained(self, run: RunInfo, news: Trained) -> None:
@@ -88,9 +87,9 @@ def write_quickly(path: Path, content: dict[str, Any]) -> None:
 
 
 def read_quickly(path: Path) -> dict[str, Any]:
-    """What `write_quickly` wrote; empty if there is nothing."""
+    """What `write_quickly` wrote; empty if there is no such file."""
     try:
-        found = json.loads(path.read_text())
+        content = json.loads(path.read_text())
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}

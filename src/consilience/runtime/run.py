@@ -1,4 +1,4 @@
-"""A finished run, and the folder it leaves behind."""
+"""A finished run and its folder."""
 
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Run:
-    """All that is known of a finished run. `save` and `load` are its folder's one form."""
+    """A finished run, in memory. `save` writes its folder and `load_run` reads it."""
 
     metrics: "pd.DataFrame"
     """One row per round and agent."""
@@ -41,7 +41,7 @@ class Run:
     draws). Runs on the same test samples have the same resamples, so that their difference is paired. Columns whose
     names begin with `history.BEHIND` (agents of the process, 1) say how many samples are behind a score, if few."""
     sparse: SparseTrust | None = None
-    """Whom everyone heard and trusted, where agents heard some peers only."""
+    """Peers and trust in sparse exchange."""
 
     def __repr__(self) -> str:
         shown = [*self.names[:6], *(["..."] if len(self.names) > 6 else [])]
@@ -53,7 +53,7 @@ class Run:
 
     @property
     def weighed(self) -> bool:
-        """Whether agents weighed what peers predict, in some round."""
+        """Whether there was trust in any round."""
         return len(self.trust_rounds) > 0
 
     @property
@@ -62,7 +62,7 @@ class Run:
         return self.summary.names
 
     def last_round(self) -> "pd.DataFrame":
-        """The metrics after the last round, with whether each agent's labels are wrong, and whether it lies."""
+        """The metrics after the last round, with columns for wrong labels and attackers."""
         table = self.metrics[self.metrics["round"] == self.metrics["round"].max()]
         low = {agent.name: agent.low_quality for agent in self.summary.agents}
         liars = {agent.name: agent.attacker for agent in self.summary.agents}
@@ -100,7 +100,7 @@ class Run:
 
 
 def is_finished(folder: Path) -> bool:
-    """Whether `folder` holds a run that came to its end."""
+    """Whether `folder` holds a finished run."""
     return (folder / "summary.json").is_file()
 
 
@@ -137,7 +137,7 @@ def _load(folder: Path, references: bool) -> Run:
 def _check_together(
     summary: Summary, table: "pd.DataFrame", trust: Array, rounds: Array, sparse: SparseTrust | None
 ) -> None:
-    """Refuses files of which each is whole, and which do not tell of the same run."""
+    """Refuses files of different runs."""
     if not {"round", "agent"} <= set(table.columns) or not len(table):
         raise ConsilienceError("metrics.parquet has no rows of rounds and agents")
     names = summary.names or list(dict.fromkeys(table["agent"]))
@@ -157,4 +157,4 @@ def _check_together(
         fits = peers.shape == trust.shape and peers.dtype.kind in "iu"
         fits = fits and (not peers.size or (peers.min() >= 0 and peers.max() < len(names)))
     if not fits:
-        raise ConsilienceError("trust.npz tells of other agents than summary.json")
+        raise ConsilienceError("trust.npz has other agents than summary.json")

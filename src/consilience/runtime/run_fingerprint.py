@@ -1,9 +1,9 @@
-"""Which run a checkpoint is of: settings, data, seed and agents. A run resumes from its own checkpoints alone."""
+"""The facts that identify a run: settings, data, seed and agents. It resumes from its own checkpoints alone."""
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -11,23 +11,23 @@ from consilience.agents.local_agents import LocalAgents
 from consilience.agents.protocol import Agent, HasTrainingSettings, implements
 from consilience.base.errors import ConsilienceError
 from consilience.methods.protocol import Method
-from consilience.runtime.group import Group
+from consilience.runtime.group import Group, tables_to_first
 from consilience.runtime.privacy_budget import mechanism_of
 from consilience.runtime.summary import Summary
 from consilience.tasks.protocol import Array
 
 Identity = dict[str, str]
-"""Facts by name, each of which must be the same when a run is resumed."""
+"""Facts by name. All must be the same when a run is resumed."""
 ORDER = "the order of the agents"
 PRIVATE = "the private data"
-"""The rows of an agent that promises privacy: no message shows their fingerprint."""
+"""The rows of a private agent: no message shows their fingerprint."""
 _LONGEST = 200
-"""Characters of a value that an error message shows."""
+"""Most characters of a value in an error message."""
 
 
 def identity(summary: Summary, method: Method, team: LocalAgents, options: Mapping[str, str], group: Group) -> Identity:
-    """Of a run: its method and `options`, task, seed, data, the order of the agents, and for each agent its model, its
-    own data and how it trains."""
+    """The facts of a run: its method and `options`, task, seed, data, the order of the agents, and for each agent its
+    model, its own data and how it trains. Those of other processes are known in the first."""
     facts = {
         "the method": type(method).__name__,
         "the task": summary.task,
@@ -36,16 +36,16 @@ def identity(summary: Summary, method: Method, team: LocalAgents, options: Mappi
         ORDER: ", ".join(summary.names),
     }
     facts |= {f"the option {key}": value for key, value in options.items()}
-    facts |= {f"the model of agent {one.name}": f"{one.model} {one.parameters or ''}".strip() for one in summary.agents}
-    own = {agent.name: packed(_agent_facts(agent)) for agent in team}
-    known = {name: json.loads(text.tobytes()) for name, text in group.to_first(own).items()}
+    for agent in summary.agents:
+        facts[f"the model of agent {agent.name}"] = f"{agent.model} {agent.parameters or ''}".strip()
+    known = tables_to_first(group, {agent.name: _agent_facts(agent) for agent in team})
     for name in summary.names:
         facts |= {f"{fact} of agent {name}": text for fact, text in known.get(name, {}).items()}
     return facts
 
 
 def _agent_facts(agent: Agent) -> Identity:
-    """Of one agent: its data, and with what it trains."""
+    """The data of one agent, and its training settings."""
     prints = getattr(agent, "fingerprint", None)
     kind = PRIVATE if mechanism_of(agent) is not None else "the data"
     data = {kind: f"{agent.samples} samples {str(prints())[:16] if callable(prints) else ''}".strip()}
@@ -54,21 +54,14 @@ def _agent_facts(agent: Agent) -> Identity:
     )
 
 
-def packed(facts: Identity) -> Array:
+def identity_array(facts: Identity) -> Array:
     """As an array, for a checkpoint."""
     return np.frombuffer(json.dumps(facts, sort_keys=True).encode(), np.uint8)
 
 
-def check_identity(saved: Array | None, now: Identity, folder: Path) -> None:
-    """Refuses a checkpoint of another run, with everything in which it differs."""
-    try:
-        before: Any = json.loads(saved.tobytes()) if saved is not None else None
-    except ValueError:
-        before = None
-    if not isinstance(before, dict) or ORDER not in before:
-        raise ConsilienceError(
-            f"the checkpoint in {folder} was made by another version of consilience. Start again in another folder."
-        )
+def check_identity(saved: Array, now: Identity, folder: Path) -> None:
+    """Refuses a checkpoint of another run, and names all differences."""
+    before: Identity = json.loads(saved.tobytes())
     differing = [
         name
         if name.startswith(PRIVATE)
@@ -84,7 +77,7 @@ def check_identity(saved: Array | None, now: Identity, folder: Path) -> None:
 
 
 def check_private_data(agent: Agent, saved: Array | None, folder: Path) -> None:
-    """Refuses rows that a private agent did not train on: nothing but the checkpoint knows their fingerprint."""
+    """Refuses rows that a private agent did not train on. Only the checkpoint has their fingerprint."""
     if mechanism_of(agent) is None:
         return
     facts = json.loads(saved.tobytes()) if saved is not None else {}

@@ -9,9 +9,9 @@ from consilience.base.files import LOCK, lock_folder
 
 
 def claim_folder(path: Path, resume: bool, overwrite: bool = False) -> Path:
-    """A folder to write a run into. One that holds something is an error, unless resuming or asked to overwrite.
+    """Makes and locks a folder to write a run into, until this process ends.
 
-    From now on it is this process's own, until the process ends.
+    A folder that holds something is an error, unless resuming or asked to overwrite.
     """
     if resume and not path.is_dir():
         raise ConsilienceError(f"there is no run in {path} to resume. Is the name right?")
@@ -45,7 +45,7 @@ def claim_folder(path: Path, resume: bool, overwrite: bool = False) -> Path:
 
 
 def _holds_something(path: Path) -> bool:
-    return any(one.name != LOCK for one in path.iterdir())
+    return any(entry.name != LOCK for entry in path.iterdir())
 
 
 def next_folder(parent: Path, name: str) -> Path:

@@ -1,4 +1,4 @@
-"""What is known of a run beside its numbers: one dataclass, which is the file summary.json."""
+"""The facts of a run beside its numbers: one dataclass, which is the file summary.json."""
 
 import json
 import platform
@@ -18,7 +18,7 @@ from consilience.tasks.protocol import Score, Task
 
 @dataclass(frozen=True)
 class AgentSummary:
-    """What a report says of an agent. Little is known of those that live elsewhere."""
+    """The facts of an agent. Little is known of agents at other sites."""
 
     name: str
     model: str = "unknown"
@@ -28,9 +28,9 @@ class AgentSummary:
     parameters: int | None = None
     class_counts: list[int] = field(default_factory=list)
     attacker: bool = False
-    """Whether it is known to lie to its peers."""
+    """Whether it is an attacker in the simulation."""
     privacy: dict[str, Any] = field(default_factory=dict)
-    """What a private agent has spent (`privacy.mechanism.Spent`); empty for one that promises nothing."""
+    """What a private agent has spent (`privacy.mechanism.Spent`); empty for the others."""
 
     @property
     def good(self) -> bool:
@@ -40,7 +40,7 @@ class AgentSummary:
 
 @dataclass(frozen=True)
 class Summary:
-    """All that is known of a run beside its metrics and its trust matrices."""
+    """The facts of a run."""
 
     method: str
     """Its label, such as consensus."""
@@ -59,11 +59,11 @@ class Summary:
     data: str = ""
     """Fingerprint of the data."""
     attack: str = ""
-    """What the attackers do, if there are any."""
+    """The name of the attack, if there are attackers."""
     federation: str = ""
     """Identity of the federation file."""
     notes: list[str] = field(default_factory=list)
-    """How a user's own data were read: sentences, and a line for each column."""
+    """How user data were read: sentences, and a line for each column."""
     warnings: list[str] = field(default_factory=list)
     """What may make results wrong, as far as the data show it."""
     suspicions: list[str] = field(default_factory=list)
@@ -71,7 +71,7 @@ class Summary:
     incidents: list[str] = field(default_factory=list)
     """At a site: sentences on peers that were absent or late, and on what was rejected."""
     sent: int | None = None
-    """At a site: bytes that left it, as its audit log has them."""
+    """At a site: bytes sent, from its audit log."""
     seconds: float | None = None
     versions: dict[str, str] = field(default_factory=dict)
 
@@ -82,7 +82,7 @@ class Summary:
 
     @property
     def wrong_on_purpose(self) -> list[str]:
-        """Sentences on what the experiment makes wrong: labels, and what attackers say."""
+        """Sentences on what the experiment makes wrong: labels and attackers' predictions."""
         low = [agent.name for agent in self.agents if agent.low_quality]
         lying = [agent.name for agent in self.agents if agent.attacker]
         sentences = []
@@ -119,7 +119,7 @@ def _agents(names: Sequence[str]) -> str:
 
 
 def summary_from(text: str) -> Summary:
-    """The summary in the text of a summary.json; a ConsilienceError if it is none."""
+    """The summary in the text of a summary.json; a ConsilienceError if the text is something else."""
     try:
         values: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -129,10 +129,10 @@ def summary_from(text: str) -> Summary:
         summary = Summary(**values, agents=agents)
     except (TypeError, KeyError, AttributeError) as error:
         raise ConsilienceError(f"summary.json does not have the fields of a summary ({error})") from None
-    for one in (summary, *agents):
-        for name, kind in get_type_hints(type(one)).items():
-            if not _fits(getattr(one, name), kind):
-                raise ConsilienceError(f"summary.json: {name} is {getattr(one, name)!r:.60}, which it cannot be")
+    for table in (summary, *agents):
+        for name, kind in get_type_hints(type(table)).items():
+            if not _fits(getattr(table, name), kind):
+                raise ConsilienceError(f"summary.json: {name} is {getattr(table, name)!r:.60}, which it cannot be")
     if len(set(summary.names)) != len(agents):
         raise ConsilienceError("summary.json: two agents have one name")
     for agent in agents:
@@ -142,16 +142,16 @@ def summary_from(text: str) -> Summary:
 
 
 def _fits(value: Any, kind: Any) -> bool:
-    """Whether a value out of a JSON file is of the type that a field has."""
+    """Whether a value from a JSON file has the type of a field."""
     origin, inner = get_origin(kind), get_args(kind)
     if kind is Any or isinstance(value, AgentSummary):
         return True
     if origin is UnionType:
-        return any(_fits(value, part) for part in inner)
+        return any(_fits(value, choice) for choice in inner)
     if origin is list:
-        return isinstance(value, list) and all(_fits(part, inner[0]) for part in value)
+        return isinstance(value, list) and all(_fits(item, inner[0]) for item in value)
     if origin is dict:
-        return isinstance(value, dict) and all(_fits(part, inner[1]) for part in value.values())
+        return isinstance(value, dict) and all(_fits(item, inner[1]) for item in value.values())
     if kind is float:
         return type(value) in (int, float) and abs(value) < 2**63 and isfinite(value)
     if kind is int:
@@ -167,7 +167,7 @@ def _fits_hints(values: Mapping[str, Any], hints: Mapping[str, Any]) -> bool:
 def summarised(
     agents: Iterable[Agent], low_quality: Sequence[str] = (), attackers: Sequence[str] = ()
 ) -> list[AgentSummary]:
-    """What a summary says of each agent; of one that promises privacy not how many samples each class has."""
+    """The facts of each agent; those of a private one do not include its numbers of samples per class."""
     return [
         AgentSummary(
             agent.name,
@@ -183,17 +183,17 @@ def summarised(
 
 
 def _class_counts(agent: Agent) -> list[int]:
-    """Private samples of each class, those that the agent has none of included."""
+    """Private samples of each class, also of classes without samples."""
     return agent.class_counts + [0] * (agent.outputs - len(agent.class_counts)) if agent.class_counts else []
 
 
-def known_elsewhere(found: Sequence[AgentSummary], roster: Iterable[str], classes: int) -> list[AgentSummary]:
-    """Everyone of the roster: those `found`, and of the others the name alone."""
-    known = {agent.name: agent for agent in found}
+def known_elsewhere(local: Sequence[AgentSummary], roster: Iterable[str], classes: int) -> list[AgentSummary]:
+    """All agents of the roster: the `local` ones, and of the others the name alone."""
+    known = {agent.name: agent for agent in local}
     return [known.get(name, AgentSummary(name, class_counts=[0] * classes)) for name in roster]
 
 
 def versions() -> dict[str, str]:
-    """Versions of everything that has a say in the numbers."""
+    """Versions of all software that the numbers depend on."""
     packages = ("consilience", "numpy", "pandas", "scikit-learn", "scipy", "torch")
     return {"python": platform.python_version()} | {name: version(name) for name in packages}

@@ -1,7 +1,7 @@
 """Notices a machine that has vanished without closing its connections: no power, a cable pulled, a crashed kernel.
 
-Workers may have to wait for hours for one with slower agents, so that waiting long tells nothing. Every worker
-therefore counts up a number of its own in the store where torchrun's processes met, and looks at those of the others.
+Workers may wait for hours for one with slower agents, so a long wait means nothing. Every worker therefore increments a
+number of its own in the store where torchrun's processes met, and reads those of the others.
 """
 
 import os
@@ -12,7 +12,7 @@ from contextlib import suppress
 from datetime import timedelta
 
 BEAT, SILENCE = 5.0, 60.0
-"""Seconds from one count to the next, and without any after which a worker is taken for lost."""
+"""Seconds from one count to the next, and seconds of silence after which a worker is considered lost."""
 
 _leaving = threading.Event()
 
@@ -62,7 +62,7 @@ def end_with_others(number: int, size: int) -> None:
 
 
 def rest() -> None:
-    """This process is about to leave: silence is no reason to end any more."""
+    """This process is about to leave: it no longer ends when others are silent."""
     _leaving.set()
 
 

@@ -41,7 +41,7 @@ def run_jobs(jobs: Sequence[Job], workers: int = 0, callbacks: Sequence[Callback
             from consilience.workers.work import work
 
             for job in todo:
-                work(job.settings, job.folder, partial(all_of_them.tell, job.about))
+                work(job.settings, job.folder, partial(all_of_them.handle, job.about))
     return [load_run(job.folder) for job in jobs]
 
 

@@ -1,4 +1,4 @@
-"""Jobs on worker processes of this machine, as many at once as there is room for."""
+"""Jobs on worker processes of this machine, at most a given number at once."""
 
 import os
 import signal
@@ -32,8 +32,8 @@ class _Worker:
 
     job: Job
     number: int
-    place: int
-    """Among all that run at the same time."""
+    slot: int
+    """Its index among all that run at the same time."""
     process: "ForkServerProcess"
     agents: tuple[str, ...] = ()
     """Known once it has started."""
@@ -58,8 +58,8 @@ def run_side_by_side(todo: Sequence[Job], at_once: int, callback: Callback) -> N
                 while waiting and len(running) + waiting[0].workers <= at_once:
                     job = waiting.pop(0)
                     for number in range(job.workers):
-                        place = min(set(range(at_once)) - {worker.place for worker in running.values()})
-                        pipe, worker = _start(job, number, place, f"file://{folder}/{len(waiting)}", lifeline)
+                        slot = min(set(range(at_once)) - {worker.slot for worker in running.values()})
+                        pipe, worker = _start(job, number, slot, f"file://{folder}/{len(waiting)}", lifeline)
                         running[pipe] = worker
                 for ready in connection.wait(list(running)):
                     _hear(ready, running, callback)  # type: ignore[arg-type]
@@ -70,7 +70,7 @@ def run_side_by_side(todo: Sequence[Job], at_once: int, callback: Callback) -> N
 
 
 def _start_server() -> None:
-    """Starts the server from which workers are forked, deaf to Ctrl-C, which is for the program: it ends them all."""
+    """Starts the server that forks workers. It ignores Ctrl-C: the program, which does not, ends them all."""
     forkserver.set_forkserver_preload(_PRELOAD)
     resource_tracker.ensure_running()  # it lets Ctrl-C through again once it has started
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -80,25 +80,25 @@ def _start_server() -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
-def _start(job: Job, number: int, place: int, meeting: str, lifeline: "Connection") -> "tuple[Connection, _Worker]":
-    """Starts worker `number` of a job, and returns where it is heard.
+def _start(job: Job, number: int, slot: int, meeting: str, lifeline: "Connection") -> "tuple[Connection, _Worker]":
+    """Starts worker `number` of a job, and returns the pipe of its messages.
 
-    Settings travel as TOML, so that the worker loads plugins before anything that these bring is needed: those that
-    this process was given, and no other that is named in a folder's config.toml.
+    Settings travel as TOML, so that the worker can load plugins before it needs them: those given to this process, and
+    no other that a folder's config.toml names.
     """
     context = get_context("forkserver")
     here, there = context.Pipe(duplex=False)
-    environment = {**os.environ, "LOCAL_RANK": str(place)}
+    environment = {**os.environ, "LOCAL_RANK": str(slot)}
     plugins = given_plugins(job.settings)
     given = (job.settings.to_toml(), plugins, job.folder, job.workers, number, meeting, environment, there, lifeline)
     process = context.Process(target=_work, args=given, daemon=True)
     process.start()
     there.close()
-    return here, _Worker(job, number, place, process)
+    return here, _Worker(job, number, slot, process)
 
 
 def _hear(pipe: "Connection", running: "dict[Connection, _Worker]", callback: Callback) -> None:
-    """Takes one message of a worker: its agents, an event, its end, or what went wrong."""
+    """Receives one message of a worker: its agents, an event, its end, or an error."""
     worker = running[pipe]
     try:
         kind, content = pipe.recv()
@@ -110,7 +110,7 @@ def _hear(pipe: "Connection", running: "dict[Connection, _Worker]", callback: Ca
     if kind == "agents":
         worker.agents = content
     elif kind == "event":
-        callback.tell(worker.job.about, content)
+        callback.handle(worker.job.about, content)
     elif kind in ("done", "lost"):
         worker.process.join()
         del running[pipe]
@@ -133,9 +133,9 @@ def _work(
     pipe: "Connection",
     lifeline: "Connection",
 ) -> None:
-    """A worker process: its part of one job, and word of its rounds. Its server may have another environment.
+    """Does a worker's part of one job and sends its events. Its server may have another environment.
 
-    A worker that has lost another says so and ends: the other's end has the reason.
+    A worker that has lost another says so and ends: the other's error has the reason.
     """
     end_with(lifeline)
     from consilience.workers.work import work
@@ -149,7 +149,7 @@ def _work(
         except BrokenPipeError:
             os._exit(1)
 
-    def tell(event: Event) -> None:
+    def emit(event: Event) -> None:
         if isinstance(event, Started):
             send("agents", event.agents_by_worker[number])
         if number == 0 or not isinstance(event, Started):
@@ -160,7 +160,7 @@ def _work(
             join(number, workers, meeting)
         load_plugins({"plugins": plugins})
         tables = toml.parse(settings, "the job")
-        work(settings_from(tables, ""), folder, tell, worker=number, workers=workers)
+        work(settings_from(tables, ""), folder, emit, worker=number, workers=workers)
         send("done")
     except WorkerLost as error:
         send("lost", str(error))

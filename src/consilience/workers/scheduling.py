@@ -1,4 +1,4 @@
-"""Which worker trains which agents, and how many workers pay off. Decided from settings and sample counts alone."""
+"""Which worker trains which agents, and how many workers pay off, from settings and sample counts alone."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,7 +13,7 @@ PAYS_OFF = 30.0
 def expected_costs(settings: Settings, samples: Mapping[str, int], values: int) -> dict[str, float]:
     """Seconds that each agent trains in a round of collaboration: passes x samples x cost of its model.
 
-    `samples` are the agents' numbers of them, in order; an input has so many `values`.
+    `samples` are the agents' numbers of samples, in order, and `values` the numbers of one input.
     """
     training, models, costs = settings.training, settings.agents.models, {}
     for number, (name, size) in enumerate(samples.items()):
@@ -29,8 +29,8 @@ def expected_costs(settings: Settings, samples: Mapping[str, int], values: int) 
 def balance(costs: Mapping[str, float], workers: int) -> list[list[str]]:
     """The agents of each worker: the costliest first, each to the worker that has least to do.
 
-    At most `workers` of them, none without agents; the first holds the first agent. `costs` name all agents in order,
-    and so do the agents of a worker.
+    At most `workers` of them, each with agents; the first has the first agent. `costs` name all agents in order, and so
+    does the answer for each worker.
 
     >>> balance({"a": 1.0, "b": 2.0, "c": 2.0, "d": 3.0}, 2)
     [['a', 'd'], ['b', 'c']]

@@ -33,7 +33,7 @@ def lead(jobs: Sequence[Job], callback: Callback) -> None:
             "versions": versions(),
         }
         world.from_first({"job": np.frombuffer(json.dumps(order).encode(), dtype=np.uint8)})
-        work(job.settings, job.folder, partial(callback.tell, job.about), worker=number, workers=world.size)
+        work(job.settings, job.folder, partial(callback.handle, job.about), worker=number, workers=world.size)
 
 
 def follow() -> None:
@@ -65,7 +65,7 @@ def _same_versions(theirs: dict[str, str], number: int) -> None:
 
 
 def dismiss() -> None:
-    """Lets the followers end."""
+    """Ends the followers."""
     _, world = _world()
     world.from_first({})
     leave()

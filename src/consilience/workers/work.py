@@ -19,15 +19,15 @@ from consilience.workers.scheduling import balance, expected_costs
 def work(
     settings: Settings,
     folder: Path,
-    tell: EventSink = lambda event: None,
+    emit: EventSink = lambda event: None,
     *,
     worker: int = 0,
     workers: int = 1,
 ) -> None:
     """Runs the method of `settings` into `folder`, going on from the last checkpoint there.
 
-    With several `workers`, which have joined before, this one trains its part of the agents and tells of them; the
-    first one writes, and tells of rounds.
+    With several `workers`, which have joined before, this one trains its part of the agents; the first one writes, and
+    reports the rounds.
     """
     keep_memory()
     if worker == 0:
@@ -38,35 +38,35 @@ def work(
     if workers > 1:
         samples = {name: len(share.y) for name, share in scenario.shares.items()}
         agents_by_worker = balance(expected_costs(settings, samples, values_of(scenario.shared)), workers)
-    group = WorkerGroup(agents_by_worker, worker, roster)
-    if worker >= group.size:
+    exchange, group = build_exchange(settings, scenario), None
+    if len(agents_by_worker) > 1:
+        group = WorkerGroup(agents_by_worker, worker, roster)
+        exchange = WorkerExchange(exchange, group)
+    if worker >= len(agents_by_worker):
         return
     agents = build_agents(settings, scenario, agents_by_worker[worker])
     summary = summarise(settings, scenario, agents)
-    _check_same_data(summary.data, group)
-    shared, exchange = scenario.shared, build_exchange(settings, scenario)
-    evaluation = build_evaluation(settings, scenario, agents_by_worker[worker])
+    if group is not None:
+        _check_same_data(summary.data, group)
+    shared, evaluation = scenario.shared, build_evaluation(settings, scenario, agents_by_worker[worker])
     del scenario  # frees what other workers' agents hold
     give_memory_back()
     run_rounds(
         agents,
         shared,
-        WorkerExchange(exchange, group),
+        exchange,
         settings.method,
         summary,
         evaluation,
         folder=folder,
         threads=settings.run.threads,
-        tell=tell,
+        emit=emit,
         group=group,
-        recorded=roster,
     )
 
 
 def _check_same_data(fingerprint: str, group: WorkerGroup) -> None:
     """Refuses workers that read other data than the first one did."""
-    if group.size == 1:
-        return
     firsts = group.from_first({"data": np.frombuffer(fingerprint.encode(), dtype=np.uint8)})["data"].tobytes().decode()
     if fingerprint != firsts:
         raise ConsilienceError(

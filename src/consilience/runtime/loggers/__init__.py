@@ -1,4 +1,4 @@
-"""Experiment loggers under their names: callbacks that write to a tool of the field. A file registers its own.
+"""Experiment loggers by name: callbacks that write to a tracking tool.
 
 All of them write the same: settings as hyperparameters, and for every round `mean/MEASURE`, `agent/NAME/MEASURE` and
 the trust matrix as a picture.
@@ -31,12 +31,12 @@ def logger(text: str) -> Callback:
 
 
 def lacking(package: str, extra: str) -> ConsilienceError:
-    """What to do when a logger's tool is not installed."""
+    """The error for a logger whose tool is not installed."""
     return ConsilienceError(f"this logger needs {package}: pip install 'consilience[{extra}]'.")
 
 
 def scalars(news: Finished) -> Iterator[tuple[str, float]]:
-    """Every measure that is known, by its tag: means over agents first, then each agent's."""
+    """All finite measures by tag: means over agents first, then each agent's."""
     groups = {"mean": news.means} | {f"agent/{name}": measures for name, measures in news.agents.items()}
     for group, measures in groups.items():
         for key, value in measures.items():
@@ -55,7 +55,7 @@ def trust_picture(trust: Array, side: int = 240) -> Array:
 def file_name(run: RunInfo) -> str:
     """The run's name as the name of a file.
 
-    >>> file_name(About("fedprox(mu=0.1), seed 3"))
+    >>> file_name(RunInfo("fedprox(mu=0.1), seed 3"))
     'fedprox-mu-0.1-seed-3'
     """
     return re.sub(r"[^\w.+-]+", "-", run.name).strip("-") or "run"

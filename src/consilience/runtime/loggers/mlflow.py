@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 EXPERIMENT = "consilience"
 _FOLDER = "consilience.folder"
-"""The tag by which a resumed run finds itself again."""
+"""The tag by which a resumed run is found."""
 _LONGEST = 6000
-"""Characters that MLflow takes as the value of a parameter."""
+"""Characters that MLflow accepts as the value of a parameter."""
 
 
 @final
@@ -34,13 +34,13 @@ class MLflow(Callback):
         self._runs: dict[str, str] = {}
 
     def start(self, run: RunInfo, news: Started) -> None:
-        """Makes a run, or takes up that of the same folder."""
+        """Makes a run, or continues that of the same folder."""
         client = self._connected()
         folder = str(run.folder.resolve()) if run.folder else ""
-        found = self._found(folder) if folder and news.done else []
-        if found:
-            self._runs[run.name] = found[0]
-            client.update_run(found[0], status="RUNNING")
+        earlier = self._run_of(folder) if folder and news.done else None
+        if earlier:
+            self._runs[run.name] = earlier
+            client.update_run(earlier, status="RUNNING")
             return
         tags = {_FOLDER: folder, "method": news.summary.title, "dataset": news.summary.dataset}
         made = client.create_run(self._experiment, tags=tags, run_name=run.name).info.run_id
@@ -60,7 +60,7 @@ class MLflow(Callback):
             client.log_image(made, trust_picture(news.trust), artifact_file=f"trust/round-{news.number:04d}.png")
 
     def end(self, run: RunInfo, news: Ended) -> None:
-        """Says whether the run came to its end."""
+        """Records whether the run has finished."""
         self._connected().set_terminated(self._runs.pop(run.name), "FINISHED" if news.finished else "KILLED")
 
     def _connected(self) -> "MlflowClient":
@@ -83,7 +83,7 @@ class MLflow(Callback):
             self._experiment = known.experiment_id if known else made(EXPERIMENT, **options)
         return self._client
 
-    def _found(self, folder: str) -> list[str]:
+    def _run_of(self, folder: str) -> str | None:
         quoted = folder.replace("'", "\\'")
         runs = self._connected().search_runs([self._experiment], f"tags.`{_FOLDER}` = '{quoted}'", max_results=1)
-        return [one.info.run_id for one in runs]
+        return runs[0].info.run_id if runs else None

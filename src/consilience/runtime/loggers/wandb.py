@@ -43,10 +43,10 @@ class WandB(Callback):
         """Scalars of the round and the trust matrix."""
         import wandb
 
-        told: dict[str, Any] = dict(scalars(news))
+        values: dict[str, Any] = dict(scalars(news))
         if news.trust is not None:
-            told["trust"] = wandb.Image(trust_picture(news.trust), caption=f"trust in round {news.number}")
-        self._runs[run.name].log(told, step=news.number)
+            values["trust"] = wandb.Image(trust_picture(news.trust), caption=f"trust in round {news.number}")
+        self._runs[run.name].log(values, step=news.number)
 
     def end(self, run: RunInfo, news: Ended) -> None:
         """Closes the run."""

@@ -5,8 +5,8 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from consilience.cli import progress as module
-from consilience.cli.progress import Progress
+from consilience.report import progress as module
+from consilience.report.progress import Progress
 from consilience.runtime.callbacks import Finished, RunInfo, Started, Trained
 from consilience.runtime.summary import Summary
 
@@ -31,23 +31,23 @@ def test_slow_rounds_show_how_far_every_worker_is(monkeypatch, slow, shown):
     monkeypatch.setattr(module, "SLOW", slow)
     screen = StringIO()
     with Progress(Console(file=screen, width=120), 2, 1) as progress:
-        progress.tell(RUN, started(("a", "b"), ("c",), rounds=2))
+        progress.handle(RUN, started(("a", "b"), ("c",), rounds=2))
         assert "Agents of paper: worker 0 trains a, b; worker 1 trains c." in screen.getvalue()
         assert len(lines(progress)) == 1
-        progress.tell(RUN, Trained("a", 0))
-        progress.tell(RUN, Trained("c", 1))
+        progress.handle(RUN, Trained("a", 0))
+        progress.handle(RUN, Trained("c", 1))
         assert any("paper, worker 0 1/2" in line for line in lines(progress)) == shown
         assert any("paper, worker 1 1/1" in line for line in lines(progress)) == shown
-        progress.tell(RUN, Finished(1, MEANS))
+        progress.handle(RUN, Finished(1, MEANS))
         assert any("paper 1/2" in line and "accuracy 0.500 disagreement 0.250" in line for line in lines(progress))
         assert any("paper, worker 0 0/2" in line for line in lines(progress)) == shown
-        progress.tell(RUN, Finished(2, MEANS))
+        progress.handle(RUN, Finished(2, MEANS))
         assert [line.split(" ")[:2] for line in lines(progress)] == [["rounds", "2/2"]]
 
 
 def test_a_resumed_run_goes_on_at_its_round():
     with Progress(Console(file=StringIO(), width=120), 10, 1) as progress:
-        progress.tell(RUN, started(("a", "b"), done=6))
+        progress.handle(RUN, started(("a", "b"), done=6))
         assert lines(progress)[0].startswith("rounds 6/10")
-        progress.tell(RUN, Finished(7, MEANS))
+        progress.handle(RUN, Finished(7, MEANS))
         assert lines(progress)[0].startswith("rounds 7/10")
