@@ -209,6 +209,8 @@ def _put(tables: dict[str, Any], key: str, value: Any, where: str) -> None:
         table[last] = to_table(from_table(Settings, {"method": before}, where).with_method(value))["method"]
     elif isinstance(before, dict) and isinstance(value, str):
         table[last] = {"name": value}
+        if parents == ["method"]:  # with the options of the part that was chosen
+            tables["method"] = to_table(from_table(Settings, {"method": tables["method"]}, where))["method"]
     else:
         table[last] = value
 
