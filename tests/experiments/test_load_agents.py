@@ -94,7 +94,9 @@ def test_an_estimator_fitted_to_other_labels_is_not_the_trained_one(folder: Path
     arrays["agent/2/labels"] = arrays["agent/2/labels"][:, ::-1].copy()
     checkpoint.write(other / "checkpoint", number + 1, arrays)
     restore(other, ["0", "1"])
-    with pytest.raises(ConsilienceError, match=r"model of agent '2' .* predicts something else than it did"):
+    with pytest.raises(
+        ConsilienceError, match=r"model of agent '2' .* its predictions differ from those after training"
+    ):
         restore(other, ["2"])
 
 

@@ -127,7 +127,7 @@ def test_a_model_that_was_not_stored_is_made_anew_and_refused_when_its_data_were
     with np.load(site.parent / "train.npz") as data:
         whole = dict(data)
     np.savez(site.parent / "train.npz", x=whole["x"][5:], y=whole["y"][5:])
-    with pytest.raises(ConsilienceError, match="predicts something else than it did after training"):
+    with pytest.raises(ConsilienceError, match="its predictions differ from those after training"):
         predict_site(site, samples)
     np.savez(site.parent / "train.npz", **whole)
     shutil.move(site.parent / "model", site.parent / "run" / "model")

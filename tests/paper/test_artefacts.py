@@ -235,7 +235,7 @@ def test_the_command_prints_a_toy_without_a_caveat(tmp_path: Path) -> None:
     text = " ".join(done.stdout.split())
     assert "Expected: Good agents are better with dynamic than with naive trust" in text
     assert "- The agent with flipped labels receives the least trust in every round. holds: in 25 of 25 rounds" in text
-    assert "mean nothing" not in text
+    assert CAVEATS["smoke"] not in text
     assert sorted(path.name for path in (tmp_path / "smoke").glob("fig*")) == [
         "fig2.csv",
         "fig2.json",

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 
-from consilience.federation.peers.ports import SITES, free_ports
+from consilience.federation.peers.ports import SITE_PORTS, free_ports
 
 WORKER = """
 import sys, time
@@ -22,7 +22,7 @@ time.sleep(60)
 
 
 def test_the_first_to_notice_lets_worker_0_speak(tmp_path):
-    (port,) = free_ports(1, SITES)
+    (port,) = free_ports(1, SITE_PORTS)
     environment = os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
     workers = [
         subprocess.Popen(
