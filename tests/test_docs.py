@@ -65,7 +65,18 @@ def test_the_table_and_the_texts_of_the_readme_are_read():
     )
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
+QUICK = ("bring_your_own.py", "mixed_table.py", "take_home.py")
+"""Examples that `make test` runs; `make slow` runs the others."""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=() if path.name in QUICK else pytest.mark.slow)
+        for path in sorted((ROOT / "examples").glob("*.py"))
+    ],
+    ids=lambda path: path.name,
+)
 def test_examples_run(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     real = [folder / "shared" / "data" for folder in ROOT.parents if (folder / "shared" / "data").is_dir()]

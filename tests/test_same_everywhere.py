@@ -127,7 +127,11 @@ def test_a_killed_run_resumes_and_ends_bit_identical(whole, tmp_path):
     equal(whole / "alone", folder / "alone")
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 4], ids="processes of it: {}".format)
+@pytest.mark.parametrize(
+    "count",
+    [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow), 4],
+    ids="processes of it: {}".format,
+)
 @pytest.mark.parametrize("ask", [signal.SIGINT, signal.SIGKILL])
 def test_stopped_while_its_workers_start_it_leaves_nobody_and_no_traceback(tmp_path, ask, count):
     """At the first, second, ... process that is there; a terminal sends Ctrl-C to all of them at once."""

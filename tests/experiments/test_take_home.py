@@ -83,6 +83,7 @@ def test_the_training_file_itself_is_predicted(home: Path, tmp_path: Path) -> No
     assert (np.where(said["ill"] > 0.5, "ill", "healthy") == truth).mean() > 0.8
 
 
+@pytest.mark.slow
 def test_each_patient_alone_is_predicted_as_among_others(home: Path, tmp_path: Path) -> None:
     """A file of one row has other types: a ward 01 looks like a number there, and a gap like a column of them."""
     texts = pd.read_csv(home / "new.csv", dtype=str)

@@ -107,7 +107,15 @@ def test_a_model_that_crashes_ends_in_a_sentence(loops: Path, samples: Path) -> 
     thread.join()
 
 
-@pytest.mark.parametrize("name", ["forest", "xgboost", "lightgbm", "mlp", "values", "labels", "own"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "forest",
+        "xgboost",
+        "mlp",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("lightgbm", "values", "labels", "own")),
+    ],
+)
 def test_a_model_predicts_there_what_it_predicts_here(
     trained: dict[str, Any], own_network_folder: Path, samples: Path, tmp_path: Path, name: str
 ) -> None:

@@ -49,7 +49,15 @@ def shortened(one: FromRuns) -> FromRuns:
     return replace(one, needs=tuple(need for need in one.needs if not LEFT_OUT.get(one.name, set()) & {*need}))
 
 
-@pytest.mark.parametrize("one", FROM_RUNS, ids=lambda one: one.name)
+QUICK = ("table1-cifar10", "table1-fed-isic2019", "fig4", "communication", "theory")
+"""Artefacts that `make test` runs; together they go through every kind of table and drawing."""
+
+
+@pytest.mark.parametrize(
+    "one",
+    [pytest.param(one, marks=() if one.name in QUICK else pytest.mark.slow) for one in FROM_RUNS],
+    ids=lambda one: one.name,
+)
 @pytest.mark.usefixtures("real_data", "one_thread")
 def test_every_artefact_runs_on_real_images(one: FromRuns, folder: Path) -> None:
     pytest.importorskip("matplotlib")

@@ -175,6 +175,7 @@ def test_trust_of_another_run_ends_in_a_sentence(run: Path, change: dict[str, An
     assert done.returncode == 2 or "class_trust" in change
 
 
+@pytest.mark.slow
 def test_a_small_table_that_would_fill_the_memory_is_refused(run: Path) -> None:
     """One that is behind its checksum."""
     rows = 60_000_000

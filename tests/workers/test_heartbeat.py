@@ -5,6 +5,8 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
 from consilience.federation.peers.ports import SITE_PORTS, free_ports
 
 WORKER = """
@@ -21,6 +23,7 @@ time.sleep(60)
 """
 
 
+@pytest.mark.slow
 def test_the_first_to_notice_lets_worker_0_speak(tmp_path):
     (port,) = free_ports(1, SITE_PORTS)
     environment = os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
