@@ -99,7 +99,8 @@ def test_with_other_methods_too(launcher, tmp_path, method, weighs):
         own = simulated[simulated["agent"] == name]
         for column in COLUMNS:
             np.testing.assert_array_equal(site.metrics[column].to_numpy(), own[column].to_numpy(), err_msg=column)
-        assert len(site.trust) == (3 if weighs else 0)
+        assert len(site.trust) == 3
+        assert weighs or (site.trust == site.trust[0, 0, 0]).all(), "all count the same"
         assert (trial.sites[name].parent / "run" / "report.html").is_file()
     trial.end()
 

@@ -85,7 +85,7 @@ class QuestionHandler:
         """Why a question is not answered; empty if it is."""
         now = time.time()
         self._seen = {digest: clock for digest, clock in self._seen.items() if abs(now - clock) <= CLOCK}
-        self._changes.look()
+        self._changes.look(at_once=True)
         if question.asker not in self._welcome or question.asker in self._changes.revoked:
             return b"not you"
         if abs(now - question.clock) > CLOCK:

@@ -72,10 +72,10 @@ class SignedChanges:
         identity = self._federation.identity().hex()
         return [signed.change for signed in self._known if signed.change.federation == identity]
 
-    def look(self) -> None:
-        """Reads proposed changes that are new, at most once a second."""
+    def look(self, at_once: bool = False) -> None:
+        """Reads proposed changes that are new: at once, or at most once a second."""
         now = time.monotonic()
-        if now < self._next_look:
+        if now < self._next_look and not at_once:
             return
         self._next_look = now + 1.0
         for path in self._proposed:
