@@ -19,7 +19,7 @@ from consilience.methods.learning.joint import Joint
 from consilience.methods.learning.protocol import Learning
 from consilience.methods.listening import listening_named
 from consilience.methods.listening.everyone import Everyone
-from consilience.methods.listening.protocol import Listening
+from consilience.methods.listening.protocol import Listening, ListeningContext
 from consilience.methods.listening.sparse import Sparse
 from consilience.methods.memory import ConsensusMemory
 from consilience.methods.mixing import SCHEDULES, Mixing
@@ -93,7 +93,9 @@ class Consensus(Options):
     def rounds(self, agents: LocalAgents, shared: Array, exchange: Exchange, start: Start) -> Iterator[Round]:
         """Algorithm 1. `agents` are those of this process; the exchange supplies the other agents' predictions."""
         self._check(agents.first.task, count(shared))
-        mixing, memory = Mixing(self.trust, self.schedule, self.warmup), self._memory(start, agents.names)
+        mixing = Mixing(self.trust, self.schedule, self.warmup)
+        context = ListeningContext(agents, exchange, mixing, start.seed)
+        memory = self._memory(start, agents.names)
         t, own = start.done, dict[str, Array]()
         while t < start.rounds:
             t += 1
@@ -105,7 +107,7 @@ class Consensus(Options):
             private = self.learning.train_first(agents, shared)
             if self.learning.trains_first or not own:
                 own = self._published(agents, shared)  # f_i(X*)
-            heard = self.listening.listen(mixing, agents, exchange, t, own, memory, start.seed)  # f_j, w_ij, psi_i
+            heard = self.listening.listen(context, t, own, memory)  # f_j, w_ij, psi_i
             t, psi, memory = heard.number, heard.psi, heard.memory
             for refine in self.refinements:
                 psi, memory = refine(agents, own, psi, memory)

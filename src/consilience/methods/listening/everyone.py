@@ -6,15 +6,13 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from consilience.agents.local_agents import LocalAgents
 from consilience.base.options import Options
 from consilience.core.labels import pseudo_labels
 from consilience.core.trust import restrict
 from consilience.methods.listening import LISTENING
-from consilience.methods.listening.protocol import Heard
+from consilience.methods.listening.protocol import Heard, ListeningContext
 from consilience.methods.memory import ConsensusMemory
-from consilience.methods.mixing import Mixing, View
-from consilience.methods.protocol import Exchange
+from consilience.methods.mixing import View
 from consilience.methods.trust.protocol import ByClass
 from consilience.tasks.protocol import Array
 
@@ -33,88 +31,95 @@ class _Mixture:
     by_class: ByClass | None = None
 
 
+@dataclass(frozen=True)
+class _Attendance:
+    """Who of the roster was heard, and which rows are agents of this process."""
+
+    is_heard: NDArray[np.bool_]
+    local_rows: NDArray[np.intp]
+
+    def over_roster(self, w: Array) -> Array:
+        """Trust rows of this process's agents over the roster. An agent that was not heard trusts only itself."""
+        full = np.eye(len(self.is_heard))
+        full[self.is_heard] = 0
+        full[np.ix_(self.is_heard, self.is_heard)] = w
+        return full[self.local_rows]
+
+    def rows_by_class(self, by_class: ByClass | None) -> dict[str, Array]:
+        """Trust by class of this process's agents over the roster, (agents, roster, classes), for the record."""
+        if by_class is None:
+            return {}
+        full = np.zeros((len(self.is_heard), len(self.is_heard), len(by_class.samples)))
+        full[np.ix_(self.is_heard, self.is_heard)] = np.moveaxis(by_class.trust, 0, 2)
+        return {"trust": full[self.local_rows], "samples": by_class.samples, "unsure": by_class.unsure}
+
+
 @LISTENING.add("everyone")
 @final
 @dataclass(frozen=True)
 class Everyone(Options):
     """H_i(t) = all agents present. A victim to which an attacker sends other predictions has a view of its own."""
 
-    def listen(
-        self,
-        mixing: Mixing,
-        agents: LocalAgents,
-        exchange: Exchange,
-        t: int,
-        own: dict[str, Array],
-        memory: ConsensusMemory,
-        seed: int,
-    ) -> Heard:
+    def listen(self, context: ListeningContext, t: int, own: dict[str, Array], memory: ConsensusMemory) -> Heard:
         """f_j from the exchange; then w_ij and psi_i for the view that all have, and for each view of victims."""
-        roster, answer = exchange.roster, exchange.gather(t, own)
+        roster, names, answer = context.exchange.roster, context.agents.names, context.exchange.gather(t, own)
         t, received = max(t, answer.number), answer.predictions
         heard = tuple(name for name in roster if name in received)
-        is_heard = np.array([name in received for name in roster])
-        local_rows = np.array([roster.index(name) for name in agents.names])
+        attendance = _Attendance(
+            np.array([name in received for name in roster]), np.array([roster.index(name) for name in names])
+        )
         if not heard:
-            alone = _over_roster(np.zeros((0, 0)), local_rows, is_heard)
+            alone = attendance.over_roster(np.zeros((0, 0)))
             return Heard(t, heard, received, alone, {}, memory, answer.sent)
-        local = tuple(name for name in agents.names if name in heard)
+        local = tuple(name for name in names if name in heard)
         view = View(local, heard, np.stack([received[name] for name in heard]))
-        mixture = _mix(mixing, view, agents, t, memory, memory.rule, is_heard, local_rows)
+        mixture = _mix(context, view, t, memory, memory.rule, attendance)
         w, psi = mixture.w, mixture.psi
         kept = {name: replace(memory.of(name), trust=row, rule={}) for name, row in mixture.rows.items()}
         now = ConsensusMemory(mixture.rule, kept or memory.agents)
         for told, victims in _victims(answer.told, psi):
             view = View(local, heard, np.stack([told.get(name, received[name]) for name in heard]))
-            rule = memory.of(victims[0]).rule
-            theirs = _mix(mixing, view, agents, t, memory, rule, is_heard, local_rows)
+            theirs = _mix(context, view, t, memory, memory.of(victims[0]).rule, attendance)
             for name in victims:
                 w[heard.index(name)], psi[name] = theirs.w[heard.index(name)], theirs.psi[name]
                 row = theirs.rows.get(name, memory.of(name).trust)
                 now = ConsensusMemory(now.rule, now.agents | {name: replace(now.of(name), trust=row, rule=theirs.rule)})
-        by_class = _rows_by_class(mixture.by_class, local_rows, is_heard)
-        return Heard(t, heard, received, _over_roster(w, local_rows, is_heard), psi, now, answer.sent, by_class)
+        by_class = attendance.rows_by_class(mixture.by_class)
+        return Heard(t, heard, received, attendance.over_roster(w), psi, now, answer.sent, by_class)
 
 
 def _mix(
-    mixing: Mixing,
+    context: ListeningContext,
     view: View,
-    agents: LocalAgents,
     t: int,
     memory: ConsensusMemory,
     rule: dict[str, Array],
-    is_heard: NDArray[np.bool_],
-    local_rows: NDArray[np.intp],
+    attendance: _Attendance,
 ) -> _Mixture:
     """w by the rule if it is due or a new agent is heard, otherwise the last w; psi_i = sum_j w_ij f_j.
 
     Pseudo-labels overwrite `view.f`, which is not needed afterwards.
     """
-    trust = _last_trust(memory, agents.names, local_rows, len(is_heard))
+    names, is_heard, local_rows = context.agents.names, attendance.is_heard, attendance.local_rows
+    trust = np.full((len(is_heard), len(is_heard)), np.nan)  # the last; NaN where this process does not know it
+    for name, row in zip(names, local_rows, strict=True):
+        last = memory.of(name).trust
+        if last is not None:
+            trust[row] = last
     unknown = np.isnan(trust[np.ix_(local_rows, is_heard)][is_heard[local_rows]]).any()
     rows, by_class = dict[str, Array](), None
     labels: Array | list[Array] | None = None
-    if unknown or mixing.is_due(t):
-        result = mixing.trust_and_labels(view, agents, t, rule)
+    if unknown or context.mixing.is_due(t):
+        result = context.mixing.trust_and_labels(view, context.agents, t, rule)
         rule, labels, by_class = result.memory, result.labels, result.by_class
         trust = np.full_like(trust, np.nan)
         trust[np.ix_(is_heard, is_heard)] = result.trust
-        rows = dict(zip(agents.names, trust[local_rows], strict=True))
+        rows = dict(zip(names, trust[local_rows], strict=True))
     w = restrict(trust[is_heard], is_heard)
     if labels is None:
         mixed = pseudo_labels(w, view.f, out=view.f)
         labels = [mixed[view.names.index(name)] for name in view.agents]
     return _Mixture(w, dict(zip(view.agents, labels, strict=True)), rule, rows, by_class)
-
-
-def _last_trust(memory: ConsensusMemory, names: tuple[str, ...], local_rows: NDArray[np.intp], agents: int) -> Array:
-    """The last trust (roster, roster); NaN where this process does not know it."""
-    matrix = np.full((agents, agents), np.nan)
-    for name, row in zip(names, local_rows, strict=True):
-        trust = memory.of(name).trust
-        if trust is not None:
-            matrix[row] = trust
-    return matrix
 
 
 def _victims(told: dict[str, dict[str, Array]], psi: dict[str, Array]) -> list[tuple[dict[str, Array], list[str]]]:
@@ -124,22 +129,3 @@ def _victims(told: dict[str, dict[str, Array]], psi: dict[str, Array]) -> list[t
         if told.get(name):
             groups.setdefault(id(told[name]), (told[name], []))[1].append(name)
     return list(groups.values())
-
-
-def _rows_by_class(
-    by_class: ByClass | None, local_rows: NDArray[np.intp], is_heard: NDArray[np.bool_]
-) -> dict[str, Array]:
-    """Trust by class of this process's agents over the roster, (agents, roster, classes), for the record."""
-    if by_class is None:
-        return {}
-    full = np.zeros((len(is_heard), len(is_heard), len(by_class.samples)))
-    full[np.ix_(is_heard, is_heard)] = np.moveaxis(by_class.trust, 0, 2)
-    return {"trust": full[local_rows], "samples": by_class.samples, "unsure": by_class.unsure}
-
-
-def _over_roster(w: Array, local_rows: NDArray[np.intp], is_heard: NDArray[np.bool_]) -> Array:
-    """Trust rows of this process's agents over the roster. An agent that was not heard trusts only itself."""
-    full = np.eye(len(is_heard))
-    full[is_heard] = 0
-    full[np.ix_(is_heard, is_heard)] = w
-    return full[local_rows]

@@ -42,27 +42,29 @@ class Heard:
         return Record(own, cost, self.sent, self.names, received, self.trust, self.by_class, self.peers)
 
 
+@dataclass(frozen=True)
+class ListeningContext:
+    """What stays the same in all rounds: who listens, through which exchange, and how trust is computed."""
+
+    agents: LocalAgents
+    """Agents of this process."""
+    exchange: Exchange
+    """How predictions travel."""
+    mixing: Mixing
+    """Trust rule and schedule."""
+    seed: int
+    """Seed of random peers."""
+
+
 class Listening(Protocol):
     """Whom agents hear: a frozen dataclass whose fields are its options."""
 
-    def listen(
-        self,
-        mixing: Mixing,
-        agents: LocalAgents,
-        exchange: Exchange,
-        t: int,
-        own: dict[str, Array],
-        memory: ConsensusMemory,
-        seed: int,
-    ) -> Heard:
+    def listen(self, context: ListeningContext, t: int, own: dict[str, Array], memory: ConsensusMemory) -> Heard:
         """Publishes `own` in round t, and returns f_j, w_ij and psi_i for the agents of this process.
 
         Args:
-            mixing: Trust rule and schedule.
-            agents: Agents of this process.
-            exchange: How predictions travel.
+            context: Agents, exchange, trust rule and schedule, and seed.
             t: Round.
             own: f_i(X*), by agent.
             memory: State after the last round.
-            seed: Seed of random peers.
         """

@@ -5,7 +5,6 @@ from typing import cast, final
 
 import numpy as np
 
-from consilience.agents.local_agents import LocalAgents
 from consilience.agents.protocol import implements
 from consilience.base.errors import ConsilienceError
 from consilience.base.options import Options, option
@@ -13,10 +12,10 @@ from consilience.core.labels import pseudo_labels
 from consilience.core.sparse import Indices, heard_peers
 from consilience.core.streams import stream
 from consilience.methods.listening import LISTENING
-from consilience.methods.listening.protocol import Heard
+from consilience.methods.listening.protocol import Heard, ListeningContext
 from consilience.methods.memory import ConsensusMemory
-from consilience.methods.mixing import Mixing, View
-from consilience.methods.protocol import Exchange, SparseExchange
+from consilience.methods.mixing import View
+from consilience.methods.protocol import SparseExchange
 from consilience.tasks.protocol import Array
 
 _NO_PEERS = np.zeros(0, dtype=np.int64)
@@ -39,24 +38,16 @@ class Sparse(Options):
     peers: int = option(8, "number of most trusted peers to hear", at_least=1)
     random_peers: int = option(4, "number of other peers to hear, drawn in every round", at_least=1)
 
-    def listen(
-        self,
-        mixing: Mixing,
-        agents: LocalAgents,
-        exchange: Exchange,
-        t: int,
-        own: dict[str, Array],
-        memory: ConsensusMemory,
-        seed: int,
-    ) -> Heard:
+    def listen(self, context: ListeningContext, t: int, own: dict[str, Array], memory: ConsensusMemory) -> Heard:
         """f_j of the peers of each agent; then w_ij and psi_i from these alone."""
+        agents, exchange, mixing = context.agents, context.exchange, context.mixing
         if not implements(exchange, SparseExchange):
             raise ConsilienceError(
                 "this exchange carries predictions from everyone to everyone, so that nobody can hear a few peers "
                 "only. Set listening=everyone."
             )
         due = not memory.agents or mixing.is_due(t)
-        wanted = self._wanted(agents, exchange.roster, memory, due, t, seed)
+        wanted = self._wanted(context, memory, due, t)
         answer = cast(SparseExchange, exchange).gather_some(t, own, wanted)
         psi, now, trust = dict[str, Array](), ConsensusMemory(memory.rule, dict(memory.agents)), []
         for name, peers in wanted.items():
@@ -74,17 +65,16 @@ class Sparse(Options):
         everyone, peers = exchange.roster, np.stack([*wanted.values()])
         return Heard(t, everyone, answer.predictions, np.stack(trust), psi, now, answer.sent, peers=peers)
 
-    def _wanted(
-        self, agents: LocalAgents, roster: tuple[str, ...], memory: ConsensusMemory, due: bool, t: int, seed: int
-    ) -> dict[str, Indices]:
+    def _wanted(self, context: ListeningContext, memory: ConsensusMemory, due: bool, t: int) -> dict[str, Indices]:
         """The peers that each agent hears in round t; unless trust is `due`, the same as before."""
+        roster = context.exchange.roster
         index = {name: row for row, name in enumerate(roster)}
         wanted: dict[str, Indices] = {}
-        for name in agents.names:
+        for name in context.agents.names:
             kept = memory.of(name)
             before = _NO_PEERS if kept.peers is None else kept.peers
             if due or not len(before):
-                trust, draw = np.zeros(0) if kept.trust is None else kept.trust, stream(seed, "peers", name, t)
+                trust, draw = np.zeros(0) if kept.trust is None else kept.trust, stream(context.seed, "peers", name, t)
                 wanted[name] = heard_peers(index[name], len(roster), before, trust, self.peers, self.random_peers, draw)
             else:
                 wanted[name] = before
