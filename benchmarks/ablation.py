@@ -1,4 +1,4 @@
-"""The options of docs/level.md one by one on CIFAR-10, at the same compute, beside methods that share weights.
+"""The options of research/level.md one by one on CIFAR-10, at the same compute, beside methods that share weights.
 
 CONSILIENCE_DATA=DATA python -m benchmarks.ablation regular|low-quality convnet|features|exact SEEDS FOLDER [ROW ...]
 

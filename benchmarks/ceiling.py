@@ -2,7 +2,8 @@
 
 CONSILIENCE_DATA=DATA python -m benchmarks.ceiling [SEED ...]
 
-Everything else is as in docs/level.md, so that the samples trained on are the same. The private labels of all are good.
+Everything else is as in research/level.md, so that the samples trained on are
+the same. The private labels of all are good.
 """
 
 import sys

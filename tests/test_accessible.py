@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from consilience.experiments.breakdown import breakdown
 from consilience.experiments.compare import compare
+from consilience.experiments.robustness import robustness
 from consilience.experiments.run import run_experiment
 from consilience.experiments.sweep import parse_axis, sweep
-from consilience.report.breakdown import write_breakdown
 from consilience.report.compare import write_compare
 from consilience.report.live import Watch
 from consilience.report.page import write_page
+from consilience.report.robustness import write_robustness
 from consilience.report.run_index import note_finding, write_index
 from consilience.report.sweep import write_sweep
 from consilience.settings.presets import read_settings
@@ -84,14 +84,14 @@ def test_the_live_page_of_a_run_and_of_several(tmp_path, browser):
         check(browser, page.address)
 
 
-def test_a_comparison_a_sweep_a_breakdown_and_the_index_of_a_reproduction(tmp_path, browser):
+def test_a_comparison_a_sweep_a_robustness_and_the_index_of_a_reproduction(tmp_path, browser):
     compared = compare(SETTINGS, ["consensus", "alone"], [0, 1], tmp_path / "compare", 1)
     check(browser, write_compare(compared, "", tmp_path / "compare", "methods").as_uri())
     axes = [parse_axis("lam=0.1,1"), parse_axis("alpha=0.5,1")]
     swept = sweep(SETTINGS, ["consensus", "alone"], axes, [0, 1], tmp_path / "sweep", 1)
     check(browser, page(write_sweep(swept, tmp_path / "sweep", "settings")))
-    broken = breakdown(SETTINGS, ["flip"], ["entropy", "stratified"], [1], [0], tmp_path / "breakdown", 1)
-    check(browser, page(write_breakdown(broken, tmp_path / "breakdown", "liars")))
+    broken = robustness(SETTINGS, ["flip"], ["entropy", "stratified"], [1], [0], tmp_path / "robustness", 1)
+    check(browser, page(write_robustness(broken, tmp_path / "robustness", "liars")))
     note_finding(tmp_path / "compare", "fig0", "A figure", "It holds.", ["It holds: 1."])
     (tmp_path / "compare" / "fig0.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg"/>')
     (tmp_path / "compare" / "fig0.csv").write_text("claim,number\nfirst,0.5\n")

@@ -1,11 +1,14 @@
 """The command line: every command, and errors that help."""
 
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from consilience.base.errors import ConsilienceError
@@ -151,6 +154,27 @@ def test_errors_are_one_sentence_on_stderr_without_a_traceback():
     assert "Did you mean 'method.lam'?" in done.stderr
     assert "Traceback" not in done.stderr
     assert not Path("runs").exists()
+
+
+def test_the_program_alone_shows_three_first_steps_that_it_takes():
+    text = call()
+    steps = re.findall(r"^  consilience (.*)$", text, re.MULTILINE)
+    assert len(steps) == 3
+    assert all(len(line) <= 80 for line in text.splitlines())
+    for step in steps:
+        words = shlex.split(step)
+        group = get_command(app)
+        context = group.make_context("consilience", [], resilient_parsing=True)
+        while hasattr(group, "resolve_command"):
+            name, group, words = group.resolve_command(context, words)
+        group.make_context(name, words, parent=context)
+
+
+def test_help_names_the_groups_of_commands():
+    text = call("--help")
+    groups = re.findall(r"╭─ ([A-Z][a-z ]+) ─", text)
+    assert groups == ["Options", "Experiments", "Results", "Models", "Between organisations", "Lists"]
+    assert {"robustness", "ensemble", "privacy-audit"} <= set(re.findall(r"│ ([a-z-]+) ", text))
 
 
 def test_help_imports_nothing_heavy():

@@ -14,7 +14,7 @@ import consilience as cs
 from consilience.cli.main import app
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted(ROOT.glob("docs/*.md"))]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted(ROOT.glob("*/*.md"))]
 TUTORIALS = ["index.md", "start.md", "research.md", "experiments.md", "datasets.md"]
 """Their commands are run, with fewer rounds and seeds, but for those that need a download; those of extend.md are run
 by tests/test_extend.py."""

@@ -22,7 +22,7 @@ from consilience.settings.settings import Settings, parse_change, settings_from
 ROOT = Path(__file__).parents[1]
 DESCRIBED = ("consilience.core", "consilience.methods", "consilience.privacy")
 """Packages whose public options are all described in docstrings."""
-DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
+DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("research/*.md")]
 
 
 def test_the_python_of_the_readme_runs_and_is_short(tmp_path, monkeypatch, capsys):

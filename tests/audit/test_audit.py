@@ -94,7 +94,7 @@ def test_noise_that_is_switched_off_behind_the_ledgers_back_fails_the_audit(tmp_
     monkeypatch.setattr(Repeatable, "normal", lambda self, count: np.zeros(count, np.float32))
     found = audited(tmp_path, **{"agents.epsilon": 1.0, "clip": 100.0})
     assert found.claimed <= 1 < found.bound and found.broken
-    result = CliRunner().invoke(app, ["audit", str(tmp_path)])
+    result = CliRunner().invoke(app, ["privacy-audit", str(tmp_path)])
     assert result.exit_code == 1 and "does NOT keep its promise" in " ".join(result.output.split())
     assert '"broken":true' in (tmp_path / "report.html").read_text()
 
@@ -107,7 +107,7 @@ def test_a_folder_without_a_run_is_refused(tmp_path):
 def test_while_it_works_the_command_says_what_it_does(tmp_path, monkeypatch):
     work(read_settings("digits-mlp", FEW | {"rounds": 2, "warmup": 1, "epochs": 1, "canaries": 0}), tmp_path)
     monkeypatch.setattr("consilience.report.progress.QUIET", 0.0)
-    said = CliRunner().invoke(app, ["audit", str(tmp_path)], catch_exceptions=False).output
+    said = CliRunner().invoke(app, ["privacy-audit", str(tmp_path)], catch_exceptions=False).output
     steps = [line.removeprefix(f"{tmp_path}: ") for line in said.splitlines() if ": step " in line]
     assert steps[0] == "step 1 of 7, restoring the agents"
     assert [line.rpartition(" ")[0] for line in steps[1:-1]] == [

@@ -10,14 +10,12 @@ from typer.core import TyperCommand
 
 from consilience.base.errors import ConsilienceError, sentence_of
 from consilience.base.plugins import user_file_location
-from consilience.cli import breakdown, collective, data, federation, models, privacy, reproduce, runs, sites, watch
+from consilience.cli import data, ensemble, federation, models, privacy, reproduce, robustness, runs, sites, watch
 from consilience.cli.common_options import end_with_error
 from consilience.cli.signals import install_signal_handlers, leave, was_asked
 
 app = typer.Typer(
-    no_args_is_help=True,
     invoke_without_command=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -42,14 +40,39 @@ class _Command(TyperCommand):
         super().format_help(ctx, formatter)
 
 
-_COMMANDS: list[Callable[..., None]] = [runs.run, runs.compare, reproduce.reproduce, runs.report, runs.presets]
-_COMMANDS += [data.datasets, collective.collective, watch.watch]
-_COMMANDS += [breakdown.breakdown, sites.keys, sites.agent, sites.doctor, models.export, models.predict, models.answer]
-_COMMANDS += [privacy.audit]
+_GROUPS: dict[str, list[Callable[..., None]]] = {
+    "Experiments": [
+        runs.run,
+        runs.compare,
+        robustness.robustness,
+        ensemble.ensemble,
+        privacy.privacy_audit,
+        reproduce.reproduce,
+    ],
+    "Results": [runs.report, watch.watch],
+    "Models": [models.export, models.predict],
+    "Between organisations": [sites.keys, sites.agent, sites.doctor, models.answer],
+    "Lists": [runs.presets, data.datasets],
+}
+"""The commands, as the help groups them."""
+_SITES = "Between organisations"
+_FIRST_STEPS = """\
+Agents with private data and models of any kind improve each other by exchanging
+predictions. Three first steps:
+
+  consilience run
+      Ten agents learn to read digits together; writes a report (half a minute).
+  consilience federation try
+      Four sites as four processes on this machine, from keys to reports.
+  consilience run --set dataset=patients.csv --set label=diagnosis
+      The same as the first with a table of your own.
+
+All commands: consilience --help"""
 
 
 @app.callback()
 def _program(
+    ctx: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
 ) -> None:
     if version:
@@ -57,12 +80,15 @@ def _program(
 
         typer.echo(f"consilience {version_of('consilience')}")
         raise typer.Exit
+    if ctx.invoked_subcommand is None:
+        typer.echo(_FIRST_STEPS)
 
 
-for _command in _COMMANDS:
-    app.command(cls=_Command)(_command)
-app.add_typer(federation.federation, name="federation")
-app.add_typer(sites.audit_log, name="audit-log")
+for _group, _commands in _GROUPS.items():
+    for _command in _commands:
+        app.command(cls=_Command, rich_help_panel=_group)(_command)
+app.add_typer(federation.federation, name="federation", rich_help_panel=_SITES)
+app.add_typer(sites.audit_log, name="audit-log", rich_help_panel=_SITES)
 
 
 def main() -> None:

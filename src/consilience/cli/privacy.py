@@ -10,7 +10,7 @@ import typer
 from consilience.cli.common_options import DataDir, console, print_written, set_data_dir
 
 
-def audit(
+def privacy_audit(
     folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="The folders of finished runs.")],
     data_dir: DataDir = None,
 ) -> None:
@@ -23,9 +23,9 @@ def audit(
 
     Examples:
 
-      consilience audit runs/digits-mlp-1
+      consilience privacy-audit runs/digits-mlp-1
 
-      consilience audit runs/compare-digits-mlp-1/seed-*/consensus
+      consilience privacy-audit runs/compare-digits-mlp-1/seed-*/consensus
     """
     from consilience.report.progress import Steps
 

@@ -30,7 +30,7 @@ class Data(Options):
     test_fraction: float = option(0.2, "of each agent's data, held out to measure on its own domain", above=0, below=1)
     shared_per_agent: int = option(30, "samples each agent contributes to the shared data", at_least=1)
     shared_balanced: bool = option(False, "choose them so that the classes of the shared data are even")
-    canaries: int = option(0, "rows by agent that are in its data by a fair coin, for `consilience audit`", at_least=0)
+    canaries: int = option(0, "rows by agent that are in its data by a fair coin, for `privacy-audit`", at_least=0)
     attackers: tuple[int, ...] = option((), "agents that train as the others do and lie to their peers")
     attack: Attack = option(
         none,

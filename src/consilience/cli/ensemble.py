@@ -21,7 +21,7 @@ from consilience.cli.common_options import (
 )
 
 
-def collective(
+def ensemble(
     source: Source = None,
     methods: Annotated[str, typer.Option(help="Methods, as for compare; fedavg is there to compare with.")] = "paper",
     seeds: Annotated[str, typer.Option(help="Numbers and ranges, such as 0-4 or 1,3,5.")] = "0-4",
@@ -35,12 +35,12 @@ def collective(
 ) -> None:
     """Measure collective prediction: the agents together, compared with the mean agent and the best one.
 
-    Prints scores on the target domain over seeds, with paired 95 % intervals, and writes collective.md. The folder is
+    Prints scores on the target domain over seeds, with paired 95 % intervals, and writes ensemble.md. The folder is
     that of a comparison. With FedAvg and the like all agents hold one model, whose prediction it is.
 
     Example:
 
-      consilience collective digits-mlp --methods paper,fedavg --seeds 0-4
+      consilience ensemble digits-mlp --methods paper,fedavg --seeds 0-4
     """
     with console.status("Loading ..."):
         from consilience.cli.runs import split_names
@@ -52,13 +52,13 @@ def collective(
 
     set_data_dir(data_dir)
     settings, chosen, numbers = chosen_settings(source, changes, None), split_names(methods), parse_seeds(seeds)
-    folder = run_folder(f"collective-{run_name(source or '', settings.data.dataset)}", out, resume, overwrite)
+    folder = run_folder(f"ensemble-{run_name(source or '', settings.data.dataset)}", out, resume, overwrite)
     try:
         with Progress(console, settings.run.rounds, len(chosen) * len(numbers)) as progress:
             score, lines = measure_collective(settings, chosen, numbers, folder, workers, [progress], equal_compute)
     except KeyboardInterrupt:
         end_stopped(f"the same command, with --resume --out {folder}")
     table = collective_grid(lines, score, len(numbers))
-    (folder / "collective.md").write_text(f"{table.title}\n\n{table.markdown()}")
+    (folder / "ensemble.md").write_text(f"{table.title}\n\n{table.markdown()}")
     console.print(table)
-    console.print(f"Written: {folder}/collective.md", soft_wrap=True, highlight=False)
+    console.print(f"Written: {folder}/ensemble.md", soft_wrap=True, highlight=False)

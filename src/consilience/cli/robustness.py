@@ -22,7 +22,7 @@ from consilience.cli.common_options import (
 )
 
 
-def breakdown(
+def robustness(
     source: Source = None,
     attacks: Annotated[
         str,
@@ -45,20 +45,20 @@ def breakdown(
     """Accuracy of the honest agents against the number of attackers, per attack and trust rule.
 
     The last agents are the attackers. They see the predictions of all honest agents first, and may collude. Prints a
-    table and where each rule fails; writes breakdown.md, .csv, .svg and .html. Finished runs are not run again.
+    table and where each rule fails; writes robustness.md, .csv, .svg and .html. Finished runs are not run again.
 
     Example:
 
-      consilience breakdown digits-mlp --attacks flip,echo,echo-each --rules entropy,stratified --attackers 0-4
+      consilience robustness digits-mlp --attacks flip,echo,echo-each --rules entropy,stratified --attackers 0-4
     """
     with console.status("Loading ..."):
         from consilience.cli.runs import split_names
         from consilience.core.attacks import ATTACKS
-        from consilience.experiments.breakdown import breakdown as run_all
-        from consilience.experiments.breakdown import plan, verdicts
         from consilience.experiments.compare import parse_seeds
-        from consilience.report.breakdown import class_grid, score_grid, write_breakdown
+        from consilience.experiments.robustness import plan, verdicts
+        from consilience.experiments.robustness import robustness as run_all
         from consilience.report.progress import Progress
+        from consilience.report.robustness import class_grid, score_grid, write_robustness
         from consilience.settings.presets import run_name
 
     every = [name for name in ATTACKS.names() if name != "none"]
@@ -71,7 +71,7 @@ def breakdown(
     asked = (chosen, split_names(rules), parse_seeds(attackers, "attackers"), parse_seeds(seeds))
     jobs = len(plan(settings, *asked))
     stem = run_name(source or "", settings.data.dataset)
-    folder = run_folder(f"breakdown-{stem}", out, resume, overwrite)
+    folder = run_folder(f"robustness-{stem}", out, resume, overwrite)
     try:
         with Progress(console, settings.run.rounds, jobs) as progress:
             results = run_all(settings, *asked, folder, workers, [progress])
@@ -83,4 +83,4 @@ def breakdown(
     for sentence in verdicts(results):
         console.print(f"- {sentence}", highlight=False)
     title = f"{stem}: robustness of trust rules to attackers"
-    print_written(write_breakdown(results, folder, title))
+    print_written(write_robustness(results, folder, title))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from consilience.experiments.breakdown import NOBODY, Breakdown, RobustnessLine, summarise, verdicts
+from consilience.experiments.robustness import NOBODY, Robustness, RobustnessLine, summarise, verdicts
 from consilience.report import drawing, html
 from consilience.report.tables import Grid
 
@@ -20,7 +20,7 @@ ABOUT = (
 )
 
 
-def score_grid(results: Breakdown, short: bool = False) -> Grid:
+def score_grid(results: Robustness, short: bool = False) -> Grid:
     """Mean over seeds and its 95 % interval, one column per rule; the first line is without attackers.
 
     In `short` without the interval, which a screen has no room for with many rules.
@@ -32,12 +32,12 @@ def score_grid(results: Breakdown, short: bool = False) -> Grid:
     return _grid(results, f"{title}; ± 95 %", lambda line: line.score.text(), alone=True)
 
 
-def worst_grid(results: Breakdown) -> Grid:
+def worst_grid(results: Robustness) -> Grid:
     """The score of the worst seed, one column per rule."""
     return _grid(results, "The worst seed", lambda line: f"{line.worst:.3f}")
 
 
-def class_grid(results: Breakdown) -> Grid | None:
+def class_grid(results: Robustness) -> Grid | None:
     """Accuracy on the class that targeted attacks are about; None without such an attack."""
     grid = _grid(
         results,
@@ -48,7 +48,7 @@ def class_grid(results: Breakdown) -> Grid | None:
     return Grid(grid.title, grid.headings, rows, words=2) if len(rows) > 1 else None
 
 
-def draw(results: Breakdown) -> str:
+def draw(results: Robustness) -> str:
     """An SVG: one panel per attack, the score against the number of attackers, one line per rule.
 
     The dotted grey line is what the same agents reach alone.
@@ -72,20 +72,20 @@ def draw(results: Breakdown) -> str:
     return drawing.svg(columns * WIDTH, height, "accuracy of the honest against the number of attackers", elements)
 
 
-def write_breakdown(results: Breakdown, folder: Path, title: str) -> list[Path]:
-    """Writes breakdown.csv, breakdown.md, breakdown.html and breakdown.svg; returns their paths."""
+def write_robustness(results: Robustness, folder: Path, title: str) -> list[Path]:
+    """Writes robustness.csv, robustness.md, robustness.html and robustness.svg; returns their paths."""
     grids = [grid for grid in (score_grid(results), worst_grid(results), class_grid(results)) if grid is not None]
     images = {"Score of the honest against the number of attackers": draw(results)}
     question = "Where does each rule fail?"
-    path = folder / "breakdown"
+    path = folder / "robustness"
     return html.write_report(path, title, ABOUT, question, verdicts(results), images, grids, results.table)
 
 
-def _score_name(results: Breakdown) -> str:
+def _score_name(results: Robustness) -> str:
     return results.score.rpartition("_")[0].replace("_", " ")
 
 
-def _grid(results: Breakdown, title: str, cell: Callable[[RobustnessLine], str], alone: bool = False) -> Grid:
+def _grid(results: Robustness, title: str, cell: Callable[[RobustnessLine], str], alone: bool = False) -> Grid:
     """One row per attack and number of attackers, one column per rule."""
     lines = {(line.rule, line.attack, line.attackers): line for line in summarise(results)}
     keys = [(NOBODY, 0), *((attack, count) for attack in results.attacks for count in results.counts)]
@@ -98,20 +98,20 @@ def _grid(results: Breakdown, title: str, cell: Callable[[RobustnessLine], str],
     return Grid(title, headings, rows, words=2)
 
 
-def _alone(results: Breakdown, attack: str, count: int) -> float:
+def _alone(results: Robustness, attack: str, count: int) -> float:
     """The score that the agents which are honest here reach alone."""
     rows = results.table[(results.table["attack"] == attack) & (results.table["attackers"] == count)]
     return float(rows["alone"].mean())
 
 
-def _range(lines: Sequence[RobustnessLine], results: Breakdown) -> tuple[float, float]:
+def _range(lines: Sequence[RobustnessLine], results: Robustness) -> tuple[float, float]:
     """The scores that panels show, in whole twentieths. Longer intervals end at the edge."""
     means = [line.score.mean for line in lines]
     means += [float(value) for value in results.table.groupby("attackers")["alone"].mean()]
     return float(np.floor(min(means) * 20 - 0.2) / 20), float(np.ceil(max(means) * 20 + 0.2) / 20)
 
 
-def _panel(results: Breakdown, lines: Sequence[RobustnessLine], attack: str) -> list[str]:
+def _panel(results: Robustness, lines: Sequence[RobustnessLine], attack: str) -> list[str]:
     counts, (low, high) = [0, *results.counts], _range(lines, results)
     plot = drawing.Plot(LEFT, WIDTH - RIGHT, TOP, HEIGHT - BOTTOM, 0, max(counts) or 1, low, high)
     elements = [drawing.label(LEFT, 16, attack, bold=True)]

@@ -1,6 +1,6 @@
-"""Prints the table of docs/methods.md from folders of runs, FOLDER/seed-S/METHOD, as `consilience compare` writes them.
+"""Prints the table of research/methods.md from runs in FOLDER/seed-S/METHOD, as `consilience compare` has them.
 
-python docs/methods.py digits=runs/digits,runs/digits-low hospitals=runs/hospitals,runs/hospitals-low ...
+python research/methods.py digits=runs/digits,runs/digits-low hospitals=runs/hospitals,runs/hospitals-low ...
 
 For each dataset the folder of the regular setting and that of the one with wrong labels; several folders of one setting
 have a + between them. A setting that has no folder is left empty.

@@ -49,7 +49,7 @@ class RobustnessLine:
 
 
 @dataclass(frozen=True)
-class Breakdown:
+class Robustness:
     """Results of the runs."""
 
     table: "pd.DataFrame"
@@ -113,7 +113,7 @@ def plan(
     return planned
 
 
-def breakdown(
+def robustness(
     settings: Settings,
     attacks: Sequence[str],
     rules: Sequence[str],
@@ -122,7 +122,7 @@ def breakdown(
     folder: Path,
     workers: int = 0,
     callbacks: Sequence[Callback] = (),
-) -> Breakdown:
+) -> Robustness:
     """Runs every rule under every attack with every number of attackers and every seed into `folder`.
 
     What is finished there is not run again; a folder that was made with other settings is refused.
@@ -143,10 +143,10 @@ def breakdown(
             row = {"score": _mean(run, score, good), "alone": _mean(alone[facts["seed"]], score, good)}
             row |= {"attacked_class": _mean(run, f"{ATTACKED_CLASS}_target", good)}
             rows.append(facts | row | {"seconds": run.summary.seconds})
-    return Breakdown(pd.DataFrame(rows), score, settings.agents.count, first.higher_is_better)
+    return Robustness(pd.DataFrame(rows), score, settings.agents.count, first.higher_is_better)
 
 
-def summarise(results: Breakdown) -> list[RobustnessLine]:
+def summarise(results: Robustness) -> list[RobustnessLine]:
     """One line per rule, attack and number of attackers, in that order; those without attackers first."""
     lines, sign = [], 1 if results.higher_is_better else -1
     for _, rows in results.table.groupby(["rule", "attack", "attackers"], sort=False):
@@ -172,7 +172,7 @@ def summarise(results: Breakdown) -> list[RobustnessLine]:
     return lines
 
 
-def verdicts(results: Breakdown) -> list[str]:
+def verdicts(results: Robustness) -> list[str]:
     """A sentence for every rule: the attacks under which it fails, and the number of attackers needed."""
     lines = summarise(results)
     most = max(results.counts, default=0)
@@ -258,7 +258,7 @@ def _listed(by_attack: dict[str, int], agents: int) -> str:
     return "; ".join(parts)
 
 
-def _cost(rule: str, results: Breakdown) -> str:
+def _cost(rule: str, results: Robustness) -> str:
     """The difference to the first rule when all agents are honest."""
     table = results.table[results.table["attackers"] == 0].pivot(index="seed", columns="rule", values="score")
     difference = estimate((table[rule] - table[results.rules[0]]).to_numpy())

@@ -1,4 +1,4 @@
-"""The breakdown: what is run, what is said of it, and the page."""
+"""The robustness: what is run, what is said of it, and the page."""
 
 import re
 import shlex
@@ -14,10 +14,10 @@ from consilience import ConsilienceError, load_run
 from consilience.cli.main import app
 from consilience.cli.runs import split_names
 from consilience.core.attacks import ATTACKS
-from consilience.experiments.breakdown import NOBODY, Breakdown, plan, summarise, verdicts
 from consilience.experiments.compare import parse_seeds
+from consilience.experiments.robustness import NOBODY, Robustness, plan, summarise, verdicts
 from consilience.extend import TRUST
-from consilience.report.breakdown import class_grid, draw, score_grid, worst_grid, write_breakdown
+from consilience.report.robustness import class_grid, draw, score_grid, worst_grid, write_robustness
 from consilience.settings.presets import read_settings
 from consilience.settings.settings import parse_change
 
@@ -30,15 +30,15 @@ def call(*words: str) -> str:
     return result.output
 
 
-def table(scores: dict[tuple[str, str, int], list[float]], alone: float = 0.6) -> Breakdown:
-    """A breakdown with these scores by seed, and 0.6 for everyone alone."""
+def table(scores: dict[tuple[str, str, int], list[float]], alone: float = 0.6) -> Robustness:
+    """A robustness with these scores by seed, and 0.6 for everyone alone."""
     rows = [
         {"rule": rule, "attack": attack, "attackers": count, "seed": seed, "score": score, "alone": alone}
         | {"attacked_class": score / 2 if attack in ("targeted", NOBODY) else np.nan}
         for (rule, attack, count), values in scores.items()
         for seed, score in enumerate(values)
     ]
-    return Breakdown(pd.DataFrame(rows), "accuracy_target", 10)
+    return Robustness(pd.DataFrame(rows), "accuracy_target", 10)
 
 
 FOUND = table(
@@ -97,8 +97,8 @@ def test_the_tables_have_a_line_per_attack_and_a_column_per_rule(tmp_path):
     assert worst_grid(FOUND).rows[4][2] == "0.400"
     assert [row[0] for row in class_grid(FOUND).rows] == ["-", "targeted", "targeted"]
     assert class_grid(table({("a", NOBODY, 0): [0.9], ("a", "flip", 1): [0.8]})) is None
-    write_breakdown(FOUND, tmp_path, "digits")
-    text = (tmp_path / "breakdown.md").read_text()
+    write_robustness(FOUND, tmp_path, "digits")
+    text = (tmp_path / "robustness.md").read_text()
     assert "| flip | 2 of 10 | 0.600 |" in text and "- entropy: fails" in text
 
 
@@ -148,13 +148,13 @@ def tiny(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     changes = [word for change in TINY for word in ("--set", change)]
     attacks = ["--attacks", "flip,targeted", "--attackers", "1-2", "--seeds", "0-1", "--workers", "1"]
-    return ["breakdown", "digits-mlp", *changes, *attacks, "--out", "out"]
+    return ["robustness", "digits-mlp", *changes, *attacks, "--out", "out"]
 
 
 def test_the_command_from_nothing_to_the_page_and_on(tiny, tmp_path):
     said = call(*tiny, "--rules", "entropy")
     assert "targeted" in said and "2 of 4" in said and "entropy: " in said
-    found = pd.read_csv("out/breakdown.csv")
+    found = pd.read_csv("out/robustness.csv")
     assert len(found) == 2 * (1 + 2 * 2)
     one = load_run(tmp_path / "out/seed-1/entropy/flip-2")
     row = found[(found["seed"] == 1) & (found["attack"] == "flip") & (found["attackers"] == 2)].iloc[0]
@@ -167,20 +167,20 @@ def test_the_command_from_nothing_to_the_page_and_on(tiny, tmp_path):
         call(*tiny, "--rules", "entropy")
     call(*tiny, "--rules", "entropy,median", "--resume")
     assert (tmp_path / "out/seed-1/entropy/flip-2/summary.json").stat().st_mtime_ns == written, "not run again"
-    again = pd.read_csv("out/breakdown.csv")
+    again = pd.read_csv("out/robustness.csv")
     pd.testing.assert_frame_equal(again[again["rule"] == "entropy"].reset_index(drop=True), found)
     with pytest.raises(ConsilienceError, match="made with other settings"):
         call(*tiny, "--rules", "entropy", "--resume", "--set", "lam=1")
-    page = (tmp_path / "out/breakdown.html").read_text()
+    page = (tmp_path / "out/robustness.html").read_text()
     outside = re.sub(r'xmlns="http://www.w3.org/2000/svg"', "", page)
     assert "http" not in outside.replace("http-equiv", "") and "<script" not in page
     assert "default-src 'none'" in page and "__" not in page
     assert "<svg" in page and "Where does each rule fail?" in page
-    assert (tmp_path / "out/breakdown.svg").read_text() in page
+    assert (tmp_path / "out/robustness.svg").read_text() in page
 
 
 def test_all_attacks_are_listed():
-    said = call("breakdown", "--list")
+    said = call("robustness", "--list")
     names = re.findall(r"^(\S+)", said, re.MULTILINE)
     assert "echo-each" in names and "worst-honest" in names and "none" not in names
 
@@ -192,8 +192,8 @@ def test_every_rule_and_every_attack_is_explained():
 
 
 def test_the_commands_of_the_documentation_are_understood():
-    text = (Path(__file__).parents[2] / "docs" / "trust.md").read_text()
-    commands = re.findall(r"^consilience breakdown (\S+) (.*)$", text, re.MULTILINE)
+    text = (Path(__file__).parents[2] / "research" / "robustness.md").read_text()
+    commands = re.findall(r"^consilience robustness (\S+) (.*)$", text, re.MULTILINE)
     assert commands
     for source, rest in commands:
         words = shlex.split(rest)
