@@ -56,15 +56,15 @@ def texts(scratch: Path) -> dict[str, Target]:
         write_config(Settings(), path.parent)
 
     return {
-        "member.toml": Target([member], lambda data: table_from(Member, data, "member.toml"), 3),
-        "federation.toml": Target([agreed.to_toml().encode()], lambda data: table_from(Federation, data, "it"), 2),
-        "change.toml": Target([change.to_toml().encode()], changed, 2),
-        "site.toml": Target([site], with_file(scratch / "site.toml", read_site), 1),
-        "config.toml": Target([config], with_file(folder / "config.toml", configured), 2),
+        "member.toml": Target([member], lambda data: table_from(Member, data, "member.toml")),
+        "federation.toml": Target([agreed.to_toml().encode()], lambda data: table_from(Federation, data, "it")),
+        "change.toml": Target([change.to_toml().encode()], changed),
+        "site.toml": Target([site], with_file(scratch / "site.toml", read_site)),
+        "config.toml": Target([config], with_file(folder / "config.toml", configured)),
         "summary.json": Target(
-            [summary().to_json().encode()], lambda data: summary_from(data.decode("utf-8", "replace")), 4
+            [summary().to_json().encode()], lambda data: summary_from(data.decode("utf-8", "replace"))
         ),
-        "used-epochs.json": Target([b'{"00": "11"}'], with_file(scratch / "used.json", _used), 2),
+        "used-epochs.json": Target([b'{"00": "11"}'], with_file(scratch / "used.json", _used)),
     }
 
 
@@ -110,9 +110,9 @@ def logs(scratch: Path) -> dict[str, Target]:
             opened.close()
 
     return {
-        "audit.jsonl": Target([good], with_file(scratch / "audit.jsonl", audited), 1),
-        "answered.jsonl": Target([good], with_file(scratch / "answered.jsonl", answered_today), 1),
-        "privacy ledger": Target([ledger.path.read_bytes()], with_file(ledger.path, spent), 1),
+        "audit.jsonl": Target([good], with_file(scratch / "audit.jsonl", audited)),
+        "answered.jsonl": Target([good], with_file(scratch / "answered.jsonl", answered_today)),
+        "privacy ledger": Target([ledger.path.read_bytes()], with_file(ledger.path, spent)),
     }
 
 
@@ -122,10 +122,10 @@ def keyrings(scratch: Path) -> dict[str, Target]:
     keys.issue_certificate(scratch / "ca", scratch / "site", "a", "localhost")
     return {
         "signing.key": Target(
-            [(scratch / "signing.key").read_bytes()], with_file(scratch / "signing.key", keys.read_signing_key), 1
+            [(scratch / "signing.key").read_bytes()], with_file(scratch / "signing.key", keys.read_signing_key)
         ),
         "tls.crt": Target(
-            [(scratch / "site" / "tls.crt").read_bytes()], with_file(scratch / "tls.crt", keys.read_certificate), 1
+            [(scratch / "site" / "tls.crt").read_bytes()], with_file(scratch / "tls.crt", keys.read_certificate)
         ),
     }
 
@@ -143,9 +143,9 @@ def tables(scratch: Path) -> dict[str, Target]:
         return read_labelled(path, "label", ("no", "yes"), [])
 
     return {
-        "data.npz": Target([plain.getvalue()], with_file(scratch / "data.npz", labelled), 2),
-        "packed data.npz": Target([packed.getvalue()], with_file(scratch / "packed.npz", labelled), 2),
-        "data.npy": Target([one.getvalue()], with_file(scratch / "data.npy", read_features), 2),
-        "data.csv": Target([table.to_csv(index=False).encode()], with_file(scratch / "data.csv", labelled), 1),
-        "data.parquet": Target([parquet.getvalue()], with_file(scratch / "data.parquet", labelled), 1),
+        "data.npz": Target([plain.getvalue()], with_file(scratch / "data.npz", labelled)),
+        "packed data.npz": Target([packed.getvalue()], with_file(scratch / "packed.npz", labelled)),
+        "data.npy": Target([one.getvalue()], with_file(scratch / "data.npy", read_features)),
+        "data.csv": Target([table.to_csv(index=False).encode()], with_file(scratch / "data.csv", labelled)),
+        "data.parquet": Target([parquet.getvalue()], with_file(scratch / "data.parquet", labelled)),
     }

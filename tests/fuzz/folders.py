@@ -20,6 +20,9 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 
 from consilience.agents.sklearn_agent import SklearnAgent
+from consilience.base.rows import Rows
+from consilience.data.columns import read_columns
+from consilience.data.preprocess import table_preprocessing
 from consilience.export.folder import export_agent, load_model
 from consilience.export.manifest import checksum
 from consilience.federation.peers.outbox import Outbox
@@ -121,14 +124,35 @@ def _sealed_models(scratch: Path) -> dict[str, Target]:
         agent.train(SHARED, F, 0.5)
         folder = scratch / kind
         export_agent(agent, folder, SHARED, onnx=False)
-        for path in sorted(folder.iterdir()):
-            if path.name == "README.md":
-                continue
-            read, seal = partial(_predicted, folder), partial(_seal_model, folder)
-            good = _unpacked(path) if path.suffix == ".skops" else path.read_bytes()
-            target = resealed(path, read, seal, good)
-            target = replace(target, weight=2, remake=_packed) if path.suffix == ".skops" else replace(target, weight=2)
-            found[f"{path.name} of a model ({kind}), sealed again"] = target
+        found |= _sealed_model(folder, kind, SHARED)
+    table = pd.DataFrame(
+        {
+            "age": [40.0, np.nan, 60.0, 45.0, 70.0, 80.0],
+            "ward": ["a", "b", None, "a", "b", "a"],
+            "admitted": ["2021-03-04", "2021-03-05", "2021-04-04", "2021-05-04", "2020-03-04", "2019-03-04"],
+            "note": ["coughs badly and often", "sleeps well today", "coughs a little", "well again", "fever", "x-ray"],
+        }
+    )
+    types = {"age": "number", "ward": "category", "admitted": "date", "note": "text"}
+    agent = SklearnAgent(
+        LogisticRegression(), table, labels, "a", transform=table_preprocessing(table, read_columns(table, types))
+    )
+    export_agent(agent, scratch / "table", table)
+    return found | _sealed_model(scratch / "table", "table", table)
+
+
+def _sealed_model(folder: Path, kind: str, rows: Rows) -> dict[str, Target]:
+    """A target for each file of a model folder, whose checksums are made right after the damage."""
+    found = {}
+    for path in sorted(folder.iterdir()):
+        if path.name == "README.md":
+            continue
+        read, seal = partial(_predicted, folder, rows), partial(_seal_model, folder)
+        good = _unpacked(path) if path.suffix == ".skops" else path.read_bytes()
+        target = replace(resealed(path, read, seal, good), weight=2)
+        found[f"{path.name} of a model ({kind}), sealed again"] = (
+            replace(target, remake=_packed) if path.suffix == ".skops" else target
+        )
     return found
 
 
@@ -158,8 +182,8 @@ def _packed(data: bytes, draw: random.Random) -> bytes:
     return out.getvalue()
 
 
-def _predicted(folder: Path) -> None:
-    load_model(folder).predict(SHARED)
+def _predicted(folder: Path, rows: Rows) -> None:
+    load_model(folder).predict(rows)
 
 
 def _seal_model(folder: Path) -> None:

@@ -19,8 +19,8 @@ class Target:
 
     good: list[bytes]
     read: Callable[[bytes], object]
-    weight: int = 1
-    """How often it is chosen."""
+    weight: int = 8
+    """How often it is chosen: slow readers, such as those of models, less often."""
     remake: Callable[[bytes, random.Random], bytes] = lambda data, draw: data
     """What a hostile member does with a damaged input, such as to sign it."""
 
@@ -82,7 +82,7 @@ def resealed(path: Path, read: Callable[[], object], seal: Callable[[], None], g
             for other, content in whole.items():
                 other.write_bytes(content)
 
-    return Target([whole[path] if good is None else good], reading, 4)
+    return Target([whole[path] if good is None else good], reading)
 
 
 def damaged(path: Path, read: Callable[[], object], same: Callable[[bytes, bytes], bool] = bytes.__eq__) -> Target:
