@@ -157,7 +157,10 @@ def test_an_error_that_is_not_understood_stays_what_it_is():
         ({"own": {"a": TARGET[0]}}, r"own\['a'\] is not a pair"),
         ({"own": {"a": TARGET[::-1]}}, r"own\['a'\] is a pair in the wrong order"),
         ({"own": TARGET}, "own must say whose data they are"),
-        ({"target": (TARGET[0], np.where(np.arange(30) == 4, np.nan, 1.0))}, r"target data: 1 labels are missing \(fi"),
+        (
+            {"target": (TARGET[0], np.where(np.arange(30) == 4, np.nan, 1.0))},
+            r"target data: the label of row 4 is missing",
+        ),
         ({"target": (TARGET[0], X[90:, 0])}, "the target data: labels must be class numbers"),
         ({"rounds": "five"}, "rounds is 'five'; it must be a whole number"),
         ({"rounds": 2.5}, "rounds is 2.5; it must be a whole number"),
@@ -187,7 +190,7 @@ def test_agents_are_a_list():
 def test_labels_that_are_missing(gap):
     labels = pd.Series(Y).astype(object)
     labels[3] = gap
-    sentence = r"agent 'a': 1 labels are missing \(first: row 3\). Remove those samples."
+    sentence = r"agent 'a': the label of row 3 is missing. Remove that sample."
     with pytest.raises(cs.ConsilienceError, match=sentence):
         cs.SklearnAgent(LogisticRegression(), X, labels, "a")
     with pytest.raises(cs.ConsilienceError, match=sentence):

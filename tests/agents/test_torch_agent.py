@@ -205,7 +205,7 @@ def test_a_single_class_is_enough_to_train(shared):
             np.array([0, 3]),
             "need 4 outputs but the model has 3. Give the",
         ),
-        (nn.Linear(6, 3), np.zeros((2, 6), np.float32), np.array(["a", None]), "labels are missing"),
+        (nn.Linear(6, 3), np.zeros((2, 6), np.float32), np.array(["a", None]), "label of row 1 is missing"),
         (nn.Linear(6, 3), np.zeros((2, 6), np.float32), np.array([0.5, 1.0]), "class numbers"),
         (nn.Flatten(0), np.zeros((2, 6), np.float32), np.array([0, 1]), "one row per sample"),
     ],
@@ -313,6 +313,16 @@ def test_models_in_half_precision_predict_and_learn_in_single_precision(shared, 
     for agent in agents:
         agent.train(shared, soft_labels(len(shared)), 0.1)
     np.testing.assert_array_equal(resumed.predict(shared), whole.predict(shared))
+
+
+@pytest.mark.parametrize("precision", [torch.bfloat16, torch.float16])
+def test_a_plain_layer_in_half_precision_is_refused_with_advice_that_helps(shared, precision):
+    x, y = blobs(60, seed=1)
+    layer = nn.Linear(FEATURES, CLASSES).to(precision)
+    with pytest.raises(ConsilienceError, match=rf"weights are {str(precision)[6:]}, and .* give model\.float\(\), or"):
+        TorchAgent(layer, x, y, "a")
+    f = TorchAgent(layer.float(), x, y, "a").predict(shared)
+    np.testing.assert_allclose(f.sum(axis=1), 1, atol=1e-5)
 
 
 def test_labels_of_models_in_half_precision_are_told_in_single_precision(shared):

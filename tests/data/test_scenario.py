@@ -225,6 +225,14 @@ def test_impossible_splits_are_refused(changes, says):
         make(**changes)
 
 
+def test_data_too_few_for_two_agents_say_how_many_are_needed():
+    few = replace(COUNTING, x=COUNTING.x[:20], y=COUNTING.y[:20])
+    with pytest.raises(
+        ConsilienceError, match=r"have 20 samples, of which 15 are .* Two agents need 30: .* Add samples"
+    ):
+        make(few, agents=2, partition="iid")
+
+
 @pytest.mark.parametrize(("agents", "possible"), [(30, True), (31, False)])
 def test_fifteen_samples_are_enough_to_share_ten(agents, possible):
     if possible:

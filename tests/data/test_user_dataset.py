@@ -65,7 +65,7 @@ def test_other_tasks_and_labels(patients, tmp_path):
         read(path, label="illness")
     with pytest.raises(ConsilienceError, match=r"has no column 'clinic' that says whose a row is. It has: age, pain"):
         read(path, label="ill", agent="clinic")
-    with pytest.raises(ConsilienceError, match=r"1 labels are missing \(first: row 0\)"):
+    with pytest.raises(ConsilienceError, match=r"the label of row 0 is missing"):
         patients.assign(illness=[None, *patients["illness"][1:]]).to_csv(path, index=False)
         read(path, label="illness")
     with pytest.raises(ConsilienceError, match=r"nowhere.csv does not exist"):

@@ -129,6 +129,23 @@ def test_labels_that_are_wrong_on_purpose_are_said_first(folder):
     assert call("report", "wrong").splitlines()[0] == said
 
 
+def test_compare_says_wrong_labels_first_in_its_report(folder):
+    hospitals().to_csv("patients.csv", index=False)
+    call("compare", *HOSPITALS, *SHORT, "--methods", "alone", "--seeds", "0", "--set", "low_quality=[2]", "--out", "c")
+    page = (folder / "c" / "compare.html").read_text()
+    said = "<p><strong>On purpose, all training labels of agent Zürich are wrong (data.low_quality).</strong></p>"
+    assert said in page
+    assert page.index(said) < page.index("<h2")
+
+
+def test_attackers_are_said_first_in_terminal_and_report(folder):
+    hospitals().to_csv("patients.csv", index=False)
+    said = "On purpose, agent Zürich lies to its peers: "
+    out = call("run", *HOSPITALS, *SHORT, "--set", "attackers=[2]", "--set", "attack=flip", "--out", "attacked")
+    assert out.splitlines()[0].startswith(said)
+    assert page_data(load_run(folder / "attacked"))["on_purpose"][0].startswith(said)
+
+
 def test_texts_in_a_csv_are_learned_by_their_words(folder):
     draw, rows = np.random.default_rng(0), []
     words = {"sport": ["goal", "match", "team", "coach"], "money": ["bank", "stock", "loan", "profit"]}

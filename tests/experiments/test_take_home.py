@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from consilience.base.errors import ConsilienceError
 from consilience.cli.main import app
+from consilience.data.datasets import Request
 from consilience.data.loading import load
 from consilience.experiments.load_agents import restore
 from consilience.export.folder import load_model
@@ -131,6 +132,60 @@ def test_a_table_of_numbers_alone_is_read_by_the_names_of_its_columns(tmp_path: 
     rows = table[["x", "y", "z"]].to_numpy(np.float32)
     np.testing.assert_allclose(said.to_numpy(), agent.predict(rows), rtol=0, atol=1e-6)
     assert (np.where(said["yes"] > 0.5, "yes", "no") == table["ill"]).mean() > 0.9
+
+
+def test_people_of_the_census_are_predicted_as_the_census_has_them(tmp_path: Path, monkeypatch) -> None:
+    draw, rows = np.random.default_rng(0), 160
+    table = pd.DataFrame(
+        {
+            "age": draw.integers(18, 80, rows),
+            "workclass": draw.choice(["Private", "?", "State-gov"], rows),
+            "fnlwgt": draw.integers(1, 10**6, rows),
+            "education": draw.choice(["HS-grad", "Masters"], rows),
+            "education.num": draw.integers(1, 16, rows),
+        }
+    )
+    table["income"] = np.where(table["education.num"] > 8, ">50K", "<=50K")
+    (tmp_path / "data" / "adult").mkdir(parents=True)
+    table.to_csv(tmp_path / "data" / "adult" / "adult.csv", index=False)
+    monkeypatch.setenv("CONSILIENCE_DATA", str(tmp_path / "data"))
+    census = SMALL | {"dataset": "adult", "agents.count": 2, "models": ["logistic", "mlp"], "partition": "iid"}
+    work(read_settings("digits", census), tmp_path / "run")
+    for name in "01":
+        call("export", tmp_path / "run", "--agent", name, "--to", tmp_path / name)
+        table.iloc[:, ::-1].to_csv(tmp_path / "people.csv", index=False)
+        call("predict", tmp_path / "people.csv", "--model", tmp_path / name, "--out", tmp_path / "p.csv")
+        [agent] = restore(tmp_path / "run", [name]).agents
+        expected = agent.predict(load("adult", Request(tmp_path / "data")).x)
+        np.testing.assert_allclose(pd.read_csv(tmp_path / "p.csv").to_numpy(), expected, rtol=0, atol=1e-6)
+    card = (tmp_path / "0" / "README.md").read_text()
+    assert "as consilience loads it" not in card and "| workclass | category" in card and "fnlwgt" not in card
+
+
+def test_news_are_predicted_from_their_texts(tmp_path: Path, monkeypatch) -> None:
+    draw = np.random.default_rng(0)
+    words = [["war", "election"], ["goal", "match"], ["stocks", "profit"], ["robot", "software"]]
+    labels = np.arange(160) % 4
+    texts = [" ".join([*draw.choice(words[label], 2), *draw.choice(["today", "again", "said"], 3)]) for label in labels]
+    table = pd.DataFrame({"text": texts, "label": labels})
+    for part in ("train", "test"):
+        path = tmp_path / "data" / "ag-news" / "data" / f"{part}-00000-of-00001.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        table.to_parquet(path, index=False)
+    monkeypatch.setenv("CONSILIENCE_DATA", str(tmp_path / "data"))
+    news = SMALL | {"dataset": "ag-news", "side": 64, "agents.count": 2, "partition": "iid"}
+    work(read_settings("digits", news | {"models": ["logistic", "mlp"]}), tmp_path / "run")
+    table[["label", "text"]].to_csv(tmp_path / "news.csv", index=False)
+    for name in "01":
+        call("export", tmp_path / "run", "--agent", name, "--to", tmp_path / name)
+        call("predict", tmp_path / "news.csv", "--model", tmp_path / name, "--out", tmp_path / "p.csv")
+        [agent] = restore(tmp_path / "run", [name]).agents
+        x = load("ag-news", Request(tmp_path / "data", side=64)).x[: len(texts)]
+        said = pd.read_csv(tmp_path / "p.csv")
+        np.testing.assert_allclose(said.to_numpy(), agent.predict(x), rtol=0, atol=1e-6)
+        np.testing.assert_array_equal(load_model(tmp_path / name).predict(texts), agent.predict(x))
+        assert list(said.columns) == ["World", "Sports", "Business", "Sci/Tech"]
+    assert "Samples are the texts of news items" in (tmp_path / "0" / "README.md").read_text()
 
 
 def test_raw_pixels_of_digits_and_raw_features_of_patients(tmp_path: Path) -> None:

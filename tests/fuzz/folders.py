@@ -177,7 +177,7 @@ def _packed(data: bytes, draw: random.Random) -> bytes:
                 if info.file_size > len(data) or info.filename in new.namelist():
                     return data
                 new.writestr(info.filename, data[start + skip : start + skip + info.file_size])
-    except (BadZipFile, ValueError, NotImplementedError, OSError, UnicodeError):
+    except (BadZipFile, ValueError, NotImplementedError, OSError, IndexError):
         return data
     return out.getvalue()
 

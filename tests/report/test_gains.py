@@ -7,6 +7,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import consilience as cs
+from consilience.cli.runs import _print_run
 from consilience.core.bootstrap import interval
 from consilience.report.gains import gain_table, gains, mean_gain, measures, verdicts
 from consilience.report.page import page_data
@@ -65,6 +66,19 @@ def test_an_interval_of_few_samples_is_wider_and_those_of_others_stay_to_the_bit
     plain = run.draws["accuracy_target"][0].astype(float) - run.references["alone"].draws["accuracy_target"][0]
     assert (before["a"].low, before["a"].high) == interval(plain)
     assert mean_gain(counted(run, "c", 12), TARGET).low < mean_gain(run, TARGET).low
+
+
+def test_a_sentence_says_whose_intervals_come_from_few_samples(run, capsys):
+    sentence = "Some intervals come from fewer than 40 test samples and are rough: agent c (at least 12)."
+    few = counted(run, "c", 12)
+    assert sentence not in verdicts(run)
+    assert verdicts(few) == page_data(few)["verdicts"] == [*verdicts(few)[:-1], sentence]
+    _print_run(few)
+    assert sentence in " ".join(capsys.readouterr().out.split())
+    losses = {"log_loss_own": np.ones((4, 3), np.float32), f"{BEHIND}log_loss_own": np.full((4, 1), 39.0)}
+    metrics = run.metrics.assign(log_loss_own=0.5)
+    of_loss = replace(run, metrics=metrics, draws=run.draws | losses)
+    assert verdicts(of_loss)[-1].endswith("Those of the log loss hold the truth in about 91 % of cases, not in 95 %.")
 
 
 def test_agents_that_are_right_on_the_same_few_samples_are_not_known_to_be_equal():

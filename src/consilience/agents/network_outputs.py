@@ -6,7 +6,7 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from consilience.agents.tensors import Inputs, called, described, picked
+from consilience.agents.tensors import HALF_PRECISION, Inputs, called, described, picked
 from consilience.base.errors import ConsilienceError
 from consilience.tasks.protocol import Task
 
@@ -23,10 +23,15 @@ def first_output(who: str, model: nn.Module, x: Inputs) -> tuple[Tensor, bool]:
     except Exception as error:
         if isinstance(x, Tensor) and not x.is_floating_point():
             return first_output(who, model, x.float())[0], True
-        raise ConsilienceError(
-            f"{who}: the model cannot read a sample ({described(x)}): {error}. Give the agent a transform "
-            "that makes what the model takes."
-        ) from error
+        half = [weight.dtype for weight in model.parameters() if weight.dtype in HALF_PRECISION]
+        if half and "dtype" in str(error):
+            advice = (
+                f"Its weights are {str(half[0])[6:]}, and samples come in single precision: give model.float(), or "
+                "convert the samples in its forward."
+            )
+        else:
+            advice = "Give the agent a transform that makes what the model takes."
+        raise ConsilienceError(f"{who}: the model cannot read a sample ({described(x)}): {error}. {advice}") from error
     if not isinstance(out, Tensor) or out.ndim != 2:
         raise ConsilienceError(
             f"{who}: the model must return one row per sample, (samples, outputs); got "

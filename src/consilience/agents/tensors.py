@@ -12,6 +12,7 @@ from consilience.base.errors import ConsilienceError
 from consilience.base.rows import Rows, as_rows, count, sample_x
 from consilience.tasks.protocol import Array
 
+HALF_PRECISION = (torch.float16, torch.bfloat16)
 Inputs = Tensor | dict[str, Tensor]
 """What a model is called with: one tensor, or keyword arguments such as `input_ids` and `attention_mask`."""
 
@@ -95,7 +96,7 @@ def called(model: Callable[..., Any], inputs: Inputs) -> Any:
 
 def single_precision(out: Tensor) -> Tensor:
     """`out` in single precision where it is in half, so that probabilities sum to one and losses are not rounded."""
-    return out.float() if out.dtype in (torch.float16, torch.bfloat16) else out
+    return out.float() if out.dtype in HALF_PRECISION else out
 
 
 def placed(who: str, model: nn.Module, device: str) -> tuple[nn.Module, torch.device]:

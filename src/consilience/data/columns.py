@@ -128,8 +128,7 @@ def plain_values(values: "pd.Series[Any]", column: Column) -> "pd.Series[Any]":
         row = int(unread.argmax())
         raise ConsilienceError(
             f"the table cannot be read as the shared data are: the column {column.name!r} holds {column.kind}s, and "
-            f"row {row} has {str(values.iloc[row])!r}. Correct it, or set data.types.{column.name}={column.kind} to "
-            "read it as a gap."
+            f"row {row} has {str(values.iloc[row])!r}. Correct it, or empty the cell: then it is a gap."
         )
     return plain
 

@@ -39,6 +39,20 @@ class RawScale:
 
 
 @dataclass(frozen=True)
+class RawSteps:
+    """How raw samples became rows, where more than a scale was applied."""
+
+    steps: tuple[Any, ...]
+    """The preprocessing of a table, or fitted transformers of scikit-learn, in their order."""
+    examples: Rows
+    """Some raw samples."""
+    about: str
+    """What raw samples are, in a sentence."""
+    columns: tuple[str, ...] = ()
+    """Names of the columns that raw samples have in a table."""
+
+
+@dataclass(frozen=True)
 class Dataset:
     """Inputs (samples, ...) or rows of another kind, and labels; where samples come from hospitals, their numbers."""
 
@@ -49,8 +63,8 @@ class Dataset:
     """Names of classes or labels; empty for regression."""
     groups: Array | None = None
     group_names: tuple[str, ...] = ()
-    scale: RawScale | None = None
-    """What was done to raw samples, where that is a scale."""
+    raw: RawScale | RawSteps | None = None
+    """What was done to raw samples, so that exported models do it, too."""
     task: str = "classification"
     columns: tuple[Column, ...] = ()
     """What the columns of `x` hold, where it was a table in a user's own file."""

@@ -198,7 +198,7 @@ def table_preprocessing(shared: Rows, columns: Sequence[Column] = ()) -> TablePr
         raise ConsilienceError(
             "no column of the table can be used as a feature: "
             + "; ".join(f"{column.name} ({column.action})" for column in columns)
-            + ". Overrule it with data.types, such as data.types.age=number."
+            + '. Say what a column holds: data.types.age=number for a run, types.age = "number" in a site.toml.'
         )
     plain = _plain(shared, columns)
     return TablePreprocessing(

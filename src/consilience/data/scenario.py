@@ -8,7 +8,7 @@ from consilience.base.errors import ConsilienceError
 from consilience.base.rows import Rows, fingerprint, take
 from consilience.core.streams import stream
 from consilience.data.columns import Column
-from consilience.data.datasets import Array, Dataset, RawScale
+from consilience.data.datasets import Array, Dataset, RawScale, RawSteps
 from consilience.data.options import Data
 from consilience.data.partition import Indices, balanced_quotas, rank_in_class
 from consilience.data.partitions import PARTITIONS, Deal
@@ -36,8 +36,8 @@ class Scenario:
     target_y: Array
     classes: tuple[str, ...]
     """Class names; empty for regression."""
-    scale: RawScale | None = field(default=None, kw_only=True)
-    """What was done to the raw samples of a built-in dataset, where that is a scale."""
+    raw: RawScale | RawSteps | None = field(default=None, kw_only=True)
+    """What was done to the raw samples of a built-in dataset."""
     low_quality: tuple[str, ...] = ()
     task: str = "classification"
     columns: tuple[Column, ...] = ()
@@ -90,7 +90,7 @@ def split(data: Dataset, options: Data, agents: int, seed: int) -> Scenario:
         target_x=take(data.x, held_out),
         target_y=data.y[held_out],
         classes=data.classes,
-        scale=data.scale,
+        raw=data.raw,
         low_quality=tuple(name for number, name in enumerate(held) if number in options.low_quality),
         task=data.task,
         columns=data.columns,
@@ -119,6 +119,11 @@ def _check_task(data: Dataset, options: Data) -> None:
 def _shuffled_parts(data: Dataset, rest: Indices, options: Data, agents: int, seed: int) -> dict[str, Indices]:
     """The samples `rest` by agent, each agent's in random order."""
     smallest = options.shared_per_agent + 5
+    if len(rest) < 2 * smallest:
+        raise ConsilienceError(
+            f"the data have {len(data.y)} samples, of which {len(rest)} are for the agents. Two agents need "
+            f"{2 * smallest}: each shares {options.shared_per_agent} and keeps 5. Add samples."
+        )
     names = tuple(str(number) for number in range(agents))
     if options.partition == "natural":
         names = _group_names(data, agents)

@@ -8,11 +8,13 @@ import numpy as np
 
 from consilience.agents.protocol import Agent
 from consilience.base.errors import ConsilienceError
+from consilience.data.datasets import RawScale, RawSteps
+from consilience.data.preprocess import TablePreprocessing
 from consilience.data.scenario import Scenario
 from consilience.data.user_dataset import is_own
 from consilience.export.facts import facts_of
 from consilience.export.folder import export_agent
-from consilience.export.inputs import Scale
+from consilience.export.inputs import AS_ARRAY, Scale
 from consilience.runtime import checkpoint
 from consilience.runtime.reference_predictions import check_reference_predictions
 from consilience.runtime.run import Run, load_run
@@ -71,12 +73,16 @@ def restore(folder: Path, names: Collection[str] | None = None) -> Restored:
 def export_run(folder: Path, agent: str, to: Path) -> Path:
     """Writes the model of one agent of a run into the folder `to`, with the steps that prepare raw samples for it."""
     loaded = restore(folder, [agent])
-    settings, scale, shared = settings_of(folder), loaded.scenario.scale, loaded.scenario.shared
+    settings, raw, shared = settings_of(folder), loaded.scenario.raw, loaded.scenario.shared
     facts = facts_of(loaded.run, agent)
-    if scale is not None:
-        facts = replace(facts, columns=scale.columns, about=scale.about, largest=scale.largest)
-        step = Scale(scale.mean, scale.deviation)
-        return export_agent(loaded.agents[0], to, scale.raw(shared), facts, [step])
+    if raw is not None:
+        facts = replace(facts, columns=raw.columns, about=raw.about)
+    if isinstance(raw, RawScale):
+        step = Scale(raw.mean, raw.deviation)
+        return export_agent(loaded.agents[0], to, raw.raw(shared), replace(facts, largest=raw.largest), [step])
+    if isinstance(raw, RawSteps):
+        steps = [*raw.steps] if isinstance(raw.steps[0], TablePreprocessing) else [*raw.steps, AS_ARRAY]
+        return export_agent(loaded.agents[0], to, raw.examples, facts, steps)
     if is_own(settings.data.dataset):
         columns = tuple(column.name for column in loaded.scenario.columns)
         about = _IMAGES if Path(settings.data.dataset).is_dir() and isinstance(shared, np.ndarray) else ""

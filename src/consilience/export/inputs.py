@@ -35,6 +35,8 @@ class Scale:
         return scaled
 
 
+AS_ARRAY = Scale(np.zeros(1), np.ones(1))
+"""Makes an array in single precision of what a transformer returns."""
 Prepare = Scale | TablePreprocessing | Any
 """A `Scale`, the preprocessing of a table, or a fitted transformer of scikit-learn, or its method `transform`."""
 
@@ -123,7 +125,7 @@ def described(rows: Rows, columns: tuple[str, ...] = (), about: str = "") -> Inp
         types = {name: _type(rows.iloc[:, column]) for column, name in enumerate(names)}
         return Inputs("table", columns=tuple(names), types=types, about=about)
     if _are_texts(rows):
-        return Inputs("texts", about=about)
+        return Inputs("texts", columns=columns, about=about)
     if hasattr(rows, "tocsr"):
         return Inputs("sparse", (int(rows.shape[1]),), about=about)
     if isinstance(rows, Mapping) and all(hasattr(array, "shape") for array in rows.values()):

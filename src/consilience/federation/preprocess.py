@@ -12,7 +12,7 @@ from consilience.base.errors import ConsilienceError
 from consilience.base.plugins import load_plugin
 from consilience.base.rows import Rows
 from consilience.data.columns import Column
-from consilience.export.inputs import Prepare, Scale
+from consilience.export.inputs import AS_ARRAY, Prepare, Scale
 from consilience.settings.wiring import reading
 from consilience.tasks.protocol import Array
 
@@ -56,7 +56,7 @@ class Fitted:
 
     def steps(self) -> list[Prepare]:
         """The steps of an exported model that do the same."""
-        return [self.transformer, Scale(np.zeros(1), np.ones(1))]
+        return [self.transformer, AS_ARRAY]
 
 
 def scale_of(shared: Array) -> Scale:

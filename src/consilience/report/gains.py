@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from consilience.core.bootstrap import interval, widened, with_two_more
+from consilience.core.bootstrap import FEW, interval, widened, with_two_more
 from consilience.core.streams import stream
+from consilience.data.columns import brief_list
 from consilience.report.numbers import bounds, number, signed
 from consilience.runtime.history import BEHIND
 from consilience.runtime.run import Run
@@ -176,8 +177,27 @@ def verdicts(run: Run) -> list[str]:
     shown = [measure for measure in measures(run) if measure.score == run.summary.scores[0]]
     everyone = len({name for measure in shown for name in _known(run, measure)})
     if everyone == 1:
-        return [_of_one(gain, measure) for measure in shown for gain in gains(run, measure).values()]
-    return _of_many(gains(run, shown[0]), shown[0]) if shown else []
+        sentences = [_of_one(gain, measure) for measure in shown for gain in gains(run, measure).values()]
+    else:
+        sentences = _of_many(gains(run, shown[0]), shown[0]) if shown else []
+    return [*sentences, *_on_few_samples(run)]
+
+
+def _on_few_samples(run: Run) -> list[str]:
+    """A sentence on scores that come from few test samples, if there are some."""
+    fewest: dict[str, float] = {}
+    titles = []
+    for measure in measures(run):
+        for name in _known(run, measure):
+            samples = _samples_behind(run, measure, name)
+            if samples < FEW:
+                fewest[name] = min(samples, fewest.get(name, FEW))
+                titles.append(measure.score.name)
+    if not fewest:
+        return []
+    shown = brief_list([f"agent {name} (at least {samples:.0f})" for name, samples in fewest.items()])
+    more = " Those of the log loss hold the truth in about 91 % of cases, not in 95 %." * ("log_loss" in titles)
+    return [f"Some intervals come from fewer than {FEW} test samples and are rough: {shown}.{more}"]
 
 
 def _of_one(gain: Gain, measure: Measure) -> str:

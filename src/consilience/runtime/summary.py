@@ -89,7 +89,8 @@ class Summary:
         if low:
             sentences.append(f"On purpose, all training labels of {_agents(low)} are wrong (data.low_quality).")
         if lying:
-            sentences.append(f"On purpose, {_agents(lying)} lie to their peers: {self.attack} (data.attackers).")
+            does = "lie to their peers" if len(lying) > 1 else "lies to its peers"
+            sentences.append(f"On purpose, {_agents(lying)} {does}: {self.attack} (data.attackers).")
         return sentences
 
     @property

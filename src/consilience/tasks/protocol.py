@@ -177,6 +177,8 @@ def numbered(task: Task, y: Any, names: Sequence[str] = ()) -> tuple[Array, tupl
     names = tuple(str(class_name) for class_name in names)
     missing = _missing(y)
     if len(missing):
+        if len(missing) == 1:
+            raise ConsilienceError(f"the label of row {missing[0]} is missing. Remove that sample.")
         raise ConsilienceError(f"{len(missing)} labels are missing (first: row {missing[0]}). Remove those samples.")
     if not task.has_classes:
         return y, names or (columns if task.named_outputs else ())

@@ -4,10 +4,12 @@ import numpy as np
 
 from consilience.data import hub
 from consilience.data.catalogue import SOURCES
-from consilience.data.datasets import Dataset, Request, Size, dataset
+from consilience.data.datasets import Dataset, RawSteps, Request, Size, dataset
 from consilience.data.partition import first_of_each
 
 CLASSES = ("World", "Sports", "Business", "Sci/Tech")
+EXAMPLES = 64
+"""Texts that are kept, on which an exported model is compared with its agent."""
 
 
 @dataset("ag-news", Size(127600, 4, 1024), sizes=True)
@@ -23,4 +25,6 @@ def ag_news(request: Request) -> Dataset:
             rows, y = rows.select(chosen), y[chosen]
         texts = list(rows[source.image])
     words = HashingVectorizer(n_features=request.side or source.side, alternate_sign=False, stop_words="english")
-    return Dataset(words.transform(texts).toarray().astype(np.float32), y, CLASSES)
+    x = words.transform(texts).toarray().astype(np.float32)
+    raw = RawSteps((words,), texts[:EXAMPLES], "Samples are the texts of news items.", (source.image,))
+    return Dataset(x, y, CLASSES, raw=raw)

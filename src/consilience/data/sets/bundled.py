@@ -11,7 +11,7 @@ PIXELS = RawScale(np.array([8.0]), np.array([8.0]), "Pixels are those of the UCI
 def digits(request: Request) -> Dataset:
     """Handwritten digits, 1797 images of 8x8 pixels scaled to [-1, 1] (UCI, E. Alpaydin)."""
     x, y = _digits()
-    return Dataset(x, y, tuple("0123456789"), scale=PIXELS)
+    return Dataset(x, y, tuple("0123456789"), raw=PIXELS)
 
 
 @dataset("digit-properties", Size(1797, 1, 64))
@@ -20,7 +20,7 @@ def digit_properties(request: Request) -> Dataset:
     x, y = _digits()
     digits_with = {"even": (0, 2, 4, 6, 8), "prime": (2, 3, 5, 7), "above four": (5, 6, 7, 8, 9), "loop": (0, 6, 8, 9)}
     labels = np.stack([np.isin(y, chosen) for chosen in digits_with.values()], axis=1).astype(np.int64)
-    return Dataset(x, labels, tuple(digits_with), task="multilabel", scale=PIXELS)
+    return Dataset(x, labels, tuple(digits_with), task="multilabel", raw=PIXELS)
 
 
 @dataset("breast-cancer", Size(569, 2, 30))
@@ -33,7 +33,7 @@ def breast_cancer(request: Request) -> Dataset:
     x = (bunch.data - mean) / deviation
     columns = tuple(str(name) for name in bunch.feature_names)
     scale = RawScale(mean, deviation, "Features are in the units of the UCI table.", columns=columns)
-    return Dataset(x.astype(np.float32), bunch.target, tuple(str(n) for n in bunch.target_names), scale=scale)
+    return Dataset(x.astype(np.float32), bunch.target, tuple(str(n) for n in bunch.target_names), raw=scale)
 
 
 def _digits() -> tuple[Array, Array]:

@@ -49,4 +49,4 @@ def heart_disease(request: Request) -> Dataset:
     numbers = {hospital: number for number, hospital in enumerate(HOSPITALS)}
     groups = table["hospital"].map(numbers).to_numpy(dtype=np.int64)
     scale = RawScale(mean, deviation, "Features are in the units of the UCI tables.", columns=tuple(_FEATURES))
-    return Dataset(x, y, ("healthy", "diseased"), groups, HOSPITALS, scale=scale)
+    return Dataset(x, y, ("healthy", "diseased"), groups, HOSPITALS, raw=scale)

@@ -17,7 +17,7 @@ def _register(name: str, size: Size) -> None:
         """Images scaled from bytes to [-1, 1]."""
         writers = request.agents or 10 if name == "femnist" else 0
         data = hub.images(name, request.data_dir, request.limit, request.side, writers)
-        return replace(data, x=scaled(data.x), scale=BYTES)
+        return replace(data, x=scaled(data.x), raw=BYTES)
 
 
 for _name, _size in {
