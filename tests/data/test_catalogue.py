@@ -4,6 +4,7 @@ import io
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -102,6 +103,11 @@ def test_adult_is_numbers_and_words(tmp_path):
     assert found.x.shape == (3, 4), "age, education.num, and two words of workclass"
     np.testing.assert_allclose(found.x[:, 0], (np.array([30, 50, 40]) - 40) / np.std([30, 50, 40]), atol=1e-6)
     assert sorted(found.x[1, 2:].tolist()) == [0, 1]
+    table = pd.read_csv(tmp_path / "adult" / "adult.csv")
+    numbers = table[["age", "education.num"]].astype(float)
+    dummies = pd.get_dummies(table[["workclass"]].astype(str), dtype=float)
+    expected = np.hstack([(numbers - numbers.mean()) / numbers.std(ddof=0), dummies]).astype(np.float32)
+    np.testing.assert_array_equal(found.x, expected)
 
 
 def test_every_dataset_is_in_the_catalogue_and_in_the_documents():

@@ -329,6 +329,8 @@ if __name__ == "__main__":
         arguments = [one for one in sys.argv[2:] if ":" not in one]
         member = Rogue(Path(sys.argv[1]), [one for one in arguments if one != "flood"])
         extra = dict(one.split(":", 1) for one in sys.argv[2:] if ":" in one)
+        if "key" in extra:
+            member.key = read_signing_key(Path(extra["key"]))
         if "replay" in extra:
             replay(member, Path(extra["replay"]))
         print("ready", flush=True)
