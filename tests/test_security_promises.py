@@ -15,14 +15,16 @@ pytest.importorskip("zenoh", reason="needs consilience[peers]")
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from consilience.base import toml
 from consilience.base.errors import ConsilienceError
 from consilience.federation.peers import connection_limiter as door
-from consilience.federation.peers import mailbox, outbox
+from consilience.federation.peers import inbox, mailbox, outbox, untrusted_input
 from consilience.federation.peers import site_exchange as mesh
 from consilience.federation.peers.federation import Federation, Member, default_quorum, fingerprint
 from consilience.federation.peers.frame import SIGNATURE, STATUS, Format
 from consilience.federation.peers.keys import public_key
 from consilience.federation.peers.ports import free_addresses
+from consilience.report import live
 from tests.federation.test_peers import SIGNING, Query
 
 ROOT = Path(__file__).parents[1]
@@ -97,6 +99,18 @@ def test_the_limits_that_are_named_are_in_force():
     assert f"{limits}{door.HELLO:.0f} s for the first TLS message" in TEXT
     assert f"{mailbox.ANSWERS} answers, {outbox.HELD} held questions a peer" in TEXT
     assert mesh.MISSES == 3 and "costs three deadlines" in TEXT
+
+
+def test_the_sizes_that_are_named_are_in_force():
+    assert f"at most {toml.MOST_DOTS} dots in a key and 1 MB (a member file 64 kB)" in TEXT.replace("\n  ", " ")
+    assert (untrusted_input.LARGEST_FILE, untrusted_input.LARGEST_MEMBER) == (10**6, 64_000)
+    assert "at most 320 kB" in TEXT and round(untrusted_input.LARGEST_FIELDS, -3) == 320_000
+    assert f"closed after ten seconds, at most {live.MOST_CONNECTIONS}" in TEXT and live.TIMEOUT == 10
+    assert "eight identities and twelve lines of the log" in TEXT and (inbox.MOST_FILES, inbox.MOST_REASONS) == (8, 12)
+    deep = ".".join("a" * (toml.MOST_DOTS + 1))
+    toml.parse(f"{deep} = 1", "it")
+    with pytest.raises(ConsilienceError, match="more than 8 dots"):
+        toml.parse(f"{deep}.a = 1", "it")
 
 
 def test_strangers_at_the_door_are_few_and_who_says_nothing_is_sent_away():

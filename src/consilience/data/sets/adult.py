@@ -41,19 +41,22 @@ def _preprocessing(features: "pd.DataFrame") -> TablePreprocessing:
     """Numbers standardised; a feature of zeros and ones for each word."""
     numbers = features.select_dtypes("number").astype(np.float64)
     medians, means, deviations = numbers.median(), numbers.mean(), numbers.std(ddof=0).replace(0, 1)
+    names = [str(name) for name in features.columns]
     scaled = tuple(
-        NumberFeature(name, float(medians[name]), float(means[name]), float(deviations[name])) for name in numbers
+        NumberFeature(name, float(medians[name]), float(means[name]), float(deviations[name]))
+        for name in names
+        if name in numbers
     )
     words = {
         name: tuple("missing" if word == UNKNOWN else word for word in sorted(features[name].fillna(UNKNOWN).unique()))
-        for name in map(str, features.columns)
+        for name in names
         if name not in numbers
     }
     columns = tuple(
         Column(name, "category", action=f"0 or 1 for each of {len(words[name])} values")
         if name in words
         else Column(name, "number", action="scaled")
-        for name in map(str, features.columns)
+        for name in names
     )
     categories = tuple(CategoryFeatures(name, values) for name, values in words.items())
     return TablePreprocessing(columns, scaled, categories, words=tuple(words))
