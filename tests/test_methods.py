@@ -71,7 +71,7 @@ EVERY = [
     FD(gamma=0.5),
 ]
 KNOWN = f"Known: {', '.join(method_names())}."
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[1] / "docs"
 
 
 def test_every_method_is_registered_under_its_name():

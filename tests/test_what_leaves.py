@@ -175,7 +175,7 @@ def test_a_site_has_no_logger():
 
 
 def test_every_test_that_the_docs_name_exists():
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[1]
     named = set(re.findall(r"`(test_\w+)`", (root / "docs" / "privacy.md").read_text()))
     defined = {
         name for path in (root / "tests").rglob("test_*.py") for name in re.findall(r"def (test_\w+)", path.read_text())
