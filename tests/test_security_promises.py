@@ -23,7 +23,7 @@ from consilience.federation.peers.federation import Federation, Member, default_
 from consilience.federation.peers.frame import SIGNATURE, STATUS, Format
 from consilience.federation.peers.keys import public_key
 from consilience.federation.peers.ports import free_addresses
-from tests.federation.test_peers import SIGNING, Query
+from tests.federation.peers.conftest import SIGNING, Query
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "SECURITY.md").read_text()

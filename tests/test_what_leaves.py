@@ -54,7 +54,7 @@ def texts_in(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("privacy", [PRIVATE, None])
-def test_a_model_folder_has_no_counts_no_scores_on_own_rows_and_no_hash_of_private_rows(tmp_path, privacy):
+def test_a_model_folder_has_no_counts_no_own_scores_and_no_hash_of_private_rows(tmp_path, privacy):
     result = cs.collaborate(agents(privacy=privacy), **measured())
     result.export(tmp_path / "model", "a")
     manifest, text = read_manifest(tmp_path / "model"), texts_in(tmp_path / "model")

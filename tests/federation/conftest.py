@@ -20,6 +20,8 @@ import pytest
 from tests.conftest import slowness
 
 HERE = Path(__file__).parent
+ROGUE = HERE / "rogue.py"
+STRANGER = HERE / "stranger.py"
 PATIENCE = 90.0
 """Seconds for anything that should happen; only a failure takes so long."""
 
@@ -278,6 +280,16 @@ def give(trial: Trial, change: Any, sites: Iterable[str]) -> None:
 
     for name in sites:
         write_atomically(trial.sites[name].parent / "change.toml", change.to_toml().encode())
+
+
+def memory(pid: int) -> float:
+    """Megabytes that a process holds."""
+    fields = Path(f"/proc/{pid}/status").read_text().split("\n")
+    return int(next(line for line in fields if line.startswith("VmRSS")).split()[1]) / 1000
+
+
+def addresses_of(trial, names) -> list[str]:
+    return [tomllib.loads((trial.sites[name].parent / "member.toml").read_text())["address"] for name in names]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -81,7 +81,7 @@ def test_tensors_of_any_kind_are_kept_in_single_precision(kind):
     assert found.dtype == as_array(np.ones(2)).dtype == np.float32
 
 
-def test_rules_act_in_double_precision_and_are_rounded_to_the_precision_of_the_first():
+def test_rules_act_in_double_precision_and_round_to_that_of_the_first():
     big, small = {"w": np.array([1e8], np.float32)}, {"w": np.array([1.0], np.float32), "more": np.ones(1)}
     found = each(lambda a, b: (a + b) - a, big, small)
     assert found.keys() == {"w"}

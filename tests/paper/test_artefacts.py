@@ -147,7 +147,7 @@ def test_the_paper_scale_is_the_papers_protocol(dataset: str) -> None:
         assert (chosen.run.rounds, agents, agents * shared) == (50, 10, 3000)
 
 
-def test_the_long_scale_has_all_images_the_schedule_of_the_paper_and_the_small_network() -> None:
+def test_the_long_scale_has_all_images_the_papers_schedule_and_the_small_network() -> None:
     chosen, paper = (settings_for("cifar10", "regular", scale) for scale in ("long", "paper"))
     assert (chosen.data, chosen.training, chosen.method) == (paper.data, paper.training, paper.method)
     assert (chosen.run.rounds, chosen.agents.models, chosen.data.limit) == (25, ("convnet",), 0)

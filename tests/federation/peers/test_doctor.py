@@ -88,3 +88,32 @@ def test_the_doctor_sees_who_is_there_who_is_not_and_who_differs(launcher: Launc
     assert "settings.method.lam (ours 0.5, theirs 0.4)" in rows["2"]
     assert "no connection" in rows["3"] and "no answer" in rows["3"]
     assert "settings.method.lam (ours 0.4, theirs 0.5)" in output["2"]
+
+
+@pytest.mark.faults
+def test_a_doctor_is_no_agent_and_all_are_waited_for_at_the_start(federate):
+    trial = federate(3, rounds=5, deadline=3.0, start_wait=60.0)
+    *agents, late = trial.names
+    trial.start(*agents)
+    doctor = trial.start_beside(late, "doctor", "--seconds", str(8 * trial.slow))
+    assert trial.code(doctor) == 0, trial.output(doctor)
+    trial.sleep(2)
+    assert not any(trial.events(name, "round") for name in agents), "they began without it"
+    trial.start(late)
+    trial.finish()
+    trial.check(*trial.names, rounds=5)
+    assert all(not event["absent"] for name in trial.names for event in trial.events(name, "round"))
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize(("model", "output"), [("nonsense", "nonsense"), ("forest", "patients.csv")])
+def test_the_doctor_builds_the_agent_and_lets_it_predict(federate, model, output):
+    trial = federate(2)
+    first = trial.names[0]
+    text = trial.sites[first].read_text().replace('python = "agent.py"', 'python = ""')
+    data = "train.npz" if model == "nonsense" else "patients.csv"
+    text = text.replace('model = ""', f'model = "{model}"').replace('data = ""', f'data = "{data}"')
+    trial.sites[first].write_text(text)
+    doctor = trial.start_beside(first, "doctor")
+    assert trial.code(doctor) == 2
+    assert output in trial.output(doctor) and "in order" not in trial.output(doctor)

@@ -1,9 +1,12 @@
 """A peer cannot fill what the loop reads from: of its comings and goings the last is kept, of its answers some."""
 
+from datetime import datetime
+
 import pytest
 
 from consilience.federation.peers import mailbox
 from consilience.federation.peers.mailbox import ANSWERS, CHANGES, PAUSE, Event, Mailbox
+from tests.federation.conftest import ROGUE
 
 
 @pytest.fixture
@@ -53,3 +56,27 @@ def test_answers_that_nobody_takes_are_dropped_and_those_of_others_are_not(clock
     assert len(taken) == ANSWERS + 1
     assert taken[1].peer == "b", "peers take turns"
     assert box.dropped == {"a": 9 * ANSWERS, "b": 0}
+
+
+@pytest.mark.faults
+@pytest.mark.minutes
+def test_a_member_that_comes_and_goes_fills_neither_queue_nor_log(federate):
+    """While the others wait for somebody, and so take note of everything at once."""
+    trial = federate(4, rounds=5)
+    rogue, held, *others = trial.names
+    trial.hold(held, "train-3")
+    trial.start_script(rogue, ROGUE, str(trial.sites[rogue]), "good", "good", "silent", "flap:20000")
+    trial.start(held, *others)
+    trial.until_held(held, "train-3")
+    for name in others:
+        trial.until_event(name, "sent", round=4)
+    (trial.sites[rogue].parent / "go").touch()
+    trial.until(lambda: "flapped" in trial.output(rogue), "the end of the flapping")
+    trial.release(held, "train-3")
+    trial.finish(held, *others)
+    trial.check(held, *others, rounds=5)
+    for name in (held, *others):
+        of_rogue = [event for event in trial.events(name) if event.get("agent") == rogue]
+        changes = [event for event in of_rogue if event["event"] in ("here", "gone")]
+        first, last = (datetime.fromisoformat(event["time"]).timestamp() for event in (changes[0], changes[-1]))
+        assert len(changes) < 25 + (last - first) / 10, len(changes)

@@ -94,7 +94,7 @@ def test_a_round_is_left_when_a_quorum_is_further_or_none_can_come(
     assert open_round(behind=behind, **answered).later_round(waiting, now) == later
 
 
-def test_who_is_there_and_says_nothing_holds_nobody_in_a_round_that_enough_have_left() -> None:
+def test_a_silent_peer_holds_nobody_in_a_round_that_enough_have_left() -> None:
     found = OpenRound(4, needed=4, claims=2, deadline=10.0)
     found.frames["b"] = frame_from(FORMAT, frame("b", 4), NAMES.index("b"))
     found.peer_is_ahead("c", 7)

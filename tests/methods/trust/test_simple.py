@@ -66,7 +66,7 @@ def test_cosine_and_entropy_written_with_plain_loops(rule, weight):
     np.testing.assert_allclose(one.record.trust, weighted_cosine(weight), rtol=1e-5)
 
 
-def test_gaussian_written_with_plain_loops_and_rows_of_agents_elsewhere_are_not_known():
+def test_gaussian_with_plain_loops_knows_no_rows_of_agents_elsewhere():
     f = first_words("regression").astype(float)
     found = Gaussian()(f, context("regression", rows=(1, 3)))
     assert np.isnan(found[[0, 2]]).all()

@@ -1,25 +1,89 @@
-"""What surrounds a site fails: the network is cut in two, the disk is full, a file is not the agreed one."""
+"""Who is there and in which round: false claims, silence, partitions, stragglers."""
 
-import re
-import subprocess
 import time
-import tomllib
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from datetime import datetime
 
 import pytest
 
 from tests.conftest import root
-from tests.federation.conftest import HERE
-
-pytestmark = pytest.mark.faults
+from tests.federation.conftest import HERE, ROGUE
 
 
-def address(trial, name: str) -> str:
-    """Where a site listens."""
-    return tomllib.loads((trial.sites[name].parent / "member.toml").read_text())["address"]
+@pytest.mark.faults
+@pytest.mark.parametrize("sites", [3, 4])
+def test_one_member_that_claims_the_last_round_takes_nobody_there(federate, sites):
+    """Not even when somebody is away, and the others are too few without it: they wait until it is back."""
+    trial = federate(sites, rounds=10, deadline=3.0)
+    rogue, away, *others = trial.names
+    trial.hold(away, "train-3")
+    trial.start_script(rogue, ROGUE, str(trial.sites[rogue]), "last")
+    trial.start(away, *others)
+    trial.until_held(away, "train-3")
+    trial.kill(away)
+    for name in others:
+        trial.until(lambda name=name: trial.events(name, "waiting") + trial.events(name, "jump"), f"what {name} does")
+    trial.release(away, "train-3")
+    trial.start(away)
+    trial.finish(away, *others)
+    trial.check(away, *others, rounds=10)
+    assert not any(trial.events(name, "jump") for name in (away, *others))
 
 
+@pytest.mark.faults
+@pytest.mark.minutes
+def test_a_member_that_is_there_but_silent_costs_three_deadlines_and_not_every_one(federate):
+    trial = federate(4, rounds=12, deadline=4.0)
+    rogue, *others = trial.names
+    trial.start_script(rogue, ROGUE, str(trial.sites[rogue]), *["silent"] * 9, "good")
+    trial.start(*others)
+    trial.finish(*others)
+    trial.check(*others, rounds=12)
+    for name in others:
+        closed = trial.events(name, "round")
+        times = {event["round"]: datetime.fromisoformat(event["time"]).timestamp() for event in closed}
+        took = [times[number] - times[number - 1] for number in range(3, 11)]
+        assert took[0] > 3.5 * trial.slow, took
+        assert sorted(took)[4] < 3.5 * trial.slow, took
+        assert rogue in closed[-2]["heard"] and rogue in closed[-1]["heard"], "it spoke again, and was not heard"
+        assert f"{rogue} is present but silent" in trial.output(name)
+
+
+@pytest.mark.faults
+def test_a_straggler_finds_what_it_needs_at_sites_that_serve(federate):
+    trial = federate(4, rounds=6, deadline=2.0, start_wait=60.0)
+    straggler, *others = trial.names
+    trial.hold(straggler, "train-3")
+    trial.start(straggler)
+    trial.start(*others, more=("--serve",))
+    trial.until_held(straggler, "train-3")
+    trial.kill(straggler)
+    for name in others:
+        trial.until_event(name, "finished")
+    trial.sleep(4)  # twice the deadline for which a finished site answers
+    trial.release(straggler, "train-3")
+    trial.start(straggler)
+    trial.finish(straggler, *others)
+    trial.check(*others, rounds=6)
+    assert trial.metrics(straggler)["round"].tolist()[-1] == 6
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("mode", ["garbled", "ahead"])
+def test_a_false_status_leads_nobody_astray_and_floods_no_log(federate, mode):
+    """One that is no status at all, and one that claims a round far ahead."""
+    trial = federate(4, rounds=6, deadline=3.0)
+    rogue, *others = trial.names
+    trial.start_script(rogue, ROGUE, str(trial.sites[rogue]), mode)
+    trial.hold(others[0], "train-3", "4")
+    trial.start(*others)
+    trial.finish(*others)
+    trial.check(*others, rounds=6)
+    for name in others:
+        assert not trial.events(name, "jump")
+        assert 1 <= len(trial.events(name, "rejected")) <= 2 + 6
+
+
+@pytest.mark.faults
 @pytest.mark.parametrize("noticed_by_all", [True, False])
 def test_a_partition_into_four_and_two_heals(federate, networks, noticed_by_all):
     """The majority goes on, the minority waits and says so; when the link is back, it goes on in the current round.
@@ -68,6 +132,8 @@ def test_a_partition_into_four_and_two_heals(federate, networks, noticed_by_all)
 
 
 IDENTITY = "5eed5eed5eed5eed"
+
+
 SAME_AT_FIRST = f"""
 from consilience.federation.peers import zenoh_config as link
 settings, identities = link._settings, iter([{{"id": "{IDENTITY}"}}])
@@ -75,6 +141,7 @@ link._settings = lambda *arguments: settings(*arguments) | next(identities, {{}}
 """
 
 
+@pytest.mark.faults
 @pytest.mark.minutes
 def test_a_site_whose_peers_take_a_dead_link_for_a_living_one_reconnects(federate):
     """They refuse a second link of one identity; after half a minute the site comes with another."""
@@ -99,96 +166,3 @@ def test_a_site_whose_peers_take_a_dead_link_for_a_living_one_reconnects(federat
     trial.check(*others, rounds=6)
     assert "too few peers are seen: reconnected" in trial.output(left)
     assert trial.events(left, "round")[-1]["absent"] == []
-
-
-@pytest.fixture
-def small_disk() -> Iterator[Callable[[Path], None]]:
-    mounted: list[Path] = []
-
-    def mount(path: Path) -> None:
-        path.mkdir()
-        root(f"mount -t tmpfs -o size=600k tmpfs {path}")
-        mounted.append(path)
-
-    yield mount
-    for path in mounted:
-        subprocess.run(["umount", "-l", str(path)], check=True)
-
-
-def test_a_full_disk_ends_the_site_and_it_resumes_when_there_is_space(federate, small_disk):
-    trial = federate(4, rounds=8)
-    full, *others = trial.names
-    run = trial.sites[full].parent / "run"
-    small_disk(run)
-    trial.hold(full, "train-3")
-    for name in others:
-        trial.hold(name, "train", "0.5")
-    trial.start()
-    trial.until_held(full, "train-3")
-    filler = run / "filler.part"
-    with filler.open("wb", buffering=0) as file:
-        try:
-            while True:
-                file.write(bytes(512))
-        except OSError:
-            pass
-    trial.release(full, "train-3")
-    assert trial.code(full) == 2
-    assert f"{run} cannot be written to: No space left on device" in trial.output(full)
-    assert "the same command" in trial.output(full)
-    assert not list((run / "checkpoint").glob(".*.part"))
-    filler.unlink()
-    trial.start(full)
-    trial.finish()
-    trial.check(*others, rounds=8)
-
-
-@pytest.mark.parametrize(
-    ("field", "old", "new"),
-    [
-        ("settings.method.lam", "lam = 0.5", "lam = 0.25"),
-        ("deadline", "deadline = ", "deadline = 1"),
-        ("name", 'name = "digits"', 'name = "numbers"'),
-        ("roster.1.address", None, "127.0.0.1:1"),
-    ],
-)
-def test_a_site_with_another_federation_file_is_refused_with_the_field(federate, field, old, new):
-    trial = federate(4)
-    odd, *others = trial.names
-    text = (trial.folder / "federation.toml").read_text()
-    if old is None:
-        old = address(trial, "1")
-    changed = text.replace(old, new, 1)
-    assert changed != text
-    own = trial.sites[odd].parent / "federation.toml"
-    own.write_text(changed)
-    site = trial.sites[odd].read_text()
-    trial.sites[odd].write_text(site.replace("../federation.toml", "federation.toml"))
-    trial.start()
-    trial.finish(*others)
-    assert trial.code(odd) == 2
-    assert re.search(
-        rf"cannot work with its peers: \d: its federation file differs in {re.escape(field)} \(ours", trial.output(odd)
-    )
-    assert not trial.events(odd, "round")
-    for name in others:
-        assert any(field in event["reason"] and event["agent"] == odd for event in trial.events(name, "refused"))
-        assert f"refused {odd}: its federation file differs in {field}" in trial.output(name)
-        assert all(odd in event["absent"] for event in trial.events(name, "round"))
-    trial.check(*others, rounds=6)
-
-
-def test_a_run_does_not_resume_with_another_federation_file(federate):
-    trial = federate(4, rounds=2)
-    trial.start()
-    trial.finish()
-    first = trial.names[0]
-    (trial.sites[first].parent / "run" / "summary.json").unlink()
-    path = trial.folder / "federation.toml"
-    path.write_text(path.read_text().replace("lam = 0.5", "lam = 0.25"))
-    trial.start(first)
-    assert trial.code(first) == 2
-    assert (
-        "begun with another federation file; it differs in settings.method.lam (ours 0.5, theirs 0.25)"
-        in trial.output(first)
-    )

@@ -1,11 +1,16 @@
 """A site that is killed, stopped, slow or late: the others finish, and it comes back with the same command."""
 
+import shutil
 import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from consilience.federation.peers.frame import Format
 from consilience.federation.peers.untrusted_input import frame_from, read_federation
+from tests.conftest import root
 
 pytestmark = pytest.mark.faults
 ROUNDS = 6
@@ -161,3 +166,73 @@ def test_sites_whom_a_fault_left_in_different_rounds_meet_again(federate):
     trial.check(*others, rounds=8)
     assert trial.events(gone, "round")[-1]["round"] == 4
     assert trial.events(away, "jump"), "the others answer for the round before theirs; it was two behind"
+
+
+def test_a_checkpoint_of_another_run_is_refused(federate):
+    trial, other = federate(4, rounds=3), federate(4, rounds=6)
+    trial.start()
+    trial.finish()
+    first, *others = other.names
+    other.hold(first, "train-3")
+    other.start()
+    other.until_held(first, "train-3")
+    other.kill(first)
+    place = other.sites[first].parent / "run" / "checkpoint"
+    shutil.rmtree(place)
+    shutil.copytree(trial.sites[first].parent / "run" / "checkpoint", place)
+    other.release(first, "train-3")
+    other.start(first)
+    assert other.code(first) == 2
+    assert "is of another run" in other.output(first)
+    other.finish(*others)
+
+
+def test_what_a_run_writes_is_for_its_owner_alone(federate):
+    trial = federate(2, rounds=2)
+    trial.start()
+    trial.finish()
+    for name in trial.names:
+        for path in (trial.sites[name].parent / "run").rglob("*"):
+            assert path.stat().st_mode & 0o077 == 0, path
+
+
+@pytest.fixture
+def small_disk() -> Iterator[Callable[[Path], None]]:
+    mounted: list[Path] = []
+
+    def mount(path: Path) -> None:
+        path.mkdir()
+        root(f"mount -t tmpfs -o size=600k tmpfs {path}")
+        mounted.append(path)
+
+    yield mount
+    for path in mounted:
+        subprocess.run(["umount", "-l", str(path)], check=True)
+
+
+def test_a_full_disk_ends_the_site_and_it_resumes_when_there_is_space(federate, small_disk):
+    trial = federate(4, rounds=8)
+    full, *others = trial.names
+    run = trial.sites[full].parent / "run"
+    small_disk(run)
+    trial.hold(full, "train-3")
+    for name in others:
+        trial.hold(name, "train", "0.5")
+    trial.start()
+    trial.until_held(full, "train-3")
+    filler = run / "filler.part"
+    with filler.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(bytes(512))
+        except OSError:
+            pass
+    trial.release(full, "train-3")
+    assert trial.code(full) == 2
+    assert f"{run} cannot be written to: No space left on device" in trial.output(full)
+    assert "the same command" in trial.output(full)
+    assert not list((run / "checkpoint").glob(".*.part"))
+    filler.unlink()
+    trial.start(full)
+    trial.finish()
+    trial.check(*others, rounds=8)

@@ -118,7 +118,7 @@ def test_the_model_of_a_site_is_the_trained_one_whatever_becomes_of_its_data(bot
         (site.parent / "moved.npz").rename(site.parent / "train.npz")
 
 
-def test_a_model_that_was_not_stored_is_made_anew_and_refused_when_its_data_were_cut(both):
+def test_a_model_that_was_not_stored_is_rebuilt_and_refused_on_fewer_data(both):
     trial, _ = both
     site = trial.sites["0"]
     samples = site.parent.parent / "target.npz"
