@@ -15,6 +15,8 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from tests.conftest import slowness
@@ -327,3 +329,29 @@ def federate(launcher: Launcher, tmp_path: Path) -> Iterator[Callable[..., Trial
     yield make
     for trial in trials:
         trial.end()
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A site with a forest on a CSV file, in a federation of three."""
+    from consilience.federation.membership import make_keys, new_federation
+
+    draw = np.random.default_rng(0)
+    for number, name in enumerate(("a", "b", "c")):
+        make_keys(tmp_path / name, name, f"127.0.0.1:{7000 + number}", tmp_path / "ca")
+    table = pd.DataFrame(draw.normal(3, 2, (40, 2)), columns=["age", "pressure"])
+    folder = tmp_path / "a"
+    table.iloc[:15].to_csv(folder / "shared.csv", index=False)
+    table.iloc[15:].assign(label=np.arange(25) % 2).to_csv(folder / "patients.csv", index=False)
+    members = [tmp_path / name / "member.toml" for name in "abc"]
+    agreed = new_federation("t", folder / "shared.csv", ["healthy", "ill"], members, {"rounds": 4}, 5.0)
+    (folder / "federation.toml").write_text(agreed.to_toml())
+    path = folder / "site.toml"
+    assert 'shared = "shared.csv"' in path.read_text(), "the name that the documents use"
+    return path
+
+
+def change(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))

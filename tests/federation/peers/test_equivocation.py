@@ -7,10 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from consilience.federation.peers.equivocation import equivocations
 from consilience.federation.peers.frame import RECEIPT, Format, Receipt
 from consilience.federation.peers.untrusted_input import frame_from, read_federation
 from tests.federation.conftest import ROGUE
 from tests.federation.peers.conftest import SIGNING, F
+from tests.federation.peers.test_site_exchange import FORMAT, NAMES, SURE, UNSURE, frame
 
 
 def test_two_signatures_for_one_round_are_a_contradiction_a_repetition_is_not(federation):
@@ -91,3 +93,28 @@ def test_equivocation_is_detected_proven_and_ends_in_exclusion(federate):
             and receipt.round == other.round == 3
             and receipt.payload_hash != other.payload_hash
         )
+
+
+def receipt(name: str, number: int, f: np.ndarray = UNSURE) -> Receipt:
+    return frame_from(FORMAT, frame(name, number, f), NAMES.index(name)).receipt
+
+
+def test_receipts_from_two_peers_show_who_signed_twice_and_nobody_else() -> None:
+    def frames(from_b: Receipt, from_c: Receipt) -> dict[str, tuple[Receipt, ...]]:
+        given = {"b": {from_b.agent: from_b}, "c": {from_c.agent: from_c}}
+        return {
+            name: frame_from(FORMAT, frame(name, 5, UNSURE, one), NAMES.index(name)).others
+            for name, one in given.items()
+        }
+
+    honest, other = receipt("d", 4), receipt("d", 4, SURE)
+    forged = other._replace(signature=bytes(64))
+    (found,) = equivocations(FORMAT, [], frames(honest, other), set())
+    assert (found.agent, found.round, found.reporter) == ("d", 4, "c")
+    assert (found.first, found.second) == (honest, other)
+    (found,) = equivocations(FORMAT, [other], frames(honest, honest), set())
+    assert (found.reporter, found.first) == ("b", other)
+    assert not equivocations(FORMAT, [honest], frames(honest, honest), set())
+    assert not equivocations(FORMAT, [honest], frames(honest, forged), set()), "nobody signed the forged one"
+    assert not equivocations(FORMAT, [], frames(honest, receipt("d", 3, SURE)), set()), "two rounds"
+    assert not equivocations(FORMAT, [], frames(honest, other), {"d"}), "already excluded"

@@ -21,7 +21,6 @@ from consilience.federation.peers.question import REFUSALS, QuestionError, Quest
 from consilience.federation.peers.untrusted_input import InvalidInput
 from consilience.federation.remote_prediction_server import QuestionHandler, site_model
 from consilience.federation.site import load_site, read_site
-from tests.federation.test_site import site  # noqa: F401 (a fixture: sites a, b and c)
 
 X = np.random.default_rng(0).normal(3, 2, (12, 2)).astype(np.float32)
 
@@ -51,7 +50,7 @@ class Bench:
 
 
 @pytest.fixture
-def bench(site: Path) -> Bench:  # noqa: F811
+def bench(site: Path) -> Bench:
     return Bench(site)
 
 
@@ -127,7 +126,7 @@ def test_a_sample_that_no_model_can_take_is_refused_and_the_next_one_answered(be
     assert "far outside of the range of the shared data" in refused["reason"]
 
 
-def test_a_model_that_fails_on_a_question_ends_nothing_and_is_asked_less(site: Path) -> None:  # noqa: F811
+def test_a_model_that_fails_on_a_question_ends_nothing_and_is_asked_less(site: Path) -> None:
     bench = Bench(site, answer_rows=20)
 
     class Failing:
@@ -144,7 +143,7 @@ def test_a_model_that_fails_on_a_question_ends_nothing_and_is_asked_less(site: P
     assert "refused a question of b (the model cannot predict its samples: MemoryError: 12 samples" in bench.said[0]
 
 
-def test_a_site_answers_whom_it_will_and_as_much_as_it_will(site: Path) -> None:  # noqa: F811
+def test_a_site_answers_whom_it_will_and_as_much_as_it_will(site: Path) -> None:
     bench = Bench(site, answer_to=("b",), answer_rows=20)
     desk = bench.desk()
     assert desk.reply(bench.ask("c")) == (False, b"not you")
@@ -158,7 +157,7 @@ def test_a_site_answers_whom_it_will_and_as_much_as_it_will(site: Path) -> None:
     assert "refused a question of c (not you)" in bench.said
 
 
-def test_the_model_must_be_there_and_of_this_federation(site: Path) -> None:  # noqa: F811
+def test_the_model_must_be_there_and_of_this_federation(site: Path) -> None:
     prepared = load_site(site)
     with pytest.raises(ConsilienceError, match="holds no trained model"):
         site_model(prepared)

@@ -1,44 +1,14 @@
-"""The command line: every command, and errors that help."""
+"""The commands `run`, `compare` and `report`, and errors that help."""
 
-import re
-import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from typer.main import get_command
-from typer.testing import CliRunner
 
 from consilience.base.errors import ConsilienceError
-from consilience.cli.main import app
+from tests.cli.conftest import QUICK, call
 
-QUICK = [
-    "--set",
-    "rounds=2",
-    "--set",
-    "warmup=1",
-    "--set",
-    "models=logistic",
-    "--set",
-    "agents.count=3",
-    "--set",
-    "low_quality=[]",
-]
-
-
-@pytest.fixture(autouse=True)
-def elsewhere(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-
-
-def call(*words: str) -> str:
-    """Output of a command that must succeed; its errors are raised as they are."""
-    result = CliRunner().invoke(app, list(words), catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.output
+pytestmark = pytest.mark.usefixtures("elsewhere")
 
 
 def test_run_numbers_its_folders_and_report_reads_them():
@@ -131,11 +101,6 @@ def test_compare_takes_methods_with_options():
     assert table["fedprox(mu=0.0)"] == table["fedavg"] != table["fedprox(mu=100.0)"]
 
 
-def test_presets_and_settings_are_listed():
-    assert "handwritten digits" in call("presets")
-    assert "lam = 0.5  # weight of the disagreement" in call("presets", "--settings")
-
-
 def test_a_preset_for_every_kind_of_task_runs():
     out = call("run", "polynomial", "--out", "p")
     assert "Error (RMSE) on the target domain" in out
@@ -143,72 +108,11 @@ def test_a_preset_for_every_kind_of_task_runs():
     assert "neighbours" in out
 
 
-def process(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "consilience", *words], capture_output=True, text=True, timeout=60)
-
-
-def test_errors_are_one_sentence_on_stderr_without_a_traceback():
-    done = process("run", "--set", "lambda=1")
-    assert done.returncode == 2
-    assert "error:" in done.stderr
-    assert "Did you mean 'method.lam'?" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert not Path("runs").exists()
-
-
-def test_the_program_alone_shows_three_first_steps_that_it_takes():
-    text = call()
-    steps = re.findall(r"^  consilience (.*)$", text, re.MULTILINE)
-    assert len(steps) == 3
-    assert all(len(line) <= 80 for line in text.splitlines())
-    for step in steps:
-        words = shlex.split(step)
-        group = get_command(app)
-        context = group.make_context("consilience", [], resilient_parsing=True)
-        while hasattr(group, "resolve_command"):
-            name, group, words = group.resolve_command(context, words)
-        group.make_context(name, words, parent=context)
-
-
-def test_help_names_the_groups_of_commands():
-    text = call("--help")
-    groups = re.findall(r"╭─ ([A-Z][a-z ]+) ─", text)
-    assert groups == ["Options", "Experiments", "Results", "Models", "Between organisations", "Lists"]
-    assert {"robustness", "ensemble", "privacy-audit"} <= set(re.findall(r"│ ([a-z-]+) ", text))
-
-
-def test_help_imports_nothing_heavy():
-    code = (
-        "import sys, consilience.cli; print([m for m in ('torch', 'sklearn', 'pandas', 'scipy') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert done.stdout.strip() == "[]"
-    assert "Examples" in process("run", "--help").stdout
-
-
-def consilience(*words: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([sys.executable, "-m", "consilience", *words], capture_output=True, text=True)
-
-
-def test_version():
-    from importlib.metadata import version
-
-    assert call("--version").strip() == f"consilience {version('consilience')}"
-
-
 def test_the_help_of_compare_names_every_method():
     from consilience.methods import method_names
 
     text = call("compare", "--help")
     assert [name for name in method_names() if name not in text] == []
-
-
-def test_an_error_in_a_file_of_the_users_shows_its_line(tmp_path):
-    (tmp_path / "mine.py").write_text("import consilience\n\nvalue = 1 / 0\n")
-    done = consilience("run", "--set", f"plugins={tmp_path / 'mine.py'}", "--out", str(tmp_path / "run"))
-    assert done.returncode == 2
-    assert "mine.py, line 3" in done.stderr and "ZeroDivisionError" in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("lam", ["nan", "1e308"])
