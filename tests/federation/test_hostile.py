@@ -235,12 +235,12 @@ def test_what_was_signed_in_an_earlier_run_accuses_nobody(federate):
     assert not any(trial.events(name, "excluded") for name in others)
 
 
-def test_a_doctor_is_no_agent_and_all_are_waited_for_at_the_start(federate):
+def test_a_check_is_no_agent_and_all_are_waited_for_at_the_start(federate):
     trial = federate(3, rounds=5, deadline=3.0, start_wait=60.0)
     *agents, late = trial.names
     trial.start(*agents)
-    doctor = trial.start_beside(late, "doctor", "--seconds", str(8 * trial.slow))
-    assert trial.code(doctor) == 0, trial.output(doctor)
+    check = trial.start_beside(late, "check", "--seconds", str(8 * trial.slow))
+    assert trial.code(check) == 0, trial.output(check)
     trial.sleep(2)
     assert not any(trial.events(name, "round") for name in agents), "they began without it"
     trial.start(late)
@@ -306,7 +306,7 @@ def test_an_audit_log_is_written_by_one_process_signed_and_verified(federate):
     trial.hold(first, "train-3")
     trial.start()
     trial.until_held(first, "train-3")
-    second = trial.start_beside(first, "agent")
+    second = trial.start_beside(first, "run")
     assert trial.code(second) == 2
     assert "another process of this site is running" in trial.output(second)
     trial.release(first, "train-3")
@@ -354,16 +354,16 @@ def test_a_checkpoint_of_another_run_is_refused(federate):
 
 
 @pytest.mark.parametrize(("model", "output"), [("nonsense", "nonsense"), ("forest", "patients.csv")])
-def test_the_doctor_builds_the_agent_and_lets_it_predict(federate, model, output):
+def test_a_check_builds_the_agent_and_lets_it_predict(federate, model, output):
     trial = federate(2)
     first = trial.names[0]
     text = trial.sites[first].read_text().replace('python = "agent.py"', 'python = ""')
     data = "train.npz" if model == "nonsense" else "patients.csv"
     text = text.replace('model = ""', f'model = "{model}"').replace('data = ""', f'data = "{data}"')
     trial.sites[first].write_text(text)
-    doctor = trial.start_beside(first, "doctor")
-    assert trial.code(doctor) == 2
-    assert output in trial.output(doctor) and "in order" not in trial.output(doctor)
+    check = trial.start_beside(first, "check")
+    assert trial.code(check) == 2
+    assert output in trial.output(check) and "in order" not in trial.output(check)
 
 
 def test_what_a_run_writes_is_for_its_owner_alone(federate):
@@ -448,10 +448,10 @@ def test_a_revoked_member_is_asked_nothing_and_answered_nothing(federate):
     first = read_federation(file)
     file.write_text(replace(first, epoch=2).to_toml())
     for name in (asking, *answering):
-        refused = trial.start_beside(name, "agent")
+        refused = trial.start_beside(name, "run")
         assert trial.code(refused) == 2 and "a quorum withdrew in epoch 1" in trial.output(refused)
     file.write_text(first.to_toml())
-    again = trial.start_beside(asking, "agent")
+    again = trial.start_beside(asking, "run")
     assert trial.code(again) == 0 and "this run is finished" in trial.output(again)
 
 
