@@ -169,7 +169,7 @@ def test_a_site_has_no_logger():
     from typer.main import get_command
 
     commands = get_command(app).commands
-    options = {name for parameter in commands["agent"].params for name in parameter.opts}
+    options = {name for parameter in commands["site"].commands["run"].params for name in parameter.opts}
     assert "--log" not in options
     assert any("--log" in parameter.opts for parameter in commands["run"].params)
 

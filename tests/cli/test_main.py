@@ -58,7 +58,7 @@ def test_the_program_alone_shows_three_first_steps_that_it_takes():
 def test_help_names_the_groups_of_commands():
     text = call("--help")
     groups = re.findall(r"╭─ ([A-Z][a-z ]+) ─", text)
-    assert groups == ["Options", "Experiments", "Results", "Models", "Between organisations", "Lists"]
+    assert groups == ["Options", "Experiments", "Results", "Models", "Lists", "Between organisations"]
     assert {"robustness", "ensemble", "privacy-audit"} <= set(re.findall(r"│ ([a-z-]+) ", text))
 
 

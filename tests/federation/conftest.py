@@ -96,7 +96,7 @@ class Trial:
     def start(self, *names: str, more: tuple[str, ...] = ()) -> None:
         """Starts sites with the command of an operator: all, or those named."""
         for name in names or self.sites:
-            argv = ["consilience", "agent", "--site", str(self.sites[name]), *more]
+            argv = ["consilience", "site", "run", "--site", str(self.sites[name]), *more]
             self.pids[name] = self.launcher.start(
                 self.log(name),
                 argv,
@@ -106,9 +106,9 @@ class Trial:
             )
 
     def start_beside(self, name: str, command: str, *more: str) -> str:
-        """Starts another command of a site, such as doctor; the name under which its process is known."""
+        """Starts another command of a site, such as check; the name under which its process is known."""
         other = f"{name}-{command}-{len(self.pids)}"
-        argv = ["consilience", command, "--site", str(self.sites[name]), *more]
+        argv = ["consilience", "site", command, "--site", str(self.sites[name]), *more]
         self.pids[other] = self.launcher.start(self.log(other), argv, network=self.network.get(name, ""))
         return other
 

@@ -147,7 +147,9 @@ def test_sites_predict_together_while_a_quorum_answers(both, tmp_path):
             trial.sites[name], replace(read_site(trial.sites[name]), answer_to=("*",) if name == "0" else ("0",))
         )
         log = tmp_path / f"{name}.log"
-        trial.pids[name] = trial.launcher.start(log, ["consilience", "answer", "--site", str(trial.sites[name])])
+        trial.pids[name] = trial.launcher.start(
+            log, ["consilience", "site", "answer", "--site", str(trial.sites[name])]
+        )
     messages = []
     found = ask_peers(prepared, samples, messages.append, patience=60.0)
     assert found.names == ["0", "2"] and messages == ["without 1: it does not answer this site"]

@@ -109,8 +109,8 @@ def test_a_revoked_member_is_asked_nothing_and_answered_nothing(federate):
     first = read_federation(file)
     file.write_text(replace(first, epoch=2).to_toml())
     for name in (asking, *answering):
-        refused = trial.start_beside(name, "agent")
+        refused = trial.start_beside(name, "run")
         assert trial.code(refused) == 2 and "a quorum withdrew in epoch 1" in trial.output(refused)
     file.write_text(first.to_toml())
-    again = trial.start_beside(asking, "agent")
+    again = trial.start_beside(asking, "run")
     assert trial.code(again) == 0 and "this run is finished" in trial.output(again)

@@ -61,7 +61,7 @@ def finished(trial: Trial, samples: str) -> dict[str, pd.DataFrame]:
         assert (site.parent / "run" / "report.html").is_file()
         assert all(event["absent"] == [] for event in trial.events(name, "round"))
         out = trial.folder / f"{name}.csv"
-        argv = ["consilience", "predict", str(trial.folder / samples), "--site", str(site), "--out", str(out)]
+        argv = ["consilience", "site", "predict", str(trial.folder / samples), "--site", str(site), "--out", str(out)]
         other = f"{name}-predict"
         trial.pids[other] = trial.launcher.start(trial.log(other), argv)
         assert trial.code(other) == 0, trial.output(other)
@@ -121,7 +121,7 @@ def test_a_table_with_words_and_gaps(make: Make, tmp_path: Path) -> None:
     for process in answering:
         trial.until_said(process, f"answering with the model of round {ROUNDS}")
     asked = ("--site", str(trial.sites["a"]), "--collective", "--out", str(tmp_path / "together"))
-    call("predict", str(tmp_path / "turned.csv"), *asked)
+    call("site", "predict", str(tmp_path / "turned.csv"), *asked)
     together = pd.read_csv(tmp_path / "together")
     parts = together[["part_a", "part_b", "part_c"]].to_numpy()
     assert (parts > 0).all(), "all were heard"

@@ -17,7 +17,7 @@ def test_an_audit_log_is_written_by_one_process_signed_and_verified(federate):
     trial.hold(first, "train-3")
     trial.start()
     trial.until_held(first, "train-3")
-    second = trial.start_beside(first, "agent")
+    second = trial.start_beside(first, "run")
     assert trial.code(second) == 2
     assert "another process of this site is running" in trial.output(second)
     trial.release(first, "train-3")

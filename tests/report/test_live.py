@@ -183,7 +183,7 @@ def test_in_a_browser_values_change_without_a_reload_heal_and_end_as_the_report(
 def test_in_a_browser_a_site_shows_its_peers_while_it_runs_and_ends_as_its_report(tmp_path):
     """Four real sites as processes; one of them is watched from outside."""
     pytest.importorskip("zenoh")
-    command = [sys.executable, "-m", "consilience", "federation", "try", "--out", str(tmp_path / "four")]
+    command = [sys.executable, "-m", "consilience", "federation", "demo", "--out", str(tmp_path / "four")]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     sites = subprocess.Popen(command, cwd=tmp_path, **quiet)
     browser = Browser(tmp_path / "profile")

@@ -90,7 +90,7 @@ def test_a_site_gets_a_new_signing_key_between_runs(folder: Path) -> None:
 def test_the_next_epoch_of_the_same_federation_is_another_run(folder: Path) -> None:
     file = folder / "federation.toml"
     before = read_federation(file)
-    assert "epoch 2" in say("federation", "again", file)
+    assert "epoch 2" in say("federation", "next", file)
     assert read_federation(file).identity() != before.identity()
 
 
@@ -109,10 +109,10 @@ def test_the_next_epoch_is_refused_while_a_signed_change_is_not_applied(folder: 
     change = revoke(folder, "3", "012")
     change.unlink()  # the last signature made a quorum: the site that gave it keeps the change
     with pytest.raises(ConsilienceError, match=r"has signed a change .* \(revokes 3\).*consilience federation apply"):
-        say("federation", "again", file, "--site", site)
+        say("federation", "next", file, "--site", site)
     assert read_federation(file).epoch == 1
     assert "0, 1, 2; quorum 2, epoch 2" in say("federation", "apply", file, "--site", site)
-    assert "epoch 3" in say("federation", "again", file, "--site", site)
+    assert "epoch 3" in say("federation", "next", file, "--site", site)
     assert read_federation(file).names == ("0", "1", "2"), "it starts from the changed roster"
     assert not load_site(site).changes.revoked
 
@@ -128,9 +128,9 @@ def test_a_later_epoch_that_still_has_a_revoked_member_is_refused_everywhere(fol
     assert list(load_site(site).changes.revoked) == ["3"], "an edited file readmits nobody"
     file.write_text(replace(agreed, epoch=2).to_toml())
     (site.parent / "patients.npz").touch()
-    for command in (("agent",), ("doctor",), ("answer",), ("predict", site.parent / "patients.npz", "--collective")):
+    for command in (("run",), ("check",), ("answer",), ("predict", site.parent / "patients.npz", "--collective")):
         with pytest.raises(ConsilienceError, match="epoch 2 has the key of 3 that a quorum withdrew in epoch 1"):
-            say(*command, "--site", site)
+            say("site", *command, "--site", site)
     (kept,) = (site.parent / "keys" / "changes").iterdir()
     with pytest.raises(ConsilienceError, match="Copy it first"):
         say("federation", "apply", kept / "federation.toml", "--site", site)
@@ -187,10 +187,10 @@ def test_an_audit_log_is_said_to_be_whole_cut_or_rewritten(folder: Path) -> None
     received = folder / "1" / "run" / "published" / "receipts"
     received.parent.mkdir(parents=True)
     received.write_bytes(stored_receipts(2, format.pack_receipts({0: receipt})))
-    assert say("audit-log", "verify", run, received).startswith("whole: ")
+    assert say("site", "log", run, received).startswith("whole: ")
     lines = (run / "audit.jsonl").read_bytes().splitlines(keepends=True)
     (run / "audit.jsonl").write_bytes(lines[0])
-    assert say("audit-log", "verify", run).startswith("whole: "), "nothing of its own shows that the end is missing"
-    assert "cut: 0 signed round 2, and no line says so" in say("audit-log", "verify", run, received, code=1)
+    assert say("site", "log", run).startswith("whole: "), "nothing of its own shows that the end is missing"
+    assert "cut: 0 signed round 2, and no line says so" in say("site", "log", run, received, code=1)
     (run / "audit.jsonl").write_bytes(lines[0] + lines[1].replace(b'"round": 2', b'"round": 3'))
-    assert say("audit-log", "verify", run, code=1).startswith("rewritten: line 2 ")
+    assert say("site", "log", run, code=1).startswith("rewritten: line 2 ")

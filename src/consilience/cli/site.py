@@ -1,8 +1,9 @@
-"""The commands of a site: keys, agent, doctor, audit-log."""
+"""The commands of a site: init, check, run, log; predict and answer are in site_prediction."""
 
 import os
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,12 +13,12 @@ from consilience.base.errors import ConsilienceError
 from consilience.cli.common_options import console, print_written
 
 if TYPE_CHECKING:
-    from consilience.federation.peers.doctor import Finding
+    from consilience.federation.peers.site_check import Finding
 
 SiteFile = Annotated[Path, typer.Option("--site", metavar="FILE", help="This site's site.toml.")]
 
 
-def keys(
+def init(
     agent: Annotated[str, typer.Argument(metavar="AGENT", help="The site's name in the federation.")],
     address: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where peers reach this site.")],
     out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="The site's folder. Default: AGENT.")] = None,
@@ -33,7 +34,7 @@ def keys(
 
     Example:
 
-      consilience keys cleveland --address cleveland.example:7447 --trial-ca trial-ca
+      consilience site init cleveland --address cleveland.example:7447 --trial-ca trial-ca
     """
     from consilience.federation.membership import make_keys
 
@@ -41,8 +42,59 @@ def keys(
     print_written(written)
 
 
-def agent(
-    site: SiteFile = Path("site.toml"),
+def check(
+    site_file: SiteFile = Path("site.toml"),
+    seconds: Annotated[float, typer.Option(help="How long to wait for answers.")] = 8.0,
+    wait: Annotated[
+        str, typer.Option(metavar="TIME", help="Wait so long until all peers were reached, such as 90s, 10m or 1h.")
+    ] = "",
+) -> None:
+    """Check this site and its peers before a run. Peers answer while their `site run` or `site check` runs.
+
+    Sites that start it with --wait within that time of each other all see each other.
+
+    Example:
+
+      consilience site check --wait 10m
+    """
+    import tempfile
+
+    patience = seconds_in(wait) if wait else seconds
+    with console.status("Asking peers ..."):
+        from consilience.federation.peers.site_check import examine, is_own_process, own_certificate_problem
+        from consilience.federation.site import load_site
+        from consilience.federation.site_agent import check_agent_of
+
+        loaded = load_site(site_file)
+        check_agent_of(loaded)
+        member, tls = loaded.federation.member(loaded.site.agent), loaded.tls
+        revoked, port, taken = loaded.changes.revoked, "is free", ""
+        certificate = own_certificate_problem(member.host, tls)
+        with tempfile.TemporaryDirectory() as scratch:
+            audit = loaded.audit(Path(scratch))
+            try:
+                exchange = loaded.exchange(Path(scratch), audit, lambda text: None, role="check")
+            except ConsilienceError as error:
+                exchange = loaded.exchange(Path(scratch), audit, lambda text: None, listen="", role="check")
+                own = is_own_process(loaded.listen, member, tls)
+                port, taken = "is in use by another process of this site", "" if own else str(error)
+            try:
+                findings = examine(loaded.federation, member.agent, tls, exchange, patience, revoked)
+            finally:
+                exchange.close()
+                audit.close()
+    say = print_of(member.agent)
+    say(f"own port: {taken}" if taken else f"own port: {loaded.listen} {port}")
+    say(f"own certificate: {certificate or 'accepted with the CA'}")
+    for name in revoked:
+        say(f"{name} was revoked by a quorum, and is not asked")
+    _print_findings(member.agent, findings)
+    if taken or certificate or not all(finding.good for finding in findings):
+        sys.exit(1)
+
+
+def run(
+    site_file: SiteFile = Path("site.toml"),
     serve: Annotated[
         bool, typer.Option("--serve", help="When finished, answer until every peer has finished, too.")
     ] = False,
@@ -62,80 +114,30 @@ def agent(
         from consilience.report.tables import site_grid
         from consilience.runtime.run import is_finished, load_run
 
-        loaded = load_site(site)
-    name = loaded.site.agent
+        loaded = load_site(site_file)
+    say = print_of(loaded.site.agent)
     if is_finished(loaded.out) and (loaded.out / "federation.toml").is_file():
         finished = load_run(loaded.out)
-        _say(name, f"this run is finished: {loaded.out}")
+        say(f"this run is finished: {loaded.out}")
         if serve:
             try:
-                serve_site(loaded, lambda text: _say(name, text))
+                serve_site(loaded, say)
             except KeyboardInterrupt:
                 sys.exit(130)
     else:
         from consilience.report.progress import Lines
 
-        lines = Lines(lambda text: _say(name, text), loaded.settings.run.rounds)
+        lines = Lines(say, loaded.settings.run.rounds)
         try:
-            finished = run_site(loaded, lambda text: _say(name, text), [lines], serve)
+            finished = run_site(loaded, say, [lines], serve)
         except KeyboardInterrupt:
-            _say(name, "stopped. Every finished round is saved; the same command goes on.")
+            say("stopped. Every finished round is saved; the same command goes on.")
             sys.exit(130)
     page = write_page(finished, loaded.out / "report.html")
     for sentence in (*verdicts(finished), *finished.summary.incidents):
         console.print(sentence, highlight=False, markup=False)
-    console.print(site_grid({name: finished}))
+    console.print(site_grid({loaded.site.agent: finished}))
     print_plain(f"Report: {page}")
-
-
-def doctor(
-    site: SiteFile = Path("site.toml"),
-    seconds: Annotated[float, typer.Option(help="How long to wait for answers.")] = 8.0,
-    wait: Annotated[
-        str, typer.Option(metavar="TIME", help="Wait so long until all peers were reached, such as 90s, 10m or 1h.")
-    ] = "",
-) -> None:
-    """Check this site and its peers before a run. Peers answer while their agent or their doctor runs.
-
-    Sites that start it with --wait within that time of each other all see each other.
-
-    Example:
-
-      consilience doctor --wait 10m
-    """
-    import tempfile
-
-    patience = seconds_in(wait) if wait else seconds
-    with console.status("Asking peers ..."):
-        from consilience.federation.peers.doctor import examine, is_own_process, own_certificate_problem
-        from consilience.federation.site import load_site
-        from consilience.federation.site_agent import check_agent_of
-
-        loaded = load_site(site)
-        check_agent_of(loaded)
-        member, tls = loaded.federation.member(loaded.site.agent), loaded.tls
-        revoked, port, taken = loaded.changes.revoked, "is free", ""
-        certificate = own_certificate_problem(member.host, tls)
-        with tempfile.TemporaryDirectory() as scratch:
-            log = loaded.audit(Path(scratch))
-            try:
-                exchange = loaded.exchange(Path(scratch), log, lambda text: None, role="doctor")
-            except ConsilienceError as error:
-                exchange = loaded.exchange(Path(scratch), log, lambda text: None, listen="", role="doctor")
-                own = is_own_process(loaded.listen, member, tls)
-                port, taken = "is in use by another process of this site", "" if own else str(error)
-            try:
-                findings = examine(loaded.federation, member.agent, tls, exchange, patience, revoked)
-            finally:
-                exchange.close()
-                log.close()
-    _say(member.agent, f"own port: {taken}" if taken else f"own port: {loaded.listen} {port}")
-    _say(member.agent, f"own certificate: {certificate or 'accepted with the CA'}")
-    for name in revoked:
-        _say(member.agent, f"{name} was revoked by a quorum, and is not asked")
-    _print_findings(member.agent, findings)
-    if taken or certificate or not all(finding.good for finding in findings):
-        sys.exit(1)
 
 
 def seconds_in(text: str) -> float:
@@ -150,12 +152,8 @@ def seconds_in(text: str) -> float:
     return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
 
 
-audit_log = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="The audit log of a site.")
-
-
-@audit_log.command("verify")
-def verify(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder of the site.")],
+def log(
+    run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder of the site.")],
     peers: Annotated[
         list[Path] | None,
         typer.Argument(metavar="[PEER...]", help="Peers' run folders, or files of their folder `published`."),
@@ -168,7 +166,7 @@ def verify(
     """
     from consilience.federation.verify import verify_log
 
-    verdict = verify_log(run, peers or [])
+    verdict = verify_log(run_folder, peers or [])
     print_plain(f"{verdict.state}: {verdict.reason} ({verdict.lines} lines, {verdict.receipts} receipts).")
     sys.exit(0 if verdict.state == "whole" else 1)
 
@@ -198,5 +196,6 @@ def print_plain(text: str) -> None:
     console.print(text, soft_wrap=True, highlight=False, markup=False)
 
 
-def _say(who: str, text: str) -> None:
-    print_plain(f"{who}: {text}")
+def print_of(who: str) -> Callable[[str], None]:
+    """What prints a line of a site, with its name."""
+    return lambda text: print_plain(f"{who}: {text}")

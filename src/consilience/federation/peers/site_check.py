@@ -18,12 +18,12 @@ from consilience.federation.peers.zenoh_config import Tls
 PAUSE = 1.0
 """Seconds between attempts to reach a peer."""
 LINGER = 30.0
-"""Seconds for which a doctor that has reached all peers answers those that have not, at most."""
+"""Seconds for which a check that has reached all peers answers those that have not, at most."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What the doctor knows of one peer."""
+    """What a check knows of one peer."""
 
     agent: str
     address: str
@@ -51,10 +51,10 @@ def examine(
     seconds: float = 8.0,
     revoked: Collection[str] = (),
 ) -> list[Finding]:
-    """One finding for each peer that is not revoked. Peers answer while their agent or their doctor runs.
+    """One finding for each peer that is not revoked. Peers answer while their agent or their check runs.
 
-    Peers that cannot be reached yet are tried again for `seconds`. When all were reached, this doctor answers other
-    doctors until they have reached all, too.
+    Peers that cannot be reached yet are tried again for `seconds`. When all were reached, this check answers other
+    checks until they have reached all, too.
     """
     peers = [member for member in federation.roster if member.agent != me and member.agent not in revoked]
     end, statuses = time.monotonic() + seconds, dict[str, Status | str]()
@@ -67,7 +67,7 @@ def examine(
         statuses |= exchange.statuses(max(0.0, min(PAUSE, end - time.monotonic())), waited_for)
         findings = [_finding(member, *handshakes[member.agent], statuses.get(member.agent)) for member in peers]
         if all(finding.answered and not finding.reachable for finding in findings):
-            exchange.answer_doctors(LINGER)
+            exchange.answer_checks(LINGER)
             return findings
         if time.monotonic() > end:
             return findings
