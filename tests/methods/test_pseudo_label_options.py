@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from consilience import Consensus, ConsilienceError, Sequential, Sparse, Uniform
+from consilience import Consensus, ConsilienceError, Paper, Sequential, Sparse, Stratified, Uniform
 from consilience.core.class_prior import match_class_prior
-from consilience.extend import Start
+from consilience.core.labels import geometric_labels
+from consilience.extend import InMemory, Start
 from consilience.methods.trust.labels import Vote
 from tests.methods.parrot import NAMES, OUTPUTS, SAMPLES, Lossy, first_words, parrots, rounds_of
 
@@ -67,6 +68,64 @@ def test_a_checkpoint_without_duals_is_refused():
     done = rounds_of(Consensus(warmup=0), 1)[-1]
     with pytest.raises(ConsilienceError, match="does not hold what"):
         rounds_of(Consensus(warmup=0, duals=1.0), 2, start=Start(2, done=1, memory=done.memory))
+
+
+@pytest.mark.parametrize("task", ["classification", "multilabel"])
+@pytest.mark.parametrize("trust", [Uniform(), Stratified(), Paper()])
+def test_the_geometric_mean_is_that_of_logits(task, trust):
+    agents, words = parrots(task), first_words(task)
+    [done] = rounds_of(Consensus(warmup=0, trust=trust, mean="geometric"), 1, agents=agents)
+    if not isinstance(trust, Stratified):
+        expected = geometric_labels(done.record.trust, words, agents[0].task.scale)
+        np.testing.assert_allclose([agent.says for agent in agents], expected, atol=1e-5)
+    low, high = words.min(axis=0), words.max(axis=0)
+    if task == "multilabel":
+        assert all(((agent.says >= low - 1e-5) & (agent.says <= high + 1e-5)).all() for agent in agents)
+    else:
+        np.testing.assert_allclose([agent.says.sum(axis=1) for agent in agents], 1, rtol=1e-5)
+
+
+def test_the_geometric_mean_is_for_probabilities():
+    with pytest.raises(ConsilienceError, match="for probabilities; regression has none"):
+        rounds_of(Consensus(warmup=0, mean="geometric"), 1, agents=parrots("regression"))
+
+
+@pytest.mark.parametrize("options", [{"mean": "geometric"}, {"most_samples": 3.0}])
+def test_a_rule_that_makes_labels_itself_takes_neither_geometric_mean_nor_samples(options):
+    with pytest.raises(ConsilienceError, match="neither the geometric mean nor the number of samples counts"):
+        rounds_of(Consensus(warmup=0, trust=Vote(), **options), 1)
+
+
+@pytest.mark.parametrize("trust", [Uniform(), Stratified(sharpness=0), Paper()])
+@pytest.mark.parametrize("listening", [{}, {"listening": Sparse(3)}])
+def test_a_peer_counts_by_its_samples_up_to_the_bound(trust, listening):
+    samples = dict(zip(NAMES, (10, 20, 20, 900), strict=True))
+    plain, weighed = (
+        rounds_of(Consensus(warmup=0, trust=trust, most_samples=most, **listening), 1, InMemory(NAMES, samples=samples))
+        for most in (0.0, 3.0)
+    )
+    before, after = plain[0].record.trust, weighed[0].record.trust
+    for row in range(4):
+        expected = before[row] * [1, 2, 2, 6]
+        np.testing.assert_allclose(after[row], expected / expected.sum(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("trust", [Uniform(), Stratified()])
+def test_duals_in_hindsight_go_through_the_checkpoint_and_sum_to_zero(trust):
+    method = Consensus(warmup=0, trust=trust, duals=1.0, mean="geometric", most_samples=2.0)
+    samples = dict(zip(NAMES, (10, 20, 20, 900), strict=True))
+    whole, stopped = parrots(), parrots()
+    expected = rounds_of(method, 5, InMemory(NAMES, samples=samples), whole)
+    done = rounds_of(method, 2, InMemory(NAMES, samples=samples), stopped)[-1]
+    rounds_of(method, 5, InMemory(NAMES, samples=samples), stopped, Start(5, done=2, memory=done.memory))
+    for one, two in zip(whole, stopped, strict=True):
+        np.testing.assert_array_equal(one.says, two.says)
+    d = np.stack([expected[0].memory.common[f"deviations/{name}"] for name in NAMES])
+    assert np.abs(d).max() > 0.1
+    np.testing.assert_allclose(d.sum(axis=0), 0, atol=1e-4)
+    with pytest.raises(ConsilienceError, match="does not hold what"):
+        start = Start(3, done=2, memory=done.memory)
+        rounds_of(Consensus(warmup=0, duals=1.0, most_samples=2.0), 3, start=start)
 
 
 @pytest.mark.parametrize("options", [{"learning": Sequential()}, {"trust": Vote()}])
