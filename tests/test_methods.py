@@ -172,7 +172,7 @@ def test_a_table_is_complete_and_begins_with_the_name():
     table = method_table(FedProx(mu=0.5))
     assert list(table) == ["name", "keep_optimizer", "warmup", "server_ema", "mu"] and table["mu"] == 0.5
     table = method_table(Consensus(trust=Uniform(), wire=Wire("float16")))
-    parts = ["listening", "prior", "duals", "learning"]
+    parts = ["listening", "prior", "mean", "most_samples", "duals", "learning"]
     assert list(table) == ["name", "warmup", "lam", "trust", "schedule", "wire", *parts]
     assert table["trust"] == {"name": "uniform"} and table["wire"] == {"form": "float16", "top": 3}
 

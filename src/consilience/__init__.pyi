@@ -25,6 +25,7 @@ from consilience.methods.learning.sequential import Sequential as Sequential
 from consilience.methods.listening.sparse import Sparse as Sparse
 from consilience.methods.scaffold import Scaffold as Scaffold
 from consilience.methods.trust.entropy import Entropy as Entropy
+from consilience.methods.trust.remembering import Gate as Gate
 from consilience.methods.trust.simple import Cosine as Cosine
 from consilience.methods.trust.simple import Gaussian as Gaussian
 from consilience.methods.trust.simple import Paper as Paper

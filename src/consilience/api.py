@@ -212,7 +212,7 @@ def collaborate(
         run = run_rounds(
             agents,
             shared,
-            InMemory(tuple(a.name for a in agents), method.wire),
+            InMemory(tuple(a.name for a in agents), method.wire, {a.name: a.samples for a in agents}),
             method,
             summary,
             evaluation,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from consilience.core import labels
-from consilience.core.labels import majority_labels, pseudo_labels
+from consilience.core.labels import geometric_labels, majority_labels, pseudo_labels
 
 
 def predictions(agents=4, samples=6, classes=3):
@@ -67,6 +67,35 @@ def test_pseudo_labels_keep_the_precision_of_the_predictions():
     single = pseudo_labels(w, f.astype(np.float32))
     assert single.dtype == np.float32
     np.testing.assert_allclose(single, pseudo_labels(w, f), rtol=1e-5)
+
+
+def slow_geometric(w, f, scale):
+    """prod_j f_j^w_ij, and for labels that of 1 - f_j, renormalised."""
+    psi = np.empty((len(w), *f.shape[1:]))
+    for i in range(len(w)):
+        for x in range(f.shape[1]):
+            yes, no = [1.0] * f.shape[2], [1.0] * f.shape[2]
+            for c in range(f.shape[2]):
+                for j in range(len(f)):
+                    yes[c] *= f[j][x][c] ** w[i][j]
+                    no[c] *= (1 - f[j][x][c]) ** w[i][j]
+            for c in range(f.shape[2]):
+                psi[i, x, c] = yes[c] / (sum(yes) if scale == "classes" else yes[c] + no[c])
+    return psi
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+@pytest.mark.parametrize("scale", ["classes", "labels"])
+def test_geometric_labels_mix_the_logits_by_trust(rows, scale):
+    f = predictions()
+    w = np.random.default_rng(1).dirichlet(np.ones(4), size=rows)
+    np.testing.assert_allclose(geometric_labels(w, f, scale), slow_geometric(w, f, scale), rtol=1e-9)
+    assert geometric_labels(w, f.astype(np.float32), scale).dtype == np.float32
+
+
+def test_geometric_labels_of_agents_that_are_sure_of_other_classes_are_finite():
+    psi = geometric_labels(np.full((1, 3), 1 / 3), np.eye(3)[:, None], "classes")
+    np.testing.assert_allclose(psi, 1 / 3)
 
 
 @pytest.mark.parametrize("agents", [1, 2, 4, 7])

@@ -26,6 +26,9 @@ def init(
         Path | None,
         typer.Option(metavar="FOLDER", help="For trials: a CA that issues the TLS certificate; made if missing."),
     ] = None,
+    samples: Annotated[
+        int, typer.Option(metavar="N", help="Private samples to declare, for methods in which they are weights.")
+    ] = 0,
 ) -> None:
     """Make a site's signing key and, for trials, its TLS certificate.
 
@@ -38,7 +41,7 @@ def init(
     """
     from consilience.federation.membership import make_keys
 
-    written = make_keys(out or Path(agent), agent, address, trial_ca)
+    written = make_keys(out or Path(agent), agent, address, trial_ca, samples)
     print_written(written)
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from consilience.core.duals import SCALES
 from consilience.core.trust import CHUNK_BYTES
 
 Array = NDArray[np.floating]
@@ -28,6 +29,29 @@ def pseudo_labels(w: Array, f: Array, out: Array | None = None) -> Array:
     for start in range(0, flat.shape[1], step):
         mixed[:, start : start + step] = w @ flat[:, start : start + step]
     return out
+
+
+def geometric_labels(w: Array, f: Array, scale: str) -> Array:
+    """The weighted geometric mean of predictions, renormalised: psi_i = softmax(sum_j w_ij z_j), z_j the logits of f_j.
+
+    For several labels it is the sigmoid of the mean of their log odds, label by label. With dual variables
+    (`core/duals.py`) it is this mean that leads linear models to the solution of all data: the duals add up differences
+    of logits, and sum_j w_j u_j = 0 stays true only if the target is the mean of logits.
+
+    Returned is (rows, samples, outputs) in the precision of `f`.
+
+    Args:
+        w: Trust (rows, agents).
+        f: Predictions (agents, samples, outputs), probabilities.
+        scale: classes (one of several) or labels (several), as in `core.duals.SCALES`.
+
+    >>> f = np.array([[[0.9, 0.1]], [[0.5, 0.5]]])
+    >>> geometric_labels(np.array([[0.5, 0.5]]), f, "classes").round(3).tolist()
+    [[[0.75, 0.25]]]
+    """
+    to_logits, to_predictions = SCALES[scale]
+    z = np.asarray(to_logits(f), dtype=f.dtype)
+    return np.asarray(to_predictions(pseudo_labels(w, z)), dtype=f.dtype)
 
 
 def majority_labels(f: Array) -> Array:

@@ -26,7 +26,7 @@ from consilience.federation.site import Site
 from consilience.settings.settings import Settings, agreed, changed
 
 
-def make_keys(folder: Path, agent: str, address: str, authority: Path | None = None) -> list[Path]:
+def make_keys(folder: Path, agent: str, address: str, authority: Path | None = None, samples: int = 0) -> list[Path]:
     """A site's folder: keys/signing.key, the public member.toml, and a site.toml to fill in.
 
     With an `authority` for trials, which is made if it does not exist, also keys/tls.key, tls.crt and ca.crt.
@@ -36,7 +36,7 @@ def make_keys(folder: Path, agent: str, address: str, authority: Path | None = N
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "keys").mkdir(mode=0o700, exist_ok=True)
     public = keys.new_signing_key(folder / "keys" / "signing.key")
-    member = Member(agent, address, agent, public)
+    member = Member(agent, address, agent, public, samples)
     written = [folder / "keys" / "signing.key", folder / "member.toml", folder / "site.toml"]
     if authority is not None:
         if not (authority / "ca.key").is_file():

@@ -5,9 +5,10 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, cast, final
 
 from consilience.agents.local_agents import LocalAgents
+from consilience.agents.protocol import implements
 from consilience.base.errors import ConsilienceError
 from consilience.base.options import Options, option
 from consilience.base.rows import count
@@ -22,8 +23,8 @@ from consilience.methods.listening.everyone import Everyone
 from consilience.methods.listening.protocol import Listening, ListeningContext
 from consilience.methods.listening.sparse import Sparse
 from consilience.methods.memory import ConsensusMemory
-from consilience.methods.mixing import SCHEDULES, Mixing
-from consilience.methods.protocol import Exchange, Record, Round, Start, check_wire, wrong_checkpoint
+from consilience.methods.mixing import MEANS, SCHEDULES, Mixing
+from consilience.methods.protocol import DeclaresSamples, Exchange, Record, Round, Start, check_wire, wrong_checkpoint
 from consilience.methods.refining.class_prior import PRIORS, EvenClasses
 from consilience.methods.refining.dual_variables import DualVariables
 from consilience.methods.trust import trust_named
@@ -50,6 +51,8 @@ class Consensus(Options):
         wire: Form of published predictions.
         listening: Whom agents hear: `Everyone()` or `Sparse(peers, random_peers)`.
         prior: What is known of the class frequencies of the shared data: unknown or even.
+        mean: The mean of predictions that pseudo-labels are: arithmetic, or geometric (the mean of logits).
+        most_samples: A peer counts by its number of samples, at most this many times the median; 0 = all count alike.
         duals: Step of the dual variables; 0 turns them off.
         learning: `Joint()`, `Sequential(passes)`, `Revisit(passes)` or `OneSet(weight)`.
     """
@@ -69,6 +72,14 @@ class Consensus(Options):
         Everyone(), "whom agents hear: everyone | sparse (some peers each)", resolve=listening_named
     )
     prior: str = option("unknown", "class frequencies that pseudo-labels are given: unknown | even", one_of=PRIORS)
+    mean: str = option(
+        "arithmetic", "mean of predictions in pseudo-labels: arithmetic | geometric (of logits)", one_of=MEANS
+    )
+    most_samples: float = option(
+        0.0,
+        "a peer counts by its number of samples, at most this many times the median; 0 = all count the same",
+        at_least=0,
+    )
     duals: float = option(0.0, "step of the dual variables (ADMM); 0 turns them off", at_least=0, below=1.618)
     learning: Learning = option(
         Joint(),
@@ -93,7 +104,7 @@ class Consensus(Options):
     def rounds(self, agents: LocalAgents, shared: Array, exchange: Exchange, start: Start) -> Iterator[Round]:
         """Algorithm 1. `agents` are those of this process; the exchange supplies the other agents' predictions."""
         self._check(agents.first.task, count(shared))
-        mixing = Mixing(self.trust, self.schedule, self.warmup)
+        mixing = self._mixing(exchange)
         context = ListeningContext(agents, exchange, mixing, start.seed)
         memory = self._memory(start, agents.names)
         t, own = start.done, dict[str, Array]()
@@ -108,9 +119,9 @@ class Consensus(Options):
             if self.learning.trains_first or not own:
                 own = self._published(agents, shared)  # f_i(X*)
             heard = self.listening.listen(context, t, own, memory)  # f_j, w_ij, psi_i
-            t, psi, memory = heard.number, heard.psi, heard.memory
             for refine in self.refinements:
-                psi, memory = refine(agents, own, psi, memory)
+                heard = refine(agents, own, heard)
+            t, psi, memory = heard.number, heard.psi, heard.memory
             losses = self.learning.learn(agents, shared, psi, self.lam, private)  # L(f(X_i), y_i) + lam dist(f, psi)
             own = self._published(agents, shared)
             record = heard.record(own, losses, count(shared), self._hears_last_round)
@@ -159,6 +170,11 @@ class Consensus(Options):
         """Whether agents exchange the predictions that were recorded after the last round."""
         return not self.learning.trains_first and self.wire.form != "label"
 
+    def _mixing(self, exchange: Exchange) -> Mixing:
+        """How trust and pseudo-labels are made, with the samples that agents declare."""
+        samples = cast(DeclaresSamples, exchange).samples if implements(exchange, DeclaresSamples) else {}
+        return Mixing(self.trust, self.schedule, self.warmup, self.mean, self.duals, self.most_samples, samples)
+
     def _published(self, agents: LocalAgents, shared: Array) -> dict[str, Array]:
         """f_i(X*) as everyone reads it. Only the exchange reduces it to labels, so that scores use probabilities."""
         f = agents.published(shared)
@@ -169,8 +185,10 @@ class Consensus(Options):
         memory = ConsensusMemory.unpacked(start.memory)
         kinds = {"trust"}
         kinds |= {"peers"} if isinstance(self.listening, Sparse) else set()
-        kinds |= {"duals"} if self.duals else set()
-        if any(memory.agents[name].kinds != kinds for name in names if name in memory.agents):
+        in_hindsight = bool(self.duals) and self.mean == "geometric" and isinstance(self.listening, Everyone)
+        kinds |= {"duals"} if self.duals and not in_hindsight else set()
+        known = [memory.agents[name].kinds for name in names if name in memory.agents]
+        if any(kind != kinds for kind in known) or (known and bool(memory.deviations) != in_hindsight):
             raise wrong_checkpoint(start.done, self.title)
         return memory
 
@@ -183,5 +201,9 @@ class Consensus(Options):
             )
         if self.prior != "unknown" and not task.has_classes:
             raise ConsilienceError(f"prior is {self.prior!r}, which is about classes; {task.name} has none.")
+        if self.mean == "geometric" and task.scale == "values":
+            raise ConsilienceError(
+                f"mean is 'geometric', which is for probabilities; {task.name} has none. Use mean=arithmetic."
+            )
         self.learning.check(task, samples, self.warmup)
         check_wire(self.wire, task)

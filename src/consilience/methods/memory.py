@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from consilience.methods.protocol import Memory
 from consilience.tasks.protocol import Array
 
-_RULE = "rule/"
+_RULE, _DEVIATIONS = "rule/", "deviations/"
 _KINDS = ("trust", "peers", "duals")
 
 
@@ -26,6 +26,8 @@ class AgentMemory:
     """Dual variables (samples, outputs)."""
     rule: dict[str, Array] = field(default_factory=dict)
     """Memory of the trust rule for this agent alone, if it received other predictions than the others."""
+    deviations: dict[str, Array] = field(default_factory=dict)
+    """By peer, how far it was from the mean so far, if this agent received other predictions than the others."""
 
     @property
     def kinds(self) -> set[str]:
@@ -40,6 +42,8 @@ class ConsensusMemory:
 
     rule: dict[str, Array] = field(default_factory=dict)
     """Memory of the trust rule; the same in every process."""
+    deviations: dict[str, Array] = field(default_factory=dict)
+    """How far each agent was from the mean over rounds (`core.duals.add_deviations`); the same in every process."""
     agents: dict[str, AgentMemory] = field(default_factory=dict)
 
     def of(self, name: str) -> AgentMemory:
@@ -52,14 +56,21 @@ class ConsensusMemory:
         for name, kept in self.agents.items():
             own[name] = {kind: getattr(kept, kind) for kind in sorted(kept.kinds)}
             own[name] |= {f"{_RULE}{key}": value for key, value in kept.rule.items()}
-        return Memory(self.rule, own)
+            own[name] |= {f"{_DEVIATIONS}{peer}": value for peer, value in kept.deviations.items()}
+        return Memory(self.rule | {f"{_DEVIATIONS}{name}": value for name, value in self.deviations.items()}, own)
 
     @classmethod
     def unpacked(cls, memory: Memory) -> "ConsensusMemory":
         """The inverse of `packed`."""
         agents = {}
         for name, arrays in memory.own.items():
-            rule = {key.removeprefix(_RULE): value for key, value in arrays.items() if key.startswith(_RULE)}
             known = {key: arrays[key] for key in _KINDS if key in arrays}
-            agents[name] = AgentMemory(**known, rule=rule)
-        return cls(memory.common, agents)
+            rule, deviations = _with_prefix(arrays, _RULE), _with_prefix(arrays, _DEVIATIONS)
+            agents[name] = AgentMemory(**known, rule=rule, deviations=deviations)
+        common = {key: value for key, value in memory.common.items() if not key.startswith(_DEVIATIONS)}
+        return cls(common, _with_prefix(memory.common, _DEVIATIONS), agents)
+
+
+def _with_prefix(arrays: dict[str, Array], prefix: str) -> dict[str, Array]:
+    """The arrays whose names begin with `prefix`, without it."""
+    return {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}

@@ -1,6 +1,6 @@
 """The interfaces of a method and of an exchange, and the types that pass between a method and the driver."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -98,6 +98,13 @@ class SparseExchange(Protocol):
 
         The result may hold more predictions, for other agents of this process.
         """
+
+
+class DeclaresSamples(Protocol):
+    """An exchange that knows how many private samples agents declare."""
+
+    samples: Mapping[str, int]
+    """By agent; those that declare none are missing."""
 
 
 class SharesArrays(Protocol):

@@ -1,5 +1,6 @@
 """The exchange of a simulation: all agents live in this process."""
 
+from collections.abc import Mapping
 from typing import final
 
 import numpy as np
@@ -12,10 +13,18 @@ from consilience.tasks.protocol import Array
 
 @final
 class InMemory:
-    """Every agent hears every other. Bytes are counted as if each had sent its predictions to every peer."""
+    """Every agent hears every other. Bytes are counted as if each had sent its predictions to every peer.
 
-    def __init__(self, roster: tuple[str, ...], wire: Wire | None = None) -> None:
-        self.roster = roster
+    Args:
+        roster: All agents.
+        wire: The form of predictions.
+        samples: Private samples that agents declare, by name.
+    """
+
+    def __init__(
+        self, roster: tuple[str, ...], wire: Wire | None = None, samples: Mapping[str, int] | None = None
+    ) -> None:
+        self.roster, self.samples = roster, dict(samples or {})
         self._wire = wire or Wire()
 
     def gather(self, number: int, own_predictions: dict[str, Array]) -> Received:

@@ -22,7 +22,7 @@ class LyingExchange:
     """
 
     def __init__(self, within: Exchange, attackers: Sequence[str], attack: Attack, seed: int, wire: Wire) -> None:
-        self.roster = within.roster
+        self.roster, self.samples = within.roster, getattr(within, "samples", {})
         self._within, self._attack, self._seed, self._wire = within, attack, seed, wire
         self._attackers = tuple(name for name in self.roster if name in attackers)
         self._memory: dict[str, dict[str, Array]] = {name: {} for name in self._attackers}

@@ -176,7 +176,8 @@ def attackers(settings: Settings, scenario: Scenario) -> tuple[str, ...]:
 
 def build_exchange(settings: Settings, scenario: Scenario) -> Exchange:
     """The exchange of a simulation, with attacks if there are attackers."""
-    within = InMemory(tuple(scenario.shares), settings.method.wire)
+    samples = {name: len(share.y) for name, share in scenario.shares.items()}
+    within = InMemory(tuple(scenario.shares), settings.method.wire, samples)
     data = settings.data
     if not data.attackers:
         return within

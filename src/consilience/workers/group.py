@@ -158,7 +158,7 @@ class WorkerExchange:
     """
 
     def __init__(self, within: Exchange, group: WorkerGroup) -> None:
-        self.roster = within.roster
+        self.roster, self.samples = within.roster, getattr(within, "samples", {})
         self._within, self._group = within, group
 
     def gather(self, number: int, own_predictions: dict[str, Array]) -> Received:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from consilience import Consensus, Entropy, Uniform
+from consilience import Consensus, Entropy, Gate, Uniform
 from consilience.extend import InMemory, Received, Start
 from consilience.methods.trust.expguard import ExpGuard
 from consilience.methods.trust.stratified import Stratified
@@ -43,6 +43,35 @@ def test_a_victim_believes_what_it_was_told_and_the_others_are_not_touched(rule)
         np.testing.assert_array_equal(told.record.trust[row], expected.record.trust[row])
         np.testing.assert_array_equal(told.record.predictions[name], expected.record.predictions[name])
     np.testing.assert_array_equal(told.record.received["d"], plain.record.received["d"])
+
+
+@pytest.mark.parametrize("rule", [Uniform(), Stratified(), Gate(fewest=3)])
+def test_duals_of_a_victim_are_those_of_what_it_was_told(rule):
+    method = Consensus(trust=rule, warmup=0, duals=1.0, mean="geometric")
+    plain, lied = rounds_of(method, 4), rounds_of(method, 4, Whispers((), publicly=True))
+    told = rounds_of(method, 4, Whispers(NAMES))
+    for one, other in zip(lied, told, strict=True):
+        for name in NAMES:
+            np.testing.assert_array_equal(one.record.predictions[name], other.record.predictions[name])
+    [first, *_] = rounds_of(method, 1, Whispers(("b",)))
+    for name in NAMES:
+        expected = lied[0] if name == "b" else plain[0]
+        np.testing.assert_array_equal(first.record.predictions[name], expected.record.predictions[name])
+    assert set(first.memory.own["b"]) >= {f"deviations/{name}" for name in NAMES}
+    assert not [key for key in first.memory.own["a"] if key.startswith("deviations/")]
+
+
+@pytest.mark.parametrize("rule", [Uniform(), Gate(fewest=3)])
+def test_duals_of_a_victim_go_on_from_a_checkpoint(rule):
+    from tests.methods.parrot import parrots
+
+    method, agents = Consensus(trust=rule, warmup=0, duals=1.0, mean="geometric"), parrots()
+    whole = rounds_of(method, 4, Whispers(("a", "b"), start=2))
+    first = rounds_of(method, 2, Whispers(("a", "b"), start=2), agents)
+    rest = rounds_of(method, 4, Whispers(("a", "b"), start=2), agents, Start(4, 2, first[-1].memory))
+    for one, other in zip(whole[2:], rest, strict=True):
+        for name in NAMES:
+            np.testing.assert_array_equal(one.record.predictions[name], other.record.predictions[name])
 
 
 @pytest.mark.parametrize("schedule", ["dynamic", "every-2", "static"])

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from consilience import Consensus, ConsilienceError, Sequential, Sparse, Uniform
-from consilience.extend import Start
+from consilience import Consensus, ConsilienceError, Sequential, Sparse, Stratified, Uniform
+from consilience.extend import InMemory, Start
 from consilience.methods.trust.labels import Vote
 from tests.methods.parrot import NAMES, SAMPLES, Lossy, first_words, parrots, rounds_of
 
@@ -47,6 +47,24 @@ def test_a_checkpoint_without_duals_is_refused():
     done = rounds_of(Consensus(warmup=0), 1)[-1]
     with pytest.raises(ConsilienceError, match="does not hold what"):
         rounds_of(Consensus(warmup=0, duals=1.0), 2, start=Start(2, done=1, memory=done.memory))
+
+
+@pytest.mark.parametrize("trust", [Uniform(), Stratified()])
+def test_duals_in_hindsight_go_through_the_checkpoint_and_sum_to_zero(trust):
+    method = Consensus(warmup=0, trust=trust, duals=1.0, mean="geometric", most_samples=2.0)
+    samples = dict(zip(NAMES, (10, 20, 20, 900), strict=True))
+    whole, stopped = parrots(), parrots()
+    expected = rounds_of(method, 5, InMemory(NAMES, samples=samples), whole)
+    done = rounds_of(method, 2, InMemory(NAMES, samples=samples), stopped)[-1]
+    rounds_of(method, 5, InMemory(NAMES, samples=samples), stopped, Start(5, done=2, memory=done.memory))
+    for one, two in zip(whole, stopped, strict=True):
+        np.testing.assert_array_equal(one.says, two.says)
+    d = np.stack([expected[0].memory.common[f"deviations/{name}"] for name in NAMES])
+    assert np.abs(d).max() > 0.1
+    np.testing.assert_allclose(d.sum(axis=0), 0, atol=1e-4)
+    with pytest.raises(ConsilienceError, match="does not hold what"):
+        start = Start(3, done=2, memory=done.memory)
+        rounds_of(Consensus(warmup=0, duals=1.0, most_samples=2.0), 3, start=start)
 
 
 @pytest.mark.parametrize("options", [{"learning": Sequential()}, {"trust": Vote()}])

@@ -37,6 +37,9 @@ class Member(Options):
     address: str = option(meaning="host:port where its peers reach it")
     certificate: str = option(meaning="the common name in its TLS certificate")
     key: str = option(meaning="its Ed25519 public key in hexadecimal")
+    samples: int = option(
+        0, "private samples that it declares, for methods in which they are weights; 0 = none", at_least=0, below=1e12
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

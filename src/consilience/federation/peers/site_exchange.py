@@ -71,6 +71,7 @@ class SiteExchange:
         changes = changes or SignedChanges(federation, None)
         changes.check_own_site(me)
         self.roster = federation.names
+        self.samples = {member.agent: member.samples for member in federation.roster if member.samples}
         self._federation, self._me, self._folder = federation, me, folder
         self._format = Format(federation)
         self._audit, self._say, self._presence = audit, say, Presence(folder)

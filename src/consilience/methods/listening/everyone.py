@@ -1,13 +1,12 @@
 """Everyone hears all agents that are present."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from consilience.base.options import Options
-from consilience.core.labels import pseudo_labels
 from consilience.core.trust import restrict
 from consilience.methods.listening import LISTENING
 from consilience.methods.listening.protocol import Heard, ListeningContext
@@ -29,6 +28,16 @@ class _Mixture:
     rows: dict[str, Array]
     """New trust by agent over the whole roster, NaN in agents it has not heard; empty if trust was not computed."""
     by_class: ByClass | None = None
+    duals: dict[str, Array] | None = None
+    deviations: dict[str, Array] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Memory:
+    """What the agents of a view remember together."""
+
+    rule: dict[str, Array]
+    deviations: dict[str, Array]
 
 
 @dataclass(frozen=True)
@@ -73,19 +82,31 @@ class Everyone(Options):
             return Heard(t, heard, received, alone, {}, memory, answer.sent)
         local = tuple(name for name in names if name in heard)
         view = View(local, heard, np.stack([received[name] for name in heard]))
-        mixture = _mix(context, view, t, memory, memory.rule, attendance)
-        w, psi = mixture.w, mixture.psi
+        mixture = _mix(context, view, t, memory, _Memory(memory.rule, memory.deviations), attendance)
+        w, psi, duals = mixture.w, mixture.psi, mixture.duals
         kept = {name: replace(memory.of(name), trust=row, rule={}) for name, row in mixture.rows.items()}
-        now = ConsensusMemory(mixture.rule, kept or memory.agents)
+        kept = {name: replace(kept.get(name, memory.of(name)), deviations={}) for name in kept or memory.agents}
+        now = ConsensusMemory(mixture.rule, mixture.deviations, kept)
         for told, victims in _victims(answer.told, psi):
             view = View(local, heard, np.stack([told.get(name, received[name]) for name in heard]))
-            theirs = _mix(context, view, t, memory, memory.of(victims[0]).rule, attendance)
+            first = memory.of(victims[0])
+            theirs = _mix(
+                context,
+                view,
+                t,
+                memory,
+                _Memory(first.rule or memory.rule, first.deviations or memory.deviations),
+                attendance,
+            )
             for name in victims:
                 w[heard.index(name)], psi[name] = theirs.w[heard.index(name)], theirs.psi[name]
                 row = theirs.rows.get(name, memory.of(name).trust)
-                now = ConsensusMemory(now.rule, now.agents | {name: replace(now.of(name), trust=row, rule=theirs.rule)})
+                kept[name] = replace(now.of(name), trust=row, rule=theirs.rule, deviations=theirs.deviations)
+                if duals is not None and theirs.duals is not None:
+                    duals[name] = theirs.duals[name]
         by_class = attendance.rows_by_class(mixture.by_class)
-        return Heard(t, heard, received, attendance.over_roster(w), psi, now, answer.sent, by_class)
+        trust = attendance.over_roster(w)
+        return Heard(t, heard, received, trust, psi, now, answer.sent, by_class, duals=duals)
 
 
 def _mix(
@@ -93,13 +114,14 @@ def _mix(
     view: View,
     t: int,
     memory: ConsensusMemory,
-    rule: dict[str, Array],
+    kept: _Memory,
     attendance: _Attendance,
 ) -> _Mixture:
     """w by the rule if it is due or a new agent is heard, otherwise the last w; psi_i = sum_j w_ij f_j.
 
-    Pseudo-labels overwrite `view.f`, which is not needed afterwards.
+    Pseudo-labels may overwrite `view.f`, which is not needed afterwards.
     """
+    mixing, task, rule = context.mixing, context.agents.first.task, kept.rule
     names, is_heard, local_rows = context.agents.names, attendance.is_heard, attendance.local_rows
     trust = np.full((len(is_heard), len(is_heard)), np.nan)  # the last; NaN where this process does not know it
     for name, row in zip(names, local_rows, strict=True):
@@ -109,17 +131,21 @@ def _mix(
     unknown = np.isnan(trust[np.ix_(local_rows, is_heard)][is_heard[local_rows]]).any()
     rows, by_class = dict[str, Array](), None
     labels: Array | list[Array] | None = None
-    if unknown or context.mixing.is_due(t):
-        result = context.mixing.trust_and_labels(view, context.agents, t, rule)
+    if unknown or mixing.is_due(t):
+        result = mixing.trust_and_labels(view, context.agents, t, rule)
         rule, labels, by_class = result.memory, result.labels, result.by_class
         trust = np.full_like(trust, np.nan)
         trust[np.ix_(is_heard, is_heard)] = result.trust
         rows = dict(zip(names, trust[local_rows], strict=True))
     w = restrict(trust[is_heard], is_heard)
+    duals, deviations = None, kept.deviations
+    if mixing.in_hindsight:
+        deviations = mixing.deviations(view, task, deviations)
+        duals = mixing.hindsight(w, view, deviations)
     if labels is None:
-        mixed = pseudo_labels(w, view.f, out=view.f)
+        mixed = mixing.labels(w, view, task)
         labels = [mixed[view.names.index(name)] for name in view.agents]
-    return _Mixture(w, dict(zip(view.agents, labels, strict=True)), rule, rows, by_class)
+    return _Mixture(w, dict(zip(view.agents, labels, strict=True)), rule, rows, by_class, duals, deviations)
 
 
 def _victims(told: dict[str, dict[str, Array]], psi: dict[str, Array]) -> list[tuple[dict[str, Array], list[str]]]:

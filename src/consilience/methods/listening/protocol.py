@@ -34,6 +34,8 @@ class Heard:
     by_class: dict[str, Array] = field(default_factory=dict)
     peers: NDArray[np.integer] | None = None
     """In sparse exchange: the peers of each agent as indices in the roster, (agents of this process, heard)."""
+    duals: dict[str, Array] | None = None
+    """u_i in hindsight, by agent (`core.duals.duals_in_hindsight`); None where they are added up round by round."""
 
     def record(self, own: dict[str, Array], losses: dict[str, Losses], samples: int, hears_last_round: bool) -> Record:
         """The record of the round; with `hears_last_round` it holds the predictions that were received."""

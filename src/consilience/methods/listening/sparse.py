@@ -8,7 +8,6 @@ import numpy as np
 from consilience.agents.protocol import implements
 from consilience.base.errors import ConsilienceError
 from consilience.base.options import Options, option
-from consilience.core.labels import pseudo_labels
 from consilience.core.sparse import Indices, heard_peers
 from consilience.core.streams import stream
 from consilience.methods.listening import LISTENING
@@ -49,7 +48,7 @@ class Sparse(Options):
         due = not memory.agents or mixing.is_due(t)
         wanted = self._wanted(context, memory, due, t)
         answer = cast(SparseExchange, exchange).gather_some(t, own, wanted)
-        psi, now, trust = dict[str, Array](), ConsensusMemory(memory.rule, dict(memory.agents)), []
+        psi, now, trust = dict[str, Array](), ConsensusMemory(memory.rule, agents=dict(memory.agents)), []
         for name, peers in wanted.items():
             names = tuple(exchange.roster[peer] for peer in peers)
             told, kept = answer.told.get(name, {}), memory.of(name)
@@ -61,7 +60,7 @@ class Sparse(Options):
                 now.agents[name] = replace(kept, peers=peers, trust=row, rule=result.memory)
             row = np.zeros(0) if row is None else row
             trust.append(row)
-            psi[name] = pseudo_labels(row[None], view.f)[0] if labels is None else labels[0]
+            psi[name] = mixing.labels(row[None], view, agents.first.task)[0] if labels is None else labels[0]
         everyone, peers = exchange.roster, np.stack([*wanted.values()])
         return Heard(t, everyone, answer.predictions, np.stack(trust), psi, now, answer.sent, peers=peers)
 

@@ -1,1 +1,1 @@
-"""Changes of pseudo-labels before agents learn from them: (psi, memory) -> (psi, memory)."""
+"""Changes of what was heard before agents learn from it: new pseudo-labels and memory."""

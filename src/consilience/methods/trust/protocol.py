@@ -28,6 +28,10 @@ class Context:
     """The memory that the rule returned last; the same in every process."""
     single: bool = False
     """In sparse exchange: no other process uses these predictions, so that only `rows` are needed."""
+    weights: Array | None = None
+    """Weights of the agents by their samples, for rules that make pseudo-labels; None if all count the same."""
+    scale: str = ""
+    """The scale of `core.duals.SCALES` on which such rules take means of predictions; empty for the predictions."""
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,8 @@ class Paper(Options):
 class Default(Options):
     """The rule that suits the task: `stratified` for probabilities, `gaussian` for values."""
 
+    weighs_and_mixes = True
+
     def __call__(self, f: Array, context: Context) -> Array | TrustResult:
         """As the rule that the task names."""
         return trust_named(context.task.trust)(f, context)

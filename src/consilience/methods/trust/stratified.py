@@ -8,6 +8,7 @@ import numpy as np
 
 from consilience.base.errors import ConsilienceError
 from consilience.base.options import Options, option
+from consilience.core.duals import centred_logs, softmax
 from consilience.core.stratified import (
     agreement,
     capped,
@@ -67,6 +68,8 @@ class Stratified(Options):
     )
     ranges: int = option(4, "strata for values: ranges of the reference with equally many samples", at_least=1)
 
+    weighs_and_mixes = True
+
     def __call__(self, f: Array, context: Context) -> TrustResult:
         """Pseudo-labels with trust by stratum, and the mean trust matrix for the record."""
         probabilities = context.task.probabilities(f)
@@ -79,7 +82,7 @@ class Stratified(Options):
         p = self.sharpness * agreement(w0, probabilities, classes) if self.sharpness and len(f) >= FEWEST else 0.0
         w = stratified_weights(w0, informativeness(probabilities, stratum, self.shrinkage, groups), p)
         labels = labels_of_rows if context.single else stratified_labels
-        psi = labels(w, probabilities, stratum.numbers, context.rows)
+        psi = _mixed(labels, w, probabilities, stratum.numbers, context)
         if groups is not None:
             psi = psi[..., 1].reshape(len(context.rows), *f.shape[1:])
         if context.single:
@@ -107,6 +110,7 @@ class Stratified(Options):
             w, memory = result.trust, result.memory
             rho = correlations(probabilities, groups)
         w = (capped(w) if self.cap else w) * voices(rho, self.duplicate_power)
+        w = w if context.weights is None else w * context.weights
         return w / w.sum(axis=1, keepdims=True), memory
 
     def _values(self, f: Array, context: Context) -> TrustResult:
@@ -123,6 +127,14 @@ class Stratified(Options):
             psi[row] = np.einsum("js,jsc->sc", w[numbers].T, f)
             trust[i] = w[numbers].mean(axis=0)
         return TrustResult(trust, psi, result.memory)
+
+
+def _mixed(labels: Callable[..., Array], w: Array, f: Array, numbers: Array, context: Context) -> Array:
+    """Pseudo-labels by strata: the mean of probabilities, or of their logits."""
+    if not context.scale:
+        return labels(w, f, numbers, context.rows)
+    z = np.asarray(centred_logs(f), dtype=f.dtype)
+    return np.asarray(softmax(labels(w, z, numbers, context.rows)), dtype=f.dtype)
 
 
 def _capped_row(row: Array, own: int) -> Array:
