@@ -104,12 +104,12 @@ def _tls(size: int = 2**26) -> list[float]:
             with socket.create_server(("127.0.0.1", 0)) as listening:
                 thread = threading.Thread(target=_send, args=(listening, server, size), daemon=True)
                 thread.start()
-                with socket.create_connection(listening.getsockname()) as plain:
-                    with client.wrap_socket(plain, server_hostname="localhost") as connection:
-                        room, left, began = bytearray(2**20), size, time.perf_counter()
-                        while left:
-                            left -= connection.recv_into(room)
-                        rates.append(size / (time.perf_counter() - began))
+                plain = socket.create_connection(listening.getsockname())
+                with plain, client.wrap_socket(plain, server_hostname="localhost") as connection:
+                    room, left, began = bytearray(2**20), size, time.perf_counter()
+                    while left:
+                        left -= connection.recv_into(room)
+                    rates.append(size / (time.perf_counter() - began))
                 thread.join()
         return rates
 
