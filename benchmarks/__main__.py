@@ -8,7 +8,9 @@ from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
-PARTS = ("training", "grouped", "privacy", "trust", "overhead", "startup", "growth", "many", "wire", "exchange")
+from benchmarks.timing import TURNS
+
+PARTS = ("beside", "rounds", "limits", "training", "grouped", "privacy", "trust", "startup", "exchange")
 PAGE = Path("docs") / "benchmarks.md"
 
 
@@ -30,13 +32,12 @@ def main() -> None:
 
 def _head(seconds: float, load: float) -> str:
     """The top of the page. `load` is how many other programs wanted to run when it began."""
-    busy = f" **The machine had a load of {load:.1f} when it began**: times may be too long." if load > 0.5 else ""
     return (
         "# How fast it is\n\n"
-        "`make bench` measures this anew and writes this page. Ratios come from one run in which the things to compare "
-        "took turns; each number is a median. Another load on the machine changes the times, and the ratios less.\n\n"
-        f"Measured on {os.cpu_count()} cores ({_processor()}) with Python {platform.python_version()}, "
-        f"torch {version('torch')} and NumPy {version('numpy')}, in {seconds / 60:.0f} minutes.{busy}\n"
+        f"`make bench` measures this and writes this page: {os.cpu_count()} cores ({_processor()}), Python "
+        f"{platform.python_version()}, torch {version('torch')}, NumPy {version('numpy')}, in {seconds / 60:.0f} "
+        f"minutes; load {load:.1f} when it began. Things to compare take turns in one run: 1.2 (1.1-1.4) is the median "
+        f"and the range over {TURNS} turns after a first one, or over the rounds of a run where it says so.\n"
     )
 
 

@@ -1,13 +1,12 @@
 """Small convolutional networks: one by one, as they train, and several as one with grouped convolutions."""
 
-import time
 from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from benchmarks.timing import table
+from benchmarks.timing import ms, over, ranged, table, turns
 from consilience.agents import networks
 
 MODELS = 8
@@ -20,18 +19,16 @@ def run() -> str:
     torch.set_num_threads(1)
     rows = []
     for title, (kind, shape, samples) in CASES.items():
-        alone, first, last = _seconds(kind, shape, samples)
-        cells = [f"{seconds * 1e3:.0f} ms ({alone / seconds:.2f})" for seconds in (first, last)]
-        rows.append([f"{title}, {samples} images", f"{alone * 1e3:.0f} ms", *cells])
+        alone, *grouped = turns(dict(enumerate(_ways(kind, shape, samples))), 3).values()
+        rows.append([f"{title}, {samples} images", ms(alone), *(ranged(over(alone, own)) for own in grouped)])
     return (
-        f"### Convolutions in batches\n\nOne step, forward and back, of {MODELS} networks one by one, and as one "
-        "network with grouped convolutions; CPU time of one thread, and in brackets how many times as fast. It does "
-        "not pay: convolutional networks train one by one.\n\n"
-        + table(["", "one by one", "grouped, channels first", "grouped, channels last"], rows)
+        f"### Convolutions in batches\n\nOne step, forward and back, of {MODELS} networks one by one, as agents with "
+        "convolutional networks train, and how many times as fast it is as one network with grouped convolutions; CPU "
+        "time of one thread.\n\n" + table(["", "one by one", "grouped, channels first", "grouped, channels last"], rows)
     )
 
 
-def _seconds(kind: str, shape: tuple[int, ...], samples: int) -> tuple[float, float, float]:
+def _ways(kind: str, shape: tuple[int, ...], samples: int) -> list[Callable[[], None]]:
     torch.manual_seed(0)
     order = torch.channels_last if shape[0] > 1 else torch.contiguous_format
     models = [getattr(networks, kind)(shape, 10) for _ in range(MODELS)]
@@ -53,7 +50,7 @@ def _seconds(kind: str, shape: tuple[int, ...], samples: int) -> tuple[float, fl
 
     whole = torch.cat(xs, dim=1)
     ways = [whole.contiguous(memory_format=one) for one in (torch.contiguous_format, torch.channels_last)]
-    return _cpu(one_by_one), _cpu(grouped(ways[0])), _cpu(grouped(ways[1]))
+    return [one_by_one, grouped(ways[0]), grouped(ways[1])]
 
 
 def _outputs(layers: list[nn.Module], stacked: list[Tensor], x: Tensor) -> Tensor:
@@ -72,11 +69,3 @@ def _outputs(layers: list[nn.Module], stacked: list[Tensor], x: Tensor) -> Tenso
         else:
             x = layer(x)
     return x
-
-
-def _cpu(step: Callable[[], None], turns: int = 5) -> float:
-    step()
-    began = time.process_time()
-    for _ in range(turns):
-        step()
-    return (time.process_time() - began) / turns

@@ -9,8 +9,9 @@ from sklearn.dummy import DummyClassifier
 from torch import nn
 
 from consilience import ConsilienceError, SklearnAgent, TorchAgent
-from consilience.agents import batched
-from consilience.agents.batched import train_all, units
+from consilience.agents import batch_plan, batched
+from consilience.agents.batched import train_all, train_all_alone, train_all_on_own, train_all_on_shared, units
+from consilience.agents.correction import GradientCorrection
 from consilience.agents.training import Training
 from tests.conftest import CLASSES, FEATURES, blobs
 from tests.torch_options import torch_options
@@ -229,3 +230,130 @@ def test_divergence_in_a_batch_is_reported_with_the_agent(shared):
     agents[1].x[3] = torch.inf
     with pytest.raises(ConsilienceError, match="agent 'b': training diverged in round 1"):
         train_all(agents, shared, {}, 0.0)
+
+
+def linear_pull(g, y, x, common, own):
+    """A rule with every one of its arguments."""
+    return g + 0.3 * (y - x) + common - 0.5 * own
+
+
+def corrections(agents, rule=linear_pull, elementwise=True):
+    """Those of one round of one server: agents differ in their own states."""
+    draw = np.random.default_rng(3)
+
+    def weights():
+        return {
+            name: draw.normal(0, 0.05, value.shape).astype(np.float32) for name, value in agents[0].weights().items()
+        }
+
+    x, common = agents[0].weights(), weights()
+    return {a.name: GradientCorrection(rule, x, common, weights(), elementwise, keeps_sums=True) for a in agents}
+
+
+def test_corrected_gradients_and_their_sums_in_a_batch_equal_the_agents_one_by_one(shared):
+    together, alone = classifiers(), classifiers(batched=False)
+    for _ in range(2):
+        mine, theirs = corrections(together), corrections(alone)
+        losses, expected = train_all_alone(together, mine), train_all_alone(alone, theirs)
+    for one, two in zip(together, alone, strict=True):
+        close(one, two, atol=2e-4)
+        assert losses[one.name].local == pytest.approx(expected[one.name].local, rel=1e-3)
+        assert losses[one.name].trained == expected[one.name].trained
+        for name, total in theirs[one.name].sums.items():
+            np.testing.assert_allclose(mine[one.name].sums[name], total, rtol=1e-3, atol=2e-4)
+
+
+@pytest.mark.parametrize("way", ["rule of whole tensors", "function", "none"])
+def test_corrections_that_cannot_be_stacked_are_applied_one_by_one(shared, way):
+    def unit_length(g, y, x, common, own):
+        return g / g.norm()
+
+    def of(agents):
+        if way == "none":
+            return {}
+        if way == "function":
+            return {agent.name: lambda name, g, y: g + 0.1 * y for agent in agents}
+        return corrections(agents, unit_length, elementwise=False)
+
+    together, alone = classifiers(), classifiers(batched=False)
+    train_all_alone(together, of(together))
+    for agent in alone:
+        agent.train_alone(of(alone).get(agent.name))
+    for one, two in zip(together, alone, strict=True):
+        close(one, two, atol=2e-4 if way == "none" else 0)
+
+
+def test_the_shared_data_alone_in_a_batch_equal_the_agents_one_by_one(shared):
+    together, alone, told = classifiers(), classifiers(batched=False), []
+    labels = soft_labels(len(shared))
+    for _ in range(2):
+        losses = train_all_on_shared(together, shared, labels, 3, told.append)
+        expected = [agent.train_on_shared(shared, labels[agent.name], 3) for agent in alone]
+        train_all(together, shared, {}, 0.0)
+        train_all(alone, shared, {}, 0.0)
+    assert sorted(told) == sorted([*SAMPLES] * 2)
+    for one, two, theirs in zip(together, alone, expected, strict=True):
+        close(one, two, atol=2e-4)
+        assert losses[one.name].disagreement == pytest.approx(theirs.disagreement, rel=1e-3)
+        assert losses[one.name].trained == theirs.trained and np.isnan(losses[one.name].local)
+
+
+def test_labels_of_private_rows_in_a_batch_equal_the_agents_one_by_one():
+    together, alone = classifiers(), classifiers(batched=False)
+    labels = {agent.name: soft_labels(agent.samples)[agent.name] for agent in alone}
+    for _ in range(2):
+        losses = train_all_on_own(together, labels, 0.7)
+        expected = {agent.name: agent.train(agent.rows, labels[agent.name], 0.7) for agent in alone}
+    for one, two in zip(together, alone, strict=True):
+        close(one, two, atol=2e-4)
+        mine, theirs = losses[one.name], expected[one.name]
+        assert mine.local == pytest.approx(theirs.local, rel=1e-3)
+        assert mine.disagreement == pytest.approx(theirs.disagreement, rel=1e-3)
+        assert mine.trained == theirs.trained
+
+
+def test_weights_of_pseudo_labels_may_differ_from_agent_to_agent(shared):
+    together, alone, labels = classifiers(), classifiers(batched=False), soft_labels(len(shared))
+    lam = {name: 0.2 + number for number, name in enumerate(SAMPLES)}
+    for _ in range(2):
+        train_all(together, shared, labels, lam)
+        for agent in alone:
+            agent.train(shared, labels[agent.name], lam[agent.name])
+    for one, two in zip(together, alone, strict=True):
+        close(one, two, atol=2e-4)
+
+
+def test_large_rows_are_copied_one_by_one_with_the_same_result(shared, monkeypatch):
+    """Shared data alone, private rows with other labels, and both private and shared data."""
+    ends = []
+    for large in (1000, 1):
+        monkeypatch.setattr(batch_plan, "LARGE_ROW", large)
+        agents = classifiers()
+        train_all_on_shared(agents, shared, soft_labels(len(shared)), 2)
+        train_all_on_own(agents, {agent.name: soft_labels(agent.samples)[agent.name] for agent in agents}, 0.7)
+        train(agents, shared, range(2, 4))
+        train_all_alone(agents, corrections(agents))
+        ends.append([agent.state() for agent in agents])
+    for one, two in zip(*ends, strict=True):
+        assert all(np.array_equal(value, two[key]) for key, value in one.items())
+
+
+@pytest.mark.parametrize("how", ["corrected", "on shared", "on own"])
+def test_who_else_is_in_the_batch_changes_no_bit_of_other_training(shared, how):
+    def trained(groups):
+        agents = classifiers()
+        by_name, known = {a.name: a for a in agents}, corrections(agents)
+        for group in groups:
+            some = [by_name[name] for name in group]
+            if how == "corrected":
+                train_all_alone(some, known)
+            elif how == "on shared":
+                train_all_on_shared(some, shared, soft_labels(len(shared)), 2)
+            else:
+                train_all_on_own(some, {a.name: soft_labels(a.samples)[a.name] for a in some}, 0.7)
+        return {name: agent.state() for name, agent in by_name.items()}
+
+    whole = trained(["abcde"])
+    for groups in (["edcba"], ["a", "b", "c", "d", "e"], ["ab", "cde"]):
+        for name, state in trained(groups).items():
+            assert all(np.array_equal(state[key], whole[name][key]) for key in state), (groups, name)

@@ -72,18 +72,15 @@ def test_numbers_do_not_depend_on_the_order_in_which_agents_are_listed(shared):
     assert all(np.array_equal(one[name], two[name]) for name in one)
 
 
-def test_each_trains_one_after_another_in_the_way_that_is_asked_for():
-    told, asked = [], []
-
-    def train(agent):
-        assert told == asked
-        asked.append(agent.name)
-        return Losses(float(len(asked)))
-
+def test_some_agents_train_in_their_order_and_may_do_so_without_a_word(shared):
+    told = []
     team = LocalAgents(agents("cab"), ("a", "b", "c"), told.append)
-    found = {name: losses.local for name, losses in team.each(train).items()}
-    assert found == {"a": 1, "b": 2, "c": 3}
-    assert told == asked == ["a", "b", "c"]
+    assert team.subset({"c", "a"}).names == ("a", "c")
+    assert list(team.subset(["b"], report=False).train(shared, {}, 0.0)) == ["b"] and not told
+    team.subset(["c"]).train(shared, {}, 0.0)
+    assert told == ["c"]
+    assert team.subset([]).train(shared, {}, 0.0) == {}
+    assert team.names == ("a", "b", "c")
 
 
 def test_what_everyone_says_is_checked(shared):

@@ -134,9 +134,11 @@ def test_ds_fl_trains_then_speaks_then_distils(shared):
     [done] = method_named("ds-fl(warmup=0, passes=2)").rounds(
         LocalAgents(agents), shared, InMemory(("a", "b")), Start(1)
     )
-    assert same(agents[0], by_hand[0], shared) and same(agents[1], by_hand[1], shared)
+    for one, other in zip(agents, by_hand, strict=True):
+        np.testing.assert_allclose(one.predict(shared), other.predict(shared), atol=1e-5)
     cost = {"trained": 2 * 30 + 2 * len(shared), "forward": len(shared)}
-    assert done.record.losses["a"] == Losses(local[0].local, digested[0].disagreement, **cost)
+    expected = Losses(pytest.approx(local[0].local), pytest.approx(digested[0].disagreement), **cost)
+    assert done.record.losses["a"] == expected
 
 
 def test_digesting_uses_no_private_row_and_does_not_touch_the_global_generator(shared):

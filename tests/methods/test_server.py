@@ -5,12 +5,15 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from consilience import Consensus, ConsilienceError, FedAvg, FedDyn, FedProx, Scaffold, SklearnAgent, TorchAgent
 from consilience.agents.local_agents import LocalAgents
 from consilience.agents.training import Training
 from consilience.extend import InMemory, Received, ServerMethod, Start, Wrapper
+from consilience.methods import method_named
 from consilience.methods.server import each
 from tests.conftest import CLASSES, FEATURES, blobs
 from tests.methods.models import (
@@ -89,6 +92,43 @@ def test_frozen_parameters_stay_as_they_are(shared, method):
     before = agents[0].weights()["0.weight"]
     rounds_of(method, 3, agents, shared)
     np.testing.assert_array_equal(agents[2].weights()["0.weight"], before)
+
+
+ALL = [*SERVER, FedDyn(evaluate="average"), Scaffold(variates="steps", keep_optimizer=True), FedAvg(warmup=1)]
+ALL += [method_named(name) for name in ("feddf", "fd", "fedmd", "ds-fl", "fedct", "cronus", "kt-pfl")]
+
+
+@pytest.mark.parametrize("method", ALL, ids=lambda method: method.title)
+def test_plain_agents_train_together_and_reach_what_they_reach_one_by_one(shared, method, monkeypatch):
+    """In four rounds of every method, up to rounding; and nobody trains by itself."""
+    ends = []
+    for batched in (False, True):
+        if batched:
+            monkeypatch.setattr(TorchAgent, "_steps", None)
+        training = Training(epochs=2, batch=16, shared_batch=20, batched=batched)
+        agents = [
+            TorchAgent(plain_network(number), *blobs(size, number), name, training=training)
+            for number, (name, size) in enumerate(SIZES.items())
+        ]
+        ends.append((agents, rounds_of(method, 4, agents, shared)[-1]))
+    (alone, expected), (together, done) = ends
+    for one, other in zip(together, alone, strict=True):
+        np.testing.assert_allclose(one.predict(shared), other.predict(shared), atol=2e-4)
+        mine, theirs = done.record.losses[one.name], expected.record.losses[one.name]
+        assert (mine.trained, mine.forward) == (theirs.trained, theirs.forward)
+        assert mine.local == pytest.approx(theirs.local, rel=1e-3)
+        assert mine.disagreement == pytest.approx(theirs.disagreement, rel=1e-3, nan_ok=True)
+    assert done.record.sent == expected.record.sent
+
+
+@pytest.mark.parametrize("method", [method for method in SERVER if method.elementwise])
+@given(seed=st.integers(0, 2**32 - 1))
+def test_an_elementwise_gradient_is_the_same_for_a_part_of_its_tensors(method, seed):
+    draw = np.random.default_rng(seed)
+    tensors = draw.normal(size=(5, 4, 3)).astype(np.float32)
+    whole = method.gradient(*tensors)
+    for row in range(4):
+        np.testing.assert_array_equal(whole[row], method.gradient(*tensors[:, row]))
 
 
 class Passes(Wrapper):

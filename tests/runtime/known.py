@@ -90,7 +90,7 @@ class Script:
 
     def rounds(self, agents: Any, shared: np.ndarray, exchange: Any, start: Any) -> Iterator[Round]:
         for t in range(start.done + 1, start.rounds + 1):
-            losses = agents.each(lambda agent: agent.train(shared, None, 0.0))
+            losses = agents.train(shared, {}, 0.0)
             sent = {name: bytes_of(name, t) for name in agents.names}
             yield Round(t, Record(agents.published(shared), losses, sent, exchange.roster, {}, trust_of(t)))
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from consilience.agents.batched import architecture, flat_rows, stackable
+from consilience.agents.batch_plan import flat_rows
+from consilience.agents.batched import architecture, stackable
 from consilience.agents.protocol import Agent
 from consilience.agents.tensors import rows_at_once
 from consilience.agents.torch_agent import TorchAgent

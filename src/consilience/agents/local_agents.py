@@ -1,9 +1,10 @@
 """The agents of one process, which train together and report when each has trained."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from typing import final
 
-from consilience.agents.protocol import Agent, Losses, Publishes, implements, published
+from consilience.agents.protocol import Agent, Correction, Losses, Publishes, implements, published
 from consilience.agents.unreadable import refuse_gaps, rows_called
 from consilience.base.errors import ConsilienceError
 from consilience.base.malloc import give_memory_back
@@ -46,21 +47,41 @@ class LocalAgents:
         """All have the same task and outputs as this one."""
         return self._agents[0]
 
-    def train(self, shared: Rows, labels: Mapping[str, Array], lam: float) -> dict[str, Losses]:
-        """One round of local training of everyone on its private data and its pseudo-labels, where it has some."""
+    def subset(self, names: Collection[str], report: bool = True) -> "LocalAgents":
+        """Those called `names`, in the same order; without `report` nobody hears when one of them has trained."""
+        chosen = copy(self)
+        chosen._agents = [agent for agent in self._agents if agent.name in names]
+        chosen._on_trained = self._on_trained if report else lambda name: None
+        return chosen
+
+    def train(self, shared: Rows, labels: Mapping[str, Array], lam: float | Mapping[str, float]) -> dict[str, Losses]:
+        """One round of local training of everyone on its private data and its pseudo-labels, where it has some.
+
+        `lam` is one weight of the pseudo-labels, or one for each agent.
+        """
         from consilience.agents.batched import train_all
 
         losses = train_all(self._agents, shared, labels, lam, self._on_trained)
         give_memory_back()  # of a thousand agents it is half a gigabyte
         return losses
 
-    def each(self, train: Callable[[Agent], Losses]) -> dict[str, Losses]:
-        """One round of local training of everyone, one after another, in another way."""
-        losses = {}
-        for agent in self._agents:
-            losses[agent.name] = train(agent)
-            self._on_trained(agent.name)
-        return losses
+    def train_alone(self, corrections: Mapping[str, Correction | None]) -> dict[str, Losses]:
+        """One round of everyone on its private data, with its gradients changed by its correction, if it has one."""
+        from consilience.agents.batched import train_all_alone
+
+        return train_all_alone(self._agents, corrections, self._on_trained)
+
+    def train_on_shared(self, shared: Rows, labels: Mapping[str, Array], passes: int) -> dict[str, Losses]:
+        """Everyone trains on the shared data alone, with its own pseudo-labels, for so many passes."""
+        from consilience.agents.batched import train_all_on_shared
+
+        return train_all_on_shared(self._agents, shared, labels, passes, self._on_trained)
+
+    def train_on_own(self, labels: Mapping[str, Array], lam: float) -> dict[str, Losses]:
+        """One round of everyone on its private data, with its own labels and with these of the same rows."""
+        from consilience.agents.batched import train_all_on_own
+
+        return train_all_on_own(self._agents, labels, lam, self._on_trained)
 
     def published(self, shared: Rows) -> dict[str, Array]:
         """What everyone publishes for the shared data, checked."""

@@ -274,8 +274,7 @@ class TorchAgent:
                 f"{self.who}: the solver 'exact' learns private and shared data together. Use solver='steps', or a "
                 "method that learns both at once, such as consensus with learning=joint."
             )
-        draw = stream(self.seed, "digest", self.name, self._round)
-        picks = [pick for _ in range(passes) for pick in batches(draw, count(shared), self.training.shared_batch)]
+        picks = self.shared_batches(count(shared), passes)
         with self._torch_stream("digest"):
             sums = self._steps(((None, pick) for pick in picks), shared, labels, 1.0)
         return Losses(float("nan"), sums.disagreement / len(picks), sums.trained)
@@ -374,6 +373,11 @@ class TorchAgent:
             for _ in range(self.training.epochs)
             for own in batches(draw, self.samples, self.training.batch)
         )
+
+    def shared_batches(self, samples: int, passes: int) -> list[Array]:
+        """The samples of each step of so many passes over the shared data alone."""
+        draw = stream(self.seed, "digest", self.name, self._round)
+        return [pick for _ in range(passes) for pick in batches(draw, samples, self.training.shared_batch)]
 
     def _class_offsets(self) -> Tensor:
         """Added to the logits in the private loss, so that frequent classes are not preferred."""

@@ -2,8 +2,11 @@
 
 import ctypes
 import os
+import time
 from contextlib import suppress
 
+SHARE = 100
+"""Times as long as a look through the memory that must pass before the next."""
 _TRIM, _MMAP = -1, -3
 """Thresholds of mallopt(3)."""
 
@@ -20,9 +23,22 @@ def keep_memory() -> None:
 
 
 def give_memory_back() -> None:
-    """Returns freed memory to the machine: with `keep_memory` it would grow in pieces from round to round."""
+    """Returns freed memory to the machine: with `keep_memory` it would grow in pieces from round to round.
+
+    Looking through small rounds would take longer than they do: nothing happens within `SHARE` times the last look.
+    """
+    began = time.perf_counter()
+    if began < _Look.next:
+        return
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
+    _Look.next = began + SHARE * (time.perf_counter() - began)
+
+
+class _Look:
+    """When memory may be looked through again."""
+
+    next = 0.0
 
 
 def machine_memory() -> int:

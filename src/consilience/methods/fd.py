@@ -7,7 +7,7 @@ from typing import cast, final
 import numpy as np
 
 from consilience.agents.local_agents import LocalAgents
-from consilience.agents.protocol import Agent, Losses, OwnRows, add_forward_cost, implements
+from consilience.agents.protocol import Agent, OwnRows, add_forward_cost, implements
 from consilience.base.errors import ConsilienceError
 from consilience.base.options import Options, option
 from consilience.base.rows import Rows
@@ -63,12 +63,10 @@ class FD(Options):
                 heard = roster
                 teacher = dict(zip(roster, others_means(np.stack([means[n]["means"] for n in roster])), strict=True))
                 sent = {name: means[name]["means"].nbytes + teacher[name].nbytes for name in agents.names}
-                losses = agents.each(lambda agent: self._learned(agent, teacher[agent.name]))  # noqa: B023
+                labels = {agent.name: teacher[agent.name][cast(OwnRows, agent).labels] for agent in agents}
+                losses = agents.train_on_own(labels, self.gamma)
+                losses = {agent.name: add_forward_cost(losses[agent.name], agent.samples) for agent in agents}
             yield Round(t, Record(agents.published(shared), losses, sent, heard))
-
-    def _learned(self, agent: Agent, teacher: Array) -> Losses:
-        own = cast(OwnRows, agent)
-        return add_forward_cost(agent.train(own.rows, teacher[own.labels], self.gamma), agent.samples)
 
 
 def _check_rows(agent: Agent) -> None:

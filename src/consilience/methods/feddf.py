@@ -1,14 +1,13 @@
 """FedDF: models are averaged, and the average is trained on the mean of their predictions on the shared data."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import cast, final
 
 import numpy as np
 
 from consilience.agents.copies import copied
+from consilience.agents.local_agents import LocalAgents
 from consilience.agents.protocol import (
-    Agent,
     Averageable,
     Losses,
     TrainsOnShared,
@@ -44,14 +43,14 @@ class FedDF(ServerMethod):
         """The server predicts with every agent's model, and trains its own."""
         return replace(add_forward_cost(losses, samples), trained=losses.trained + first * self.passes * samples)
 
-    def after_average(self, x: Weights, members: Sequence[Averageable], shared: Rows, share: ShareArrays) -> Weights:
+    def after_average(self, x: Weights, agents: LocalAgents, shared: Rows, share: ShareArrays) -> Weights:
         """The average after its distillation, which the process of the first agent carries out."""
-        agents = [cast(Agent, member) for member in members]
-        task = agents[0].task
+        task = agents.first.task
         require_classes(
             task, f"FedDF distils the logits of classes, and {task.name} has none. Use fedavg, or consensus."
         )
-        predictions = share({agent.name: {"f": agent.predict(shared)} for agent in agents})
+        f = {agent.name: own for agent, own in agents.predicted(shared)}
+        predictions = share({name: {"f": f[name]} for name in agents.names})
         first = next(iter(predictions))
         distilled: dict[str, Weights] = {}
         for agent in [agent for agent in agents if agent.name == first]:
@@ -64,6 +63,6 @@ class FedDF(ServerMethod):
             cast(Averageable, server).set_weights(x)
             cast(Averageable, server).reset_optimizer()
             psi = mean_logits(np.stack([arrays["f"] for arrays in predictions.values()]))
-            cast(TrainsOnShared, server).train_on_shared(shared, psi, self.passes)
+            LocalAgents([server]).train_on_shared(shared, {first: psi}, self.passes)
             distilled[first] = cast(Averageable, server).weights()
         return share(distilled)[first]

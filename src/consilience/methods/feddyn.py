@@ -29,6 +29,7 @@ class FedDyn(ServerMethod):
         one_of=("server", "average"),
     )
 
+    elementwise = True
     keeps_state = True
 
     @property

@@ -21,6 +21,8 @@ class FedProx(ServerMethod):
 
     mu: float = option(0.01, "weight of the distance to the server's model", at_least=0)
 
+    elementwise = True
+
     def gradient(self, g: Any, y: Any, x: Any, common: Any, own: Any) -> Any:
         """g + mu (y - x)."""
         return fedprox_gradient(g, y, x, self.mu)

@@ -30,6 +30,7 @@ class Scaffold(ServerMethod):
     )
 
     title = "SCAFFOLD"
+    elementwise = True
     keeps_state = True
     sends_memory = True
 

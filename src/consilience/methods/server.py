@@ -4,15 +4,15 @@ A method is a subclass that overrides some of the steps `gradient`, `own_update`
 which read like the lines of its pseudocode. `x` is the server's model, `y` that of an agent after local training.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, cast
 
 import numpy as np
 
+from consilience.agents.correction import GradientCorrection
 from consilience.agents.local_agents import LocalAgents
-from consilience.agents.protocol import Agent, Averageable, Correction, Losses, Weights, implements
+from consilience.agents.protocol import Agent, Averageable, Losses, Weights, implements
 from consilience.base.errors import ConsilienceError
 from consilience.base.options import Options, option
 from consilience.base.rows import Rows, count
@@ -99,6 +99,8 @@ class ServerMethod(Options):
     )
 
     uses_shared, wire = False, Wire()
+    elementwise = False
+    """Whether `gradient` treats every number by itself, so that agents of one architecture can train together."""
     keeps_state = False
     """Whether server and agents have a state: a tensor for every parameter, at first zeros."""
     sends_memory = False
@@ -126,7 +128,7 @@ class ServerMethod(Options):
         """The server's next model, buffers included, and its next state."""
         return end.average(), end.common
 
-    def after_average(self, x: Weights, members: Sequence[Averageable], shared: Rows, share: ShareArrays) -> Weights:
+    def after_average(self, x: Weights, agents: LocalAgents, shared: Rows, share: ShareArrays) -> Weights:
         """The server's next model after further training, before it is sent; agents still hold their own models."""
         return x
 
@@ -168,56 +170,33 @@ class ServerMethod(Options):
                 ys = share({name: agent.weights() for name, agent in members.items()})
                 x = each(lambda *y: average(y, p), *ys.values())
             _set_weights(members, x)
-            trained: dict[str, Weights] = {}
-            states: dict[str, Weights] = {}
-            losses = agents.each(partial(self._local_round, members, x, common, own, trained, states))
+            if not self.keep_optimizer:
+                for member in members.values():
+                    member.reset_optimizer()
+            corrections = {name: self._correction(x, common, own[name]) for name in members}
+            losses = agents.train_alone(corrections)
+            trained = {name: member.weights() for name, member in members.items()}
+            states = {
+                name: self.own_update(_local(x, trained[name], common, own[name], member, corrections[name]))
+                for name, member in members.items()
+            }
             sent = {name: self._bytes(x, y, common) + first_average * _size(y) for name, y in trained.items()}
             ys, after = share(trained), share(states)
             after = {name: after.get(name, {}) for name in roster}
             end = RoundEnd(p, x, common, list(ys.values()), list(own.values()), list(after.values()))
             (x, common), own = self.server_update(end), after
-            x = self.after_average(x, list(members.values()), shared, share)
+            x = self.after_average(x, agents, shared, share)
             losses = {name: self.add_cost(loss, name == roster[0], count(shared)) for name, loss in losses.items()}
             published = self._moving_average(published, self.published_model(end, x))
             _set_weights(members, published)
             memory = self._memory(common, own, members, x, published)
             yield Round(t, Record(agents.published(shared), losses, sent, roster), memory)
 
-    def _local_round(
-        self,
-        members: dict[str, Averageable],
-        x: Weights,
-        common: Weights,
-        own: dict[str, Weights],
-        trained: dict[str, Weights],
-        states: dict[str, Weights],
-        agent: Agent,
-    ) -> Losses:
-        """Local training of one agent: puts its weights into `trained`, its next state into `states`."""
-        member = members[agent.name]
-        if not self.keep_optimizer:
-            member.reset_optimizer()
-        local = Local(x, {}, common, own[agent.name], member)
-        losses = member.train_alone(self._correction(local))
-        trained[agent.name] = local.y = member.weights()
-        states[agent.name] = self.own_update(local)
-        return losses
-
-    def _correction(self, local: Local) -> Correction | None:
-        """The method's change to the gradient; under Adam, before it is normalised."""
+    def _correction(self, x: Weights, common: Weights, own: Weights) -> GradientCorrection | None:
+        """The method's change to an agent's gradient in a round; under Adam, before it is normalised."""
         if type(self).gradient is ServerMethod.gradient and not self.keeps_state:
             return None
-        known: dict[str, tuple[Any, ...]] = {}
-
-        def correct(name: str, g: Any, y: Any) -> Any:
-            if name not in known:
-                tensors = (local.x, local.common, local.own)
-                known[name] = tuple(_like(y, weights[name]) if name in weights else None for weights in tensors)
-            if self.keeps_state:
-                local.gradients[name] = local.gradients[name] + g if name in local.gradients else g
-            return self.gradient(g, y, *known[name])
-
-        return correct
+        return GradientCorrection(self.gradient, x, common, own, self.elementwise, self.keeps_state)
 
     def _state(
         self, x: Weights, parameters: list[str], roster: tuple[str, ...], start: Start
@@ -279,13 +258,10 @@ def as_array(tensor: Any) -> Array:
     return np.asarray(tensor, dtype=np.float32)
 
 
-def _like(tensor: Any, array: Array) -> Any:
-    """`array` as a tensor of the type and on the device of `tensor`, which may be an array as well."""
-    if not hasattr(tensor, "detach"):
-        return array
-    import torch
-
-    return torch.from_numpy(array).to(tensor)
+def _local(
+    x: Weights, y: Weights, common: Weights, own: Weights, agent: Averageable, correction: GradientCorrection | None
+) -> Local:
+    return Local(x, y, common, own, agent, {} if correction is None else correction.sums)
 
 
 def _set_weights(members: dict[str, Averageable], weights: Weights) -> None:

@@ -1,7 +1,8 @@
 """What a run records, round by agent: accuracy, losses, disagreement, bytes, trust."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, final
 
 import numpy as np
@@ -11,6 +12,7 @@ from consilience.agents.protocol import Agent
 from consilience.agents.unreadable import refuse_gaps, rows_called
 from consilience.base.rows import Rows, count
 from consilience.core import bootstrap, metrics
+from consilience.core.many_scores import Predictions
 from consilience.core.sparse import SparseTrust
 from consilience.core.streams import stream
 from consilience.methods.protocol import Round
@@ -26,6 +28,8 @@ PLACES = ("shared", "target", "own")
 """Samples on which agents are measured: shared data, a sample of the target domain, each one's own test data."""
 BEHIND = "samples behind "
 """Prefix of columns with the number of test samples behind a score, if it is small (`bootstrap.FEW`)."""
+AT_ONCE = 32
+"""Number of agents that are scored in one pass."""
 MOST_DRAWN = 200
 """Up to this number of agents every score is resampled; with more, only the first score of the task."""
 
@@ -59,8 +63,12 @@ class Evaluation:
     def scores_of(self, team: LocalAgents, on_shared: Mapping[str, Array], number: int, last: bool) -> Scores:
         """`scores` of all agents after round `number`; NaN in rounds without scoring."""
         if not last and number % self.every:
-            return {agent.name: self._scores(agent, {}) for agent in team}
-        scores = {agent.name: self.scores(agent, on_shared.get(agent.name), f) for agent, f in self._on_target(team)}
+            return {agent.name: self._scores([agent], [{}])[agent.name] for agent in team}
+        scores: Scores = {}
+        for block in _blocks(self._on_target(team)):
+            agents = [agent for agent, _ in block]
+            pairs = [self._pairs(agent, on_shared.get(agent.name), f) for agent, f in block]
+            scores |= self._scores(agents, pairs)
         return {name: scores[name] for name in team.names}
 
     def _on_target(self, team: LocalAgents) -> Iterator[tuple[Agent, Array | None]]:
@@ -76,14 +84,21 @@ class Evaluation:
 
         Its predictions are `on_shared` and `on_target`, or for the latter what it predicts now.
         """
-        return self._scores(agent, self._pairs(agent, on_shared, on_target))
+        return self._scores([agent], [self._pairs(agent, on_shared, on_target)])[agent.name]
 
-    def _scores(self, agent: Agent, pairs: Mapping[str, tuple[Array, Array]]) -> dict[str, float]:
-        return {
-            f"{score.name}_{where}": score.measure(*pairs[where]) if where in pairs else float("nan")
-            for where in PLACES
-            for score in (*agent.task.scores, *self.more)
-        }
+    def _scores(self, agents: Sequence[Agent], pairs: Sequence[Mapping[str, tuple[Array, Array]]]) -> Scores:
+        """Scores by agent, from the predictions and labels of each by place: those on the same samples in one pass."""
+        measures = (*agents[0].task.scores, *self.more)
+        unknown = {f"{score.name}_{where}": float("nan") for where in PLACES for score in measures}
+        scores = {agent.name: dict(unknown) for agent in agents}
+        for where in PLACES:
+            known = [(a.name, *own[where]) for a, own in zip(agents, pairs, strict=True) if where in own]
+            for same in [known] if where != "own" and known else [[one] for one in known]:
+                predictions = Predictions(np.stack([f for _, f, _ in same]), same[0][2])
+                for score in measures:
+                    for (name, _, _), value in zip(same, score.of_all(predictions), strict=True):
+                        scores[name][f"{score.name}_{where}"] = float(value)
+        return scores
 
     def draws_of(self, team: LocalAgents, on_shared: Mapping[str, Array], agents: int) -> dict[str, dict[str, Array]]:
         """`draws` of all agents; in a run of more than `MOST_DRAWN` agents only for the first score."""
@@ -137,6 +152,13 @@ class Evaluation:
             x, y = self.own[agent.name]
             pairs["own"] = _predicted(agent, x, f"the own data of {agent.name!r}"), y
         return pairs
+
+
+def _blocks(agents: Iterable[tuple[Agent, Array | None]]) -> Iterator[list[tuple[Agent, Array | None]]]:
+    """Some at a time, so that the predictions of all are never there at once."""
+    rest = iter(agents)
+    while block := list(islice(rest, AT_ONCE)):
+        yield block
 
 
 def _predicted(agent: Agent, rows: Rows, what: str, known: Array | None = None) -> Array:

@@ -14,6 +14,7 @@ from consilience.agents.protocol import Agent
 from consilience.base.data_dir import data_folder
 from consilience.base.errors import ConsilienceError
 from consilience.base.rows import Rows, count, fingerprint, take
+from consilience.core import many_scores
 from consilience.core.attacks import Targeted, attack_name, none
 from consilience.core.metrics import accuracy_on
 from consilience.core.streams import stream
@@ -203,7 +204,8 @@ def build_evaluation(settings: Settings, scenario: Scenario, names: Collection[s
     more: tuple[Score, ...] = ()
     if isinstance(settings.data.attack, Targeted) and task_named(scenario.task).has_classes:
         source, _ = settings.data.attack.pair(len(scenario.classes))
-        more = (Score(ATTACKED_CLASS, f"accuracy on class {source}", partial(accuracy_on, source)),)
+        title, of_many = f"accuracy on class {source}", partial(many_scores.accuracy_on, source)
+        more = (Score(ATTACKED_CLASS, title, partial(accuracy_on, source), of_many=of_many),)
     target, most = (scenario.target_x, scenario.target_y), settings.run.evaluate_sample
     if 0 < most < len(scenario.target_y):  # the same for all agents and methods
         draw = stream(settings.run.seed, "evaluate sample")

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consilience.base.errors import ConsilienceError
-from consilience.core import bootstrap, metrics
+from consilience.core import bootstrap, many_scores, metrics
 from consilience.tasks import TASKS
 from consilience.tasks.protocol import Array, Score
 
@@ -26,13 +26,27 @@ class Classification:
     scale = "classes"
     outputs_are = "classes"
     scores = (
-        Score("accuracy", "accuracy", metrics.accuracy, sums=bootstrap.ACCURACY),
-        Score("balanced_accuracy", "balanced accuracy", metrics.balanced_accuracy, sums=bootstrap.BALANCED_ACCURACY),
-        Score("auc", "AUC", metrics.auc, sums=bootstrap.AUC),
-        Score("sensitivity", "sensitivity", metrics.sensitivity, sums=bootstrap.SENSITIVITY),
-        Score("specificity", "specificity", metrics.specificity, sums=bootstrap.SPECIFICITY),
-        Score("log_loss", "log loss", metrics.log_loss, False, bootstrap.LOG_LOSS),
-        Score("calibration_error", "calibration error", metrics.calibration_error, False, bootstrap.CALIBRATION_ERROR),
+        Score("accuracy", "accuracy", metrics.accuracy, True, bootstrap.ACCURACY, many_scores.accuracy),
+        Score(
+            "balanced_accuracy",
+            "balanced accuracy",
+            metrics.balanced_accuracy,
+            True,
+            bootstrap.BALANCED_ACCURACY,
+            many_scores.balanced_accuracy,
+        ),
+        Score("auc", "AUC", metrics.auc, True, bootstrap.AUC, many_scores.auc),
+        Score("sensitivity", "sensitivity", metrics.sensitivity, True, bootstrap.SENSITIVITY, many_scores.sensitivity),
+        Score("specificity", "specificity", metrics.specificity, True, bootstrap.SPECIFICITY, many_scores.specificity),
+        Score("log_loss", "log loss", metrics.log_loss, False, bootstrap.LOG_LOSS, many_scores.log_loss),
+        Score(
+            "calibration_error",
+            "calibration error",
+            metrics.calibration_error,
+            False,
+            bootstrap.CALIBRATION_ERROR,
+            many_scores.calibration_error,
+        ),
     )
 
     def labels(self, y: Array) -> Array:

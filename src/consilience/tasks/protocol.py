@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from consilience.base.errors import ConsilienceError
 from consilience.base.rows import Rows, count, labelled_rows
 from consilience.core.bootstrap import Sums
+from consilience.core.many_scores import Predictions
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,6 +30,14 @@ class Score:
     higher_is_better: bool = True
     sums: Sums | None = None
     """The same as a function of sums over samples, if it is one: then its interval is found much faster."""
+    of_many: Callable[[Predictions], Array] | None = None
+    """The same for many agents in one pass (agents,), to the bit."""
+
+    def of_all(self, p: Predictions) -> Array:
+        """The score of every agent (agents,)."""
+        if self.of_many is not None and p.fits:
+            return self.of_many(p)
+        return np.array([self.measure(f, p.y) for f in p.f])
 
 
 class Task(Protocol):

@@ -28,7 +28,8 @@ def estimator(name="e"):
 
 
 def same(one, two, shared) -> bool:
-    return bool((one.predict(shared) == two.predict(shared)).all())
+    """Up to rounding: small networks train together."""
+    return np.allclose(one.predict(shared), two.predict(shared), atol=1e-5)
 
 
 def test_a_round_by_hand(shared):
@@ -41,15 +42,12 @@ def test_a_round_by_hand(shared):
     digested = [agent.train_on_shared(shared, labels, 3) for agent, labels in zip(by_hand, psi, strict=True)]
     [done] = APART.rounds(LocalAgents(agents), shared, InMemory(("a", "b")), Start(1))
     assert same(agents[0], by_hand[0], shared) and same(agents[1], by_hand[1], shared)
-    np.testing.assert_allclose(done.record.trust, w)
+    np.testing.assert_allclose(done.record.trust, w, rtol=1e-5)
     cost = {"trained": 2 * 30 + 3 * len(shared), "forward": len(shared)}
-    assert done.record.losses["a"] == Losses(local[0].local, digested[0].disagreement, **cost)
+    expected = Losses(pytest.approx(local[0].local), pytest.approx(digested[0].disagreement), **cost)
+    assert done.record.losses["a"] == expected
     assert done.record.received == {}, "what they said in this round is not what they said after the last"
-    assert same_words(done.record.predictions["a"], by_hand[0].predict(shared))
-
-
-def same_words(one, two) -> bool:
-    return bool((one == two).all())
+    np.testing.assert_allclose(done.record.predictions["a"], by_hand[0].predict(shared), atol=1e-5)
 
 
 def test_an_estimator_learns_one_set_from_networks_after_private_training(shared):
@@ -90,7 +88,7 @@ def test_an_agent_whom_nobody_heard_has_trained_on_its_private_data(shared):
     [done] = APART.rounds(LocalAgents(agents), shared, Deaf(("a", "b")), Start(1))
     losses = by_hand.train(shared, None, 0.0)
     assert same(agents[1], by_hand, shared)
-    assert done.record.losses["b"].local == losses.local
+    assert done.record.losses["b"].local == pytest.approx(losses.local)
     assert done.record.losses["a"].trained == 2 * 30 + 3 * len(shared)
 
 

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import final
 
-from consilience.agents.protocol import Agent, Losses
+from consilience.agents.local_agents import LocalAgents
+from consilience.agents.protocol import Losses
 from consilience.base.options import option
 from consilience.base.rows import Rows
 from consilience.methods.learning import LEARNING
@@ -23,6 +24,6 @@ class OneSet(OneAfterAnother):
 
     weight: float = option(1.0, "of a shared sample, where a private one has 1", above=0)
 
-    def teach(self, agent: Agent, shared: Rows, psi: Array) -> Losses:
+    def teach(self, agents: LocalAgents, shared: Rows, psi: dict[str, Array]) -> dict[str, Losses]:
         """Both as one set."""
-        return train_as_one_set(agent, shared, psi, self.weight)
+        return train_as_one_set(agents, shared, psi, self.weight)

@@ -1,10 +1,11 @@
 """The interface of learning, and what several ways of learning share."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import Protocol
 
 from consilience.agents.local_agents import LocalAgents
-from consilience.agents.protocol import Agent, Losses, TrainsOnShared, implements
+from consilience.agents.protocol import Losses, TrainsOnShared, implements
 from consilience.base.errors import ConsilienceError
 from consilience.base.options import Options
 from consilience.base.rows import Rows, count
@@ -55,7 +56,7 @@ class LearningSteps(Options):
 
 @dataclass(frozen=True)
 class OneAfterAnother(LearningSteps):
-    """Base of ways of learning in which agents train one after another, each by `teach`."""
+    """Base of ways of learning in which agents learn private labels and pseudo-labels one after the other."""
 
     soft = False
 
@@ -63,31 +64,32 @@ class OneAfterAnother(LearningSteps):
         self, agents: LocalAgents, shared: Rows, psi: dict[str, Array], lam: float, private: dict[str, Losses]
     ) -> dict[str, Losses]:
         """`teach` for agents with pseudo-labels; the others train on private data, unless they already have."""
+        others = agents.subset([name for name in agents.names if name not in psi and name not in private])
+        losses = private | others.train(shared, {}, 0.0)
+        taught = self.teach(agents.subset(psi), shared, psi)
+        losses |= {name: combine_losses(private.get(name), own) for name, own in taught.items()}
+        return {name: losses[name] for name in agents.names}
 
-        def train(agent: Agent) -> Losses:
-            before, labels = private.get(agent.name), psi.get(agent.name)
-            if labels is None:
-                return before if before is not None else agent.train(shared, None, 0.0)
-            return combine_losses(before, self.teach(agent, shared, labels))
-
-        return agents.each(train)
-
-    def teach(self, agent: Agent, shared: Rows, psi: Array) -> Losses:
-        """Training of one agent on its pseudo-labels."""
+    def teach(self, agents: LocalAgents, shared: Rows, psi: dict[str, Array]) -> dict[str, Losses]:
+        """Training of agents on their pseudo-labels; their losses by name."""
         raise NotImplementedError
 
 
-def trains_on_shared(agent: Agent) -> TrainsOnShared | None:
-    """The agent, or None if it cannot train on the shared data alone."""
-    return cast(TrainsOnShared, agent) if implements(agent, TrainsOnShared) else None
+def by_ability(agents: LocalAgents) -> tuple[LocalAgents, LocalAgents]:
+    """Agents that can train on the shared data alone, and those that cannot: they are refitted in every round."""
+    able = {agent.name for agent in agents if implements(agent, TrainsOnShared)}
+    return agents.subset(able), agents.subset(set(agents.names) - able)
 
 
-def train_as_one_set(agent: Agent, shared: Rows, psi: Array, weight: float = 1.0) -> Losses:
-    """The agent trains on private samples and labelled shared samples as one set.
+def train_as_one_set(
+    agents: LocalAgents, shared: Rows, psi: Mapping[str, Array], weight: float = 1.0
+) -> dict[str, Losses]:
+    """Agents train on private samples and labelled shared samples as one set.
 
     1/n sum_i L_i + lam 1/n* sum_s L*_s with lam = weight n*/n: a shared sample counts as much as `weight` private ones.
     """
-    return agent.train(shared, psi, weight * count(shared) / agent.samples)
+    lam = {agent.name: weight * count(shared) / agent.samples for agent in agents}
+    return agents.train(shared, {name: psi[name] for name in agents.names}, lam)
 
 
 def combine_losses(private: Losses | None, shared: Losses) -> Losses:

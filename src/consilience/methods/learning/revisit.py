@@ -6,16 +6,16 @@ from typing import final
 import numpy as np
 
 from consilience.agents.local_agents import LocalAgents
-from consilience.agents.protocol import Agent, Losses
+from consilience.agents.protocol import Losses
 from consilience.base.options import option
 from consilience.base.rows import Rows
 from consilience.methods.learning import LEARNING
 from consilience.methods.learning.protocol import (
     OneAfterAnother,
+    by_ability,
     check_shared_labels,
     combine_losses,
     train_as_one_set,
-    trains_on_shared,
 )
 from consilience.tasks.protocol import Array, Task
 
@@ -50,20 +50,22 @@ class Revisit(OneAfterAnother):
         if not self.shared_labels:
             return super().warm_up(agents, shared, t, own)
         true = agents.first.task.targets(np.array(self.shared_labels), agents.first.outputs)
+        labels, (able, others) = dict.fromkeys(agents.names, true), by_ability(agents)
+        if t > 1:
+            losses = able.train(shared, {}, 0.0)
+        else:
+            losses = self._digest_and_revisit(able, shared, labels, self.pretraining)
+        losses |= train_as_one_set(others, shared, labels)
+        return {name: losses[name] for name in agents.names}
 
-        def train(agent: Agent) -> Losses:
-            able = trains_on_shared(agent)
-            if able is None:
-                return train_as_one_set(agent, shared, true)
-            first = able.train_on_shared(shared, true, self.pretraining) if t == 1 else Losses(0.0)
-            return combine_losses(agent.train(shared, None, 0.0), first)
-
-        return agents.each(train)
-
-    def teach(self, agent: Agent, shared: Rows, psi: Array) -> Losses:
+    def teach(self, agents: LocalAgents, shared: Rows, psi: dict[str, Array]) -> dict[str, Losses]:
         """Digest, then revisit."""
-        able = trains_on_shared(agent)
-        if able is None:
-            return train_as_one_set(agent, shared, psi)
-        digested = able.train_on_shared(shared, psi, self.passes)
-        return combine_losses(agent.train(shared, None, 0.0), digested)
+        able, others = by_ability(agents)
+        return self._digest_and_revisit(able, shared, psi, self.passes) | train_as_one_set(others, shared, psi)
+
+    def _digest_and_revisit(
+        self, agents: LocalAgents, shared: Rows, labels: dict[str, Array], passes: int
+    ) -> dict[str, Losses]:
+        digested = agents.subset(agents.names, report=False).train_on_shared(shared, labels, passes)
+        revisited = agents.train(shared, {}, 0.0)
+        return {name: combine_losses(revisited[name], digested[name]) for name in agents.names}

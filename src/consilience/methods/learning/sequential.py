@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import final
 
 from consilience.agents.local_agents import LocalAgents
-from consilience.agents.protocol import Agent, Losses
+from consilience.agents.protocol import Losses
 from consilience.base.options import option
 from consilience.base.rows import Rows
 from consilience.methods.learning import LEARNING
-from consilience.methods.learning.protocol import OneAfterAnother, train_as_one_set, trains_on_shared
+from consilience.methods.learning.protocol import OneAfterAnother, by_ability, train_as_one_set
 from consilience.tasks.protocol import Array
 
 
@@ -29,10 +29,11 @@ class Sequential(OneAfterAnother):
     trains_first = True
 
     def train_first(self, agents: LocalAgents, shared: Rows) -> dict[str, Losses]:
-        """Agents that can train on the shared data alone now train on their private data."""
-        return {agent.name: agent.train(shared, None, 0.0) for agent in agents if trains_on_shared(agent)}
+        """Agents that can train on the shared data alone train on their private data."""
+        able, _ = by_ability(agents)
+        return able.subset(able.names, report=False).train(shared, {}, 0.0)
 
-    def teach(self, agent: Agent, shared: Rows, psi: Array) -> Losses:
+    def teach(self, agents: LocalAgents, shared: Rows, psi: dict[str, Array]) -> dict[str, Losses]:
         """The shared data alone, or both as one set."""
-        able = trains_on_shared(agent)
-        return train_as_one_set(agent, shared, psi) if able is None else able.train_on_shared(shared, psi, self.passes)
+        able, others = by_ability(agents)
+        return able.train_on_shared(shared, psi, self.passes) | train_as_one_set(others, shared, psi)
