@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from consilience.base.data_dir import cache_folder
 from consilience.base.errors import ConsilienceError
 from consilience.data.catalogue import SOURCES, Source
 from consilience.data.datasets import Array, Dataset
@@ -63,11 +64,6 @@ def images(
         groups=stored["groups"] if source.group else None,
         group_names=tuple(stored["group_names"].tolist()),
     )
-
-
-def cache_folder() -> Path:
-    """Where decoded images are kept."""
-    return Path(os.environ.get("CONSILIENCE_CACHE") or "~/.cache/consilience").expanduser()
 
 
 def local_folder(name: str, data_dir: str | Path | None) -> Path | None:

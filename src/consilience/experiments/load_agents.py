@@ -18,7 +18,7 @@ from consilience.runtime.reference_predictions import check_reference_prediction
 from consilience.runtime.run import Run, load_run
 from consilience.runtime.run_fingerprint import check_private_data
 from consilience.settings.presets import settings_of
-from consilience.settings.wiring import build_agents, build_scenario, data_fingerprint
+from consilience.settings.wiring import build_agents, build_scenario, data_fingerprint, shared_rows
 
 _IMAGES = (
     "`consilience predict FOLDER` reads image files as the training images were: in colour, from -1 to 1, of this size."
@@ -60,10 +60,10 @@ def restore(folder: Path, names: Collection[str] | None = None) -> Restored:
     done, arrays, _ = checkpoint.read(folder / "checkpoint")
     if not done:
         raise ConsilienceError(f"{folder} has no checkpoint, so its models are gone. Run it again.")
-    agents = build_agents(settings, scenario, names)
+    agents, shared = build_agents(settings, scenario, names), shared_rows(settings, scenario)
     for agent in agents:
         check_private_data(agent, arrays.get("run"), folder)
-        agent.restore(checkpoint.with_prefix(arrays, f"agent/{agent.name}/"), scenario.shared)
+        agent.restore(checkpoint.with_prefix(arrays, f"agent/{agent.name}/"), shared)
         check_reference_predictions(agent, scenario.shared, arrays, str(folder))
     return Restored(run, agents, scenario)
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from consilience.agents.models import AgentSpec, build_agent, model_named
+from consilience.agents.models.backbones import backbone_named, is_backbone
 from consilience.agents.protocol import Agent
 from consilience.base.data_dir import data_folder
 from consilience.base.errors import ConsilienceError
@@ -27,6 +28,7 @@ from consilience.data.table_notes import one_class_warnings
 from consilience.methods.alone import Alone
 from consilience.methods.protocol import Exchange
 from consilience.methods.server import ServerMethod
+from consilience.runtime.crossed_shared import crossed_number, with_crossed
 from consilience.runtime.exchange import InMemory
 from consilience.runtime.history import Evaluation
 from consilience.runtime.lying import LyingExchange
@@ -46,6 +48,9 @@ def build_scenario(settings: Settings) -> Scenario:
     """
     data, agents, seed = settings.data, settings.agents.count, settings.run.seed
     dataset = load(data.dataset, request_of(data, agents, seed))
+    if isinstance(dataset, Dataset):
+        for model in filter(is_backbone, dict.fromkeys(settings.agents.models)):
+            backbone_named(model).remember(dataset.x)
     if isinstance(dataset, Dataset) and data.agent and dataset.group_names:
         data, agents = replace(data, partition="natural"), len(dataset.group_names)
     scenario = split(dataset, data, agents, seed) if isinstance(dataset, Dataset) else dataset
@@ -106,12 +111,22 @@ def build_agents(settings: Settings, scenario: Scenario, names: Collection[str] 
         transform=reading(scenario.shared, scenario.columns),
         class_names=scenario.classes,
         privacy=settings.agents.privacy,
+        shared=scenario.shared,
     )
     return [
         builders[model](made(name, model, share.x, share.y))
         for (name, share), model in dealt
         if names is None or name in names
     ]
+
+
+def shared_rows(settings: Settings, scenario: Scenario) -> Rows:
+    """The rows that agents learn from together: the shared ones, then those that are crossed from them."""
+    models = settings.agents.models
+    backbones = [model if is_backbone(model) else "" for model in models]
+    shared, columns, data = scenario.shared, scenario.columns, settings.data
+    number = crossed_number(data.crossed, shared, backbones, columns) if settings.method.uses_shared else 0
+    return with_crossed(shared, number, settings.run.seed, backbones, columns)
 
 
 def agent_for(

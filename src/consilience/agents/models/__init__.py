@@ -25,6 +25,8 @@ from consilience.tasks.protocol import Array, Task
 if TYPE_CHECKING:
     from torch import nn
 
+HUGGING_FACE = "hf:"
+"""How the names of backbones of Hugging Face begin."""
 MODELS = Registry("model", "consilience.agents.models", "consilience.models")
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -48,6 +50,8 @@ class AgentSpec:
     privacy: Privacy = field(default_factory=Privacy)
     title: str = ""
     """How tables call the model, if not by its name."""
+    shared: Rows = None
+    """The shared rows, by which models standardise that are built on features."""
 
 
 @dataclass(frozen=True)
@@ -213,8 +217,13 @@ def own_agents(name: str, make_agent: Callable[..., Agent], where: str) -> None:
 
 
 def model_named(model: str) -> Callable[[AgentSpec], Agent]:
-    """The function that builds an agent with this model; NAME-4 is the model NAME with the number 4."""
+    """The function that builds an agent with this model; NAME-4 is the model NAME with the number 4.
+
+    hf:FOLDER is a linear head on a backbone of Hugging Face.
+    """
     known = MODELS.names()
+    if model.startswith(HUGGING_FACE):
+        return MODELS.find(HUGGING_FACE)  # type: ignore[no-any-return]
     head, _, number = model.rpartition("-")
     numbered = model not in known and head in known and number.isdecimal()
     build: Callable[[AgentSpec], Agent] = MODELS.find(head if numbered else model)
@@ -239,4 +248,5 @@ def _number(name: str, order: AgentSpec, takes: bool, needs: bool) -> int | None
 def cost_of(model: str) -> Cost:
     """What a model is expected to cost."""
     MODELS.names()
+    model = HUGGING_FACE if model.startswith(HUGGING_FACE) else model
     return COSTS.get(model, COSTS.get(model.rpartition("-")[0], UNKNOWN_COST))

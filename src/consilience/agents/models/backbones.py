@@ -1,0 +1,57 @@
+"""Linear heads on frozen pretrained backbones; torch is imported when one is made."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from consilience.agents.models import COSTS, HUGGING_FACE, MODELS, AgentSpec, Cost, model_named
+from consilience.agents.protocol import Agent
+from consilience.base.errors import ConsilienceError
+from consilience.base.rows import Rows
+
+if TYPE_CHECKING:
+    from consilience.agents.backbones.backbone import Backbone
+
+NAMES = ("efficientnet-lite0", "efficientnet-lite1", "minilm")
+"""Backbones whose weights come inside packages."""
+_loaded: "dict[str, Backbone]" = {}
+_standardised: "dict[str, tuple[Rows, Backbone]]" = {}
+
+
+def is_backbone(model: str) -> bool:
+    """Whether a model is a linear head on a backbone."""
+    return model in NAMES or model.startswith(HUGGING_FACE)
+
+
+def backbone_named(name: str) -> "Backbone":
+    """The backbone of this name, loaded once for all agents of this process."""
+    from consilience.agents.backbones.backbone import Backbone
+
+    if name not in _loaded:
+        _loaded[name] = Backbone(name)
+    return _loaded[name]
+
+
+def standardised(name: str, shared: Rows) -> "Backbone":
+    """The backbone of this name, standardised by the shared rows: one object for all agents of this process."""
+    last = _standardised.get(name)
+    if last is None or last[0] is not shared:
+        last = _standardised[name] = (shared, backbone_named(name).standardised(shared))
+    return last[1]
+
+
+def _head(order: AgentSpec) -> Agent:
+    """An agent that learns one linear layer on standardised features of raw rows."""
+    if order.shared is None:
+        raise ConsilienceError(
+            f"agent {order.name!r}: the model {order.model!r} standardises its features by the shared data, and there "
+            "are none here."
+        )
+    transform = standardised(order.model, order.shared)
+    return model_named("linear")(
+        replace(order, model="linear", title=order.title or order.model, transform=transform)
+    )
+
+
+for _name in (*NAMES, HUGGING_FACE):
+    MODELS.add(_name)(_head)
+    COSTS[_name] = Cost(8)
