@@ -1,9 +1,13 @@
 """Crossed rows: new rows made of shared ones, each feature taken from one of two of them."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from consilience.core.streams import stream
-from consilience.core.trust import Array
+
+Array = NDArray[Any]
 
 LEAST_SIDE, MOST_SIDE = 0.25, 0.75
 """Sides of a rectangle that is cut out, as parts of the image's."""
@@ -34,7 +38,7 @@ def crossed(x: Array, a: Array, b: Array, from_b: Array) -> Array:
     >>> crossed(np.array([[1, 2, 3], [4, 5, 6]]), np.array([0]), np.array([1]), np.array([[True, False, True]]))
     array([[4, 2, 6]])
     """
-    return np.where(from_b, x[b], x[a])
+    return np.asarray(np.where(from_b, x[b], x[a]))
 
 
 def rectangles(number: int, height: int, width: int, seed: int) -> Array:

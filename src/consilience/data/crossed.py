@@ -107,9 +107,7 @@ def _table(table: Any, a: Array, b: Array, seed: int, columns: Sequence[Column])
         return values if table.ndim == 1 else made.assign(**{used[0].name: values})
     from_b = coins(len(a), table.shape[1], seed)
     index = np.where(from_b, b[:, None], a[:, None])
-    return pd.concat(
-        [table.iloc[index[:, at], at].reset_index(drop=True) for at in range(table.shape[1])], axis=1
-    )
+    return pd.concat([table.iloc[index[:, at], at].reset_index(drop=True) for at in range(table.shape[1])], axis=1)
 
 
 def _are_texts(rows: Any) -> bool:

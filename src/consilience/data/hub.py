@@ -110,7 +110,7 @@ def _decode(
         rows = rows_of(library, source, folder, scratch)
         y, groups, group_names = _column(rows, source.label), np.zeros(len(rows), dtype=np.int64), source.group_names
         if source.group and group_names:
-            groups = _column(rows, source.group)
+            groups = _group_numbers(rows, source)
         elif source.group:
             rows, y, groups, group_names = _largest_groups(rows, y, source.group, most_groups)
         if limit:
@@ -234,6 +234,21 @@ def _text(path: Path) -> str:
     if path.stat().st_size > 10_000_000:
         raise ConsilienceError(f"{path} is too large to be a list of files.")
     return path.read_text(encoding="utf-8")
+
+
+def _group_numbers(rows: Any, source: Source) -> Array:
+    """The number of each row's group, which the files may have by name."""
+    names = np.asarray(rows.with_format("numpy")[source.group][:])
+    if names.dtype.kind in "iu":
+        return names.astype(np.int64)
+    numbers = {name: number for number, name in enumerate(source.group_names)}
+    unknown = sorted(set(names.astype(str).tolist()) - set(numbers))
+    if unknown:
+        raise ConsilienceError(
+            f"the column {source.group!r} holds {unknown[0]!r}; it should hold {', '.join(source.group_names)}. Copy "
+            f"https://huggingface.co/datasets/{source.hub} again."
+        )
+    return np.array([numbers[name] for name in names.astype(str).tolist()], dtype=np.int64)
 
 
 def _column(rows: Any, name: str) -> Array:

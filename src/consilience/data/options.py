@@ -53,7 +53,7 @@ class Data(Options):
 
     crossed: str | int = option(
         "auto",
-        "rows crossed from the shared ones, made by everyone and never sent: auto (where all agents have a backbone) | N",
+        "rows crossed from shared ones, made by everyone, never sent: auto (if all agents have a backbone) | N",
     )
 
     def __post_init__(self) -> None:
@@ -65,7 +65,9 @@ class Data(Options):
 
 def check_crossed(crossed: str | int) -> None:
     """Refuses anything but auto and a number of crossed rows."""
-    if crossed == "auto" or (isinstance(crossed, int) and not isinstance(crossed, bool) and 0 <= crossed <= MOST_CROSSED):
+    if crossed == "auto" or (
+        isinstance(crossed, int) and not isinstance(crossed, bool) and 0 <= crossed <= MOST_CROSSED
+    ):
         return
     raise ConsilienceError(
         f"crossed is {crossed!r}; it must be auto or a number of rows from 0 (none) to {MOST_CROSSED}."

@@ -23,6 +23,7 @@ from consilience.settings.wiring import build_agents, build_scenario, data_finge
 _IMAGES = (
     "`consilience predict FOLDER` reads image files as the training images were: in colour, from -1 to 1, of this size."
 )
+_BYTES = "Pixels are bytes, as image files have them."
 
 
 @dataclass(frozen=True)
@@ -81,5 +82,7 @@ def export_run(folder: Path, agent: str, to: Path) -> Path:
         columns = tuple(column.name for column in loaded.scenario.columns)
         about = _IMAGES if Path(settings.data.dataset).is_dir() and isinstance(shared, np.ndarray) else ""
         return export_agent(loaded.agents[0], to, shared, replace(facts, columns=columns, about=about))
+    if getattr(shared, "dtype", None) == np.uint8:
+        return export_agent(loaded.agents[0], to, shared, replace(facts, about=_BYTES, largest=255))
     about = f"Samples are those of the dataset {loaded.run.summary.dataset!r} as consilience loads it."
     return export_agent(loaded.agents[0], to, shared, replace(facts, about=about))

@@ -25,7 +25,13 @@ class Baseline:
     """The method alone with copies of the agents of one process, round by round beside the agents themselves."""
 
     def __init__(
-        self, agents: LocalAgents, shared: Array, measured: int, evaluation: Evaluation, rounds: int, everyone: bool = True
+        self,
+        agents: LocalAgents,
+        shared: Array,
+        measured: int,
+        evaluation: Evaluation,
+        rounds: int,
+        everyone: bool = True,
     ) -> None:
         """The first `measured` shared rows are not crossed."""
         self._measured = measured

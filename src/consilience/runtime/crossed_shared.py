@@ -16,9 +16,7 @@ AUTO = 3000
 """Crossed rows where nothing is said and every agent learns one layer on a backbone (research/crossed.md)."""
 
 
-def crossed_number(
-    crossed: str | int, shared: Rows, backbones: Sequence[str], columns: Sequence[Column] = ()
-) -> int:
+def crossed_number(crossed: str | int, shared: Rows, backbones: Sequence[str], columns: Sequence[Column] = ()) -> int:
     """How many crossed rows there are.
 
     Args:

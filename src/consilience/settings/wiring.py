@@ -47,10 +47,12 @@ def build_scenario(settings: Settings) -> Scenario:
     Real data are read from the folder named in the environment variable CONSILIENCE_DATA, if it is set.
     """
     data, agents, seed = settings.data, settings.agents.count, settings.run.seed
-    dataset = load(data.dataset, request_of(data, agents, seed))
+    dataset = load(data.dataset, request_of(data, agents, seed, settings.agents.models))
     if isinstance(dataset, Dataset):
         for model in filter(is_backbone, dict.fromkeys(settings.agents.models)):
             backbone_named(model).remember(dataset.x)
+            if dataset.unlabelled is not None:
+                backbone_named(model).remember(dataset.unlabelled)
     if isinstance(dataset, Dataset) and data.agent and dataset.group_names:
         data, agents = replace(data, partition="natural"), len(dataset.group_names)
     scenario = split(dataset, data, agents, seed) if isinstance(dataset, Dataset) else dataset
@@ -59,7 +61,7 @@ def build_scenario(settings: Settings) -> Scenario:
     return with_canaries(scenario, data.canaries, seed)
 
 
-def request_of(data: Data, agents: int, seed: int) -> Request:
+def request_of(data: Data, agents: int, seed: int, models: Sequence[str] = ()) -> Request:
     """What the settings ask of a dataset."""
     return Request(
         data_folder(),
@@ -72,7 +74,13 @@ def request_of(data: Data, agents: int, seed: int) -> Request:
         data.task,
         data.types,
         data.drop,
+        all_on_backbones(models),
     )
+
+
+def all_on_backbones(models: Sequence[str]) -> bool:
+    """Whether all models are heads on backbones, which read raw rows."""
+    return bool(models) and all(map(is_backbone, models))
 
 
 def with_notes(scenario: Scenario, data: Data) -> Scenario:
@@ -223,7 +231,8 @@ def build_evaluation(settings: Settings, scenario: Scenario, names: Collection[s
         draw = stream(settings.run.seed, "evaluate sample")
         picked = np.sort(draw.choice(len(scenario.target_y), most, replace=False))
         target = take(scenario.target_x, picked), scenario.target_y[picked]
-    return Evaluation(scenario.shared_y, target, own, more, settings.run.evaluate_every)
+    shared_y = scenario.shared_y if scenario.labels_known else None
+    return Evaluation(shared_y, target, own, more, settings.run.evaluate_every)
 
 
 def _device(settings: Settings) -> str:

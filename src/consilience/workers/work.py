@@ -12,7 +12,14 @@ from consilience.runtime.callbacks import Computed, EventSink
 from consilience.runtime.driver import run_rounds
 from consilience.settings.presets import write_config
 from consilience.settings.settings import Settings
-from consilience.settings.wiring import build_agents, build_evaluation, build_exchange, build_scenario, shared_rows, summarise
+from consilience.settings.wiring import (
+    build_agents,
+    build_evaluation,
+    build_exchange,
+    build_scenario,
+    shared_rows,
+    summarise,
+)
 from consilience.workers.group import WorkerExchange, WorkerGroup
 from consilience.workers.scheduling import balance, expected_costs
 

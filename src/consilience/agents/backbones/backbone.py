@@ -1,6 +1,7 @@
 """A frozen pretrained network that makes features of raw images or texts, once for every set of rows."""
 
 import hashlib
+import json
 import os
 import time
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any, final
 
 import numpy as np
 import torch
+from safetensors.numpy import load, save
 from torch import nn
 
 from consilience.agents.backbones.encoders import Encoder, ImageEncoder, batch_of
@@ -18,6 +20,7 @@ from consilience.agents.backbones.feature_cache import cached_features, watching
 from consilience.agents.backbones.named import encoder_named
 from consilience.base.crossed_rows import CrossedRows
 from consilience.base.errors import ConsilienceError
+from consilience.base.files import reading
 from consilience.base.rows import Rows, as_rows, count, fingerprint
 from consilience.core.crossed import coins
 from consilience.tasks.protocol import Array
@@ -28,6 +31,8 @@ SECONDS = 1.0
 """From one report of progress to the next."""
 SHALLOW = 0.01
 """The least deviation of a feature, as a part of the mean deviation of all: one that hardly varies is not blown up."""
+
+
 @dataclass(frozen=True)
 class Standard:
     """(features - mean) / deviation, by shared rows that all agents have."""
@@ -44,8 +49,8 @@ class Backbone:
     ~/.cache/consilience) under the fingerprints of backbone and rows.
 
     Args:
-        model: `efficientnet-lite0`, `efficientnet-lite1` or `minilm`, whose weights come with `consilience[pretrained]`;
-            `hf:FOLDER` or `hf:NAME` for a model of Hugging Face for images or texts; or any torch module that takes
+        model: `efficientnet-lite0`, `efficientnet-lite1` or `minilm`, of which `consilience[pretrained]` brings the
+            weights; `hf:FOLDER` or `hf:NAME` for a model of Hugging Face; or any torch module that takes
             images (rows, 3, height, width) and returns features, tokens or maps.
         side: Height and width that images are brought to; 0 for their own, at least 96 (a model of Hugging Face: the
             one it was trained with).
@@ -75,8 +80,7 @@ class Backbone:
         if isinstance(model, str):
             self._load = partial(encoder_named, model, side)
         else:
-            scale = (tuple(np.atleast_1d(value).astype(float).tolist()) for value in (mean, deviation))
-            self._load = partial(ImageEncoder, model.eval(), *scale, side)
+            self._load = partial(ImageEncoder, model.eval(), _channels(mean), _channels(deviation), side)
         self.rebuilt_by_name = isinstance(model, str)
         """Whether its name says all, so that an exported model can refer to it."""
 
@@ -123,6 +127,12 @@ class Backbone:
         vars(made).update(vars(self))
         made.standard = standard
         return made
+
+    def to_bytes(self) -> bytes:
+        """Its name, the fingerprint of its weights and the standard scale, as `stored_backbone` reads them."""
+        about = {"name": self.name, "side": str(self.side), "fingerprint": self.fingerprint}
+        standard = self.standard or Standard(np.zeros(1), np.ones(1))
+        return save({"mean": standard.mean, "deviation": standard.deviation}, metadata=about)
 
     def __call__(self, rows: Rows) -> Array:
         """Features (rows, features) in single precision, standardised if a scale was given."""
@@ -193,6 +203,34 @@ class Backbone:
         return features
 
 
+def stored_backbone(data: bytes, where: str) -> Backbone:
+    """The backbone that `to_bytes` wrote, found by its name; an error if its weights are others.
+
+    Args:
+        data: The bytes.
+        where: The file, for messages.
+    """
+    with reading(where):
+        length = int.from_bytes(data[:8], "little")
+        about = json.loads(data[8 : 8 + min(length, 10_000)])["__metadata__"]
+        arrays, name, side = load(data), str(about["name"]), int(about["side"])
+        scale = Standard(arrays["mean"], arrays["deviation"])
+        fits = scale.mean.ndim == 1 and scale.mean.shape == scale.deviation.shape and (scale.deviation > 0).all()
+        if not fits or not np.isfinite(scale.mean).all():
+            raise ValueError("its scale does not fit")
+    backbone = Backbone(name, side=side)
+    if backbone.fingerprint != about.get("fingerprint"):
+        raise ConsilienceError(
+            f"{where}: the model was trained on the backbone {name} with fingerprint {about.get('fingerprint')!s:.12}; the "
+            f"one here has {backbone.fingerprint[:12]}. Get the same weights."
+        )
+    return backbone.with_standard(scale)
+
+
+def _channels(values: float | tuple[float, ...]) -> tuple[float, ...]:
+    return tuple(float(value) for value in np.atleast_1d(values))
+
+
 def _digests(rows: Rows, how: str) -> list[bytes]:
     """What tells single rows apart, of arrays and texts; nothing for rows of other kinds."""
     if isinstance(rows, np.ndarray):
@@ -207,4 +245,3 @@ def _digests(rows: Rows, how: str) -> list[bytes]:
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-

@@ -1,4 +1,4 @@
-"""What a backbone does with a batch of raw rows: prepare it, pass it through the network, make features of the output."""
+"""What a backbone does with a batch of raw rows: prepare it, pass it through the network, pool the output."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +20,9 @@ SMALLEST = 96
 class Encoder(Protocol):
     """A network with everything that makes features of raw rows."""
 
-    module: nn.Module
+    @property
+    def module(self) -> nn.Module:
+        """The network."""
 
     def prepared(self, who: str, rows: Rows) -> tuple[Rows, str]:
         """The rows in a form that `features` takes in batches, and how they are prepared; an error for other rows."""

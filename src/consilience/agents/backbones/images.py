@@ -19,13 +19,13 @@ def size_of_images(who: str, rows: Rows, side: int) -> tuple[int, int]:
     if isinstance(rows, np.ndarray | Tensor) and rows.ndim in (3, 4):
         dtype = str(rows.dtype).removeprefix("torch.")
         if dtype != "uint8" and not dtype.startswith("float"):
-            raise ConsilienceError(f"{who}: images as {dtype} are not read. Give bytes (uint8), or fractions in [-1, 1].")
+            raise ConsilienceError(f"{who}: images as {dtype} are not read. Give bytes, or fractions in [-1, 1].")
         height, width, channels = _layout(tuple(rows.shape))
         if channels in (1, 3):
             return height, width
         raise ConsilienceError(
-            f"{who}: a row of the shape {tuple(rows.shape[1:])} is no image. Give (3, height, width), (height, width, 3) "
-            "or (height, width)."
+            f"{who}: a row of the shape {tuple(rows.shape[1:])} is no image. Give (3, height, width), "
+            "(height, width, 3) or (height, width)."
         )
     if not count(rows):
         return side, side
@@ -34,7 +34,7 @@ def size_of_images(who: str, rows: Rows, side: int) -> tuple[int, int]:
         image = _picture(rows, number)
         if isinstance(image, str):
             raise ConsilienceError(
-                f"{who}: the backbone takes images, and row {number} is a text. Use a backbone for texts, such as minilm."
+                f"{who}: the backbone takes images, and row {number} is a text. Use one for texts, such as minilm."
             )
         height, width = _size(image)
         if not height:

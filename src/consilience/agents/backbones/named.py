@@ -82,7 +82,7 @@ def _hugging_face(where: str, side: int) -> Encoder:
         raise
     except Exception as error:  # the library raises some ten kinds
         raise ConsilienceError(
-            f"the backbone hf:{where} cannot be read from {'that folder' if local else 'the hub'} ({first_line(error)}). "
+            f"hf:{where} cannot be read from {'that folder' if local else 'the hub'} ({first_line(error)}). "
             "It needs config.json, model.safetensors, and preprocessor_config.json (images) or a tokenizer (texts)."
         ) from error
     finally:

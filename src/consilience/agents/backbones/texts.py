@@ -35,9 +35,9 @@ def _text_column(who: str, columns: dict[str, Any]) -> str:
     """The name of the only column that holds texts."""
     names = [name for name, values in columns.items() if isinstance(next(iter(values), None), str)]
     if len(names) != 1:
-        held = f"the columns {', '.join(names)} do" if names else "none does"
+        held = ", ".join(names) if names else "none"
         raise ConsilienceError(
-            f"{who}: the backbone reads one column of texts, and of the table's {len(columns)} columns {held} hold such. "
-            "Leave out the others, with data.drop."
+            f"{who}: the backbone reads one column of texts, and of the table's {len(columns)} columns {held} hold "
+            "such. Leave out the others, with data.drop."
         )
     return names[0]

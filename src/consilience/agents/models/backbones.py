@@ -47,9 +47,7 @@ def _head(order: AgentSpec) -> Agent:
             "are none here."
         )
     transform = standardised(order.model, order.shared)
-    return model_named("linear")(
-        replace(order, model="linear", title=order.title or order.model, transform=transform)
-    )
+    return model_named("linear")(replace(order, model="linear", title=order.title or order.model, transform=transform))
 
 
 for _name in (*NAMES, HUGGING_FACE):
