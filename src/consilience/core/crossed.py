@@ -44,16 +44,17 @@ def crossed(x: Array, a: Array, b: Array, from_b: Array) -> Array:
 def rectangles(number: int, height: int, width: int, seed: int) -> Array:
     """(number, height, width): true in one random rectangle, anywhere inside, of each image.
 
-    Its sides are uniform between `LEAST_SIDE` and `MOST_SIDE` of the image's, and at least one pixel long.
+    Its sides are uniform between `LEAST_SIDE` and `MOST_SIDE` of the image's, and at least one pixel long. Images of
+    another size have it at the same place.
 
     >>> rectangles(2, 1, 4, seed=0).sum(axis=(1, 2)).max() <= 3
     np.True_
     """
-    draw, inside = stream(seed, "crossed rectangles", height, width), []
+    draw, inside = stream(seed, "crossed rectangles"), []
     for size in (height, width):
-        shortest, longest = max(1, round(LEAST_SIDE * size)), max(1, round(MOST_SIDE * size))
-        length = draw.integers(shortest, longest + 1, number)
-        start = draw.integers(0, size - length + 1)
+        part, offset = draw.random(number), draw.random(number)
+        length = np.maximum(1, np.rint((LEAST_SIDE + (MOST_SIDE - LEAST_SIDE) * part) * size)).astype(np.int64)
+        start = (offset * (size - length + 1)).astype(np.int64)
         places = np.arange(size)
         inside.append((places >= start[:, None]) & (places < (start + length)[:, None]))
     rows, columns = inside

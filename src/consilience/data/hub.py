@@ -108,6 +108,8 @@ def _decode(
     """Images as bytes, labels, hospitals (zeros where there are none) and the names of classes and hospitals."""
     with hugging_face(offline=folder is not None) as library:
         rows = rows_of(library, source, folder, scratch)
+        if not hasattr(rows.features[source.image], "decode"):  # files that say nothing of what their columns hold
+            rows = rows.cast_column(source.image, library.Image())
         y, groups, group_names = _column(rows, source.label), np.zeros(len(rows), dtype=np.int64), source.group_names
         if source.group and group_names:
             groups = _group_numbers(rows, source)

@@ -58,7 +58,7 @@ def run_site(loaded: LoadedSite, say: Say, callbacks: Sequence[Callback] = (), s
             exchange.wait_for_peers()
         run = run_rounds(
             [agent],
-            loaded.features(loaded.shared),
+            loaded.learned_rows(),
             exchange,
             settings.method,
             summary,

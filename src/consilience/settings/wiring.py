@@ -146,13 +146,17 @@ def agent_for(
     outputs: int,
     task: str,
     transform: Callable[[Rows], Any] | None = None,
+    shared: Rows = None,
 ) -> Agent:
-    """One agent with a built-in model and private data (x, y), which it reads through `transform`."""
+    """One agent with a built-in model and private data (x, y), which it reads through `transform`.
+
+    A head on a backbone standardises its features by the `shared` rows.
+    """
     device, seed = _device(settings), settings.run.seed
     order = AgentSpec(
         name, model, x, y, outputs, task_named(task), settings.training, seed, device, transform=transform
     )
-    return build_agent(replace(order, privacy=settings.agents.privacy))
+    return build_agent(replace(order, privacy=settings.agents.privacy, shared=shared))
 
 
 def reading(shared: Rows, columns: Sequence[Column] = ()) -> Callable[[Rows], Any] | None:

@@ -221,8 +221,8 @@ def stored_backbone(data: bytes, where: str) -> Backbone:
     backbone = Backbone(name, side=side)
     if backbone.fingerprint != about.get("fingerprint"):
         raise ConsilienceError(
-            f"{where}: the model was trained on the backbone {name} with fingerprint {about.get('fingerprint')!s:.12}; the "
-            f"one here has {backbone.fingerprint[:12]}. Get the same weights."
+            f"{where}: the model was trained on the backbone {name} with fingerprint "
+            f"{about.get('fingerprint')!s:.12}; the one here has {backbone.fingerprint[:12]}. Get the same weights."
         )
     return backbone.with_standard(scale)
 
