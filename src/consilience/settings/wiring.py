@@ -51,8 +51,6 @@ def build_scenario(settings: Settings) -> Scenario:
     if isinstance(dataset, Dataset):
         for model in filter(is_backbone, dict.fromkeys(settings.agents.models)):
             backbone_named(model).remember(dataset.x)
-            if dataset.unlabelled is not None:
-                backbone_named(model).remember(dataset.unlabelled)
     if isinstance(dataset, Dataset) and data.agent and dataset.group_names:
         data, agents = replace(data, partition="natural"), len(dataset.group_names)
     scenario = split(dataset, data, agents, seed) if isinstance(dataset, Dataset) else dataset
@@ -130,11 +128,17 @@ def build_agents(settings: Settings, scenario: Scenario, names: Collection[str] 
 
 def shared_rows(settings: Settings, scenario: Scenario) -> Rows:
     """The rows that agents learn from together: the shared ones, then those that are crossed from them."""
-    models = settings.agents.models
-    backbones = [model if is_backbone(model) else "" for model in models]
-    shared, columns, data = scenario.shared, scenario.columns, settings.data
-    number = crossed_number(data.crossed, shared, backbones, columns) if settings.method.uses_shared else 0
-    return with_crossed(shared, number, settings.run.seed, backbones, columns)
+    number, backbone = crossing_of(settings, scenario)
+    return with_crossed(scenario.shared, number, settings.run.seed, [backbone], scenario.columns)
+
+
+def crossing_of(settings: Settings, scenario: Scenario) -> tuple[int, str]:
+    """The number of crossed rows, and the backbone in whose features they are crossed, if it is in features."""
+    backbones = [model if is_backbone(model) else "" for model in settings.agents.models]
+    if not settings.method.uses_shared:
+        return 0, ""
+    number = crossed_number(settings.data.crossed, scenario.shared, backbones, scenario.columns)
+    return number, backbones[0] if number and len(set(backbones)) == 1 else ""
 
 
 def agent_for(
