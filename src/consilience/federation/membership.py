@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from consilience.agents.models.backbones import NAMES, backbone_named, is_backbone
+from consilience.agents.backbones.names import PACKAGED, is_backbone
+from consilience.agents.models.backbones import backbone_named
 from consilience.base import toml
 from consilience.base.errors import ConsilienceError
 from consilience.base.files import write_atomically
@@ -99,7 +100,7 @@ def new_federation(
     if problem:
         raise ConsilienceError(f"{shared}: the shared data cannot be crossed: {problem}. Leave out --crossed.")
     if backbone and not is_backbone(backbone):
-        raise ConsilienceError(f"{backbone!r} is no backbone. There are {', '.join(NAMES)} and hf:FOLDER.")
+        raise ConsilienceError(f"{backbone!r} is no backbone. There are {', '.join(PACKAGED)} and hf:FOLDER.")
     roster = tuple(read_member(path) for path in members)
     return Federation(
         name=name,

@@ -10,7 +10,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from consilience.agents.models.backbones import is_backbone
+from consilience.agents.backbones.names import is_backbone
 from consilience.base import toml
 from consilience.base.errors import ConsilienceError
 from consilience.base.options import Options, from_table, option

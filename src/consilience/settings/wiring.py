@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from consilience.agents.backbones.names import is_backbone
 from consilience.agents.models import AgentSpec, build_agent, model_named
-from consilience.agents.models.backbones import backbone_named, is_backbone
+from consilience.agents.models.backbones import backbone_named
 from consilience.agents.protocol import Agent
 from consilience.base.data_dir import data_folder
 from consilience.base.errors import ConsilienceError

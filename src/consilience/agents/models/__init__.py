@@ -12,6 +12,7 @@ from importlib import import_module
 from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from consilience.agents.backbones.names import HUGGING_FACE, PACKAGED
 from consilience.agents.input_cache import Transform
 from consilience.agents.protocol import AcceptsMoreClasses, Agent, implements, missing
 from consilience.agents.training import Training
@@ -25,8 +26,6 @@ from consilience.tasks.protocol import Array, Task
 if TYPE_CHECKING:
     from torch import nn
 
-HUGGING_FACE = "hf:"
-"""How the names of backbones of Hugging Face begin."""
 MODELS = Registry("model", "consilience.agents.models", "consilience.models")
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -223,7 +222,8 @@ def model_named(model: str) -> Callable[[AgentSpec], Agent]:
     """
     known = MODELS.names()
     if model.startswith(HUGGING_FACE):
-        return MODELS.find(HUGGING_FACE)  # type: ignore[no-any-return]
+        known_head: Callable[[AgentSpec], Agent] = MODELS.find(PACKAGED[0])
+        return known_head
     head, _, number = model.rpartition("-")
     numbered = model not in known and head in known and number.isdecimal()
     build: Callable[[AgentSpec], Agent] = MODELS.find(head if numbered else model)
@@ -248,5 +248,5 @@ def _number(name: str, order: AgentSpec, takes: bool, needs: bool) -> int | None
 def cost_of(model: str) -> Cost:
     """What a model is expected to cost."""
     MODELS.names()
-    model = HUGGING_FACE if model.startswith(HUGGING_FACE) else model
+    model = PACKAGED[0] if model.startswith(HUGGING_FACE) else model
     return COSTS.get(model, COSTS.get(model.rpartition("-")[0], UNKNOWN_COST))

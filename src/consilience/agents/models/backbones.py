@@ -3,7 +3,8 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from consilience.agents.models import COSTS, HUGGING_FACE, MODELS, AgentSpec, Cost, model_named
+from consilience.agents.backbones.names import PACKAGED
+from consilience.agents.models import COSTS, MODELS, AgentSpec, Cost, model_named
 from consilience.agents.protocol import Agent
 from consilience.base.errors import ConsilienceError
 from consilience.base.rows import Rows
@@ -11,15 +12,8 @@ from consilience.base.rows import Rows
 if TYPE_CHECKING:
     from consilience.agents.backbones.backbone import Backbone
 
-NAMES = ("efficientnet-lite0", "efficientnet-lite1", "minilm")
-"""Backbones whose weights come inside packages."""
 _loaded: "dict[str, Backbone]" = {}
 _standardised: "dict[str, tuple[Rows, Backbone]]" = {}
-
-
-def is_backbone(model: str) -> bool:
-    """Whether a model is a linear head on a backbone."""
-    return model in NAMES or model.startswith(HUGGING_FACE)
 
 
 def backbone_named(name: str) -> "Backbone":
@@ -50,6 +44,6 @@ def _head(order: AgentSpec) -> Agent:
     return model_named("linear")(replace(order, model="linear", title=order.title or order.model, transform=transform))
 
 
-for _name in (*NAMES, HUGGING_FACE):
+for _name in PACKAGED:
     MODELS.add(_name)(_head)
     COSTS[_name] = Cost(8)
