@@ -9,7 +9,7 @@ run: $(VENV)/run.stamp  ## install the package and run the default experiment
 	$(VENV)/bin/consilience run
 
 federation: $(VENV)/peers.stamp  ## four sites as four processes on this machine, from keys to report
-	$(VENV)/bin/consilience federation try
+	$(VENV)/bin/consilience federation demo
 
 test: $(VENV)/dev.stamp lint  ## install the development tools and pass the tests
 	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist loadfile

@@ -15,7 +15,7 @@ if [ -e federation.toml ]; then
     exit 1
 fi
 for site in alpha beta gamma delta; do
-    consilience keys "$site" --address "$1" --trial-ca trial-ca
+    consilience site init "$site" --address "$1" --trial-ca trial-ca
     shift
 done
 
@@ -40,4 +40,4 @@ for site in alpha beta gamma delta; do
     cp federation.toml shared.npz "$site/"
     sed -i -e "s|^model = .*|model = \"$model\"|" -e "s|^listen = .*|listen = \"${LISTEN:-}\"|" "$site/site.toml"
 done
-echo "Laid out in $folder: alpha, beta, gamma, delta. Start each with: consilience agent --site NAME/site.toml"
+echo "Laid out in $folder: alpha, beta, gamma, delta. Start each with: consilience site run --site NAME/site.toml"

@@ -85,7 +85,7 @@ CASES: dict[str, list[list[str]]] = {
         for name, part in PARTS.items()
         for workers in (1, 2)
     },
-    "four-sites": [["federation", "try"]],
+    "four-sites": [["federation", "demo"]],
     **{f"reproduce-{name}": [["reproduce", name, "--scale", "smoke", "--seeds", "0"]] for name in ARTEFACTS},
 }
 """Command lines; the second spelling is that of checkouts before settings had tables."""

@@ -18,7 +18,7 @@ DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md",
 TUTORIALS = ["index.md", "start.md", "research.md", "experiments.md", "datasets.md"]
 """Their commands are run, with fewer rounds and seeds, but for those that need a download; those of extend.md are run
 by tests/test_extend.py."""
-UNFINISHED = {"predict --collective"}
+UNFINISHED = {"site predict --collective"}
 """Named in a sentence without its arguments."""
 SMALL = ["--set", "rounds=2", "--set", "warmup=1", "--set", "limit=80", "--workers", "1"]
 

@@ -185,7 +185,7 @@ def test_the_steps_of_the_dockerfile_run_as_processes(tmp_path):
         "import consilience.federation.peers.site_exchange, cryptography, dp_accounting, onnxruntime, opacus, zenoh"
     )
     ended([str(image / "python"), "-c", imports], cwd=tmp_path, env=clean)
-    ended([str(image / "consilience"), "keys", "alpha", "--address", "alpha:7447"], cwd=tmp_path, env=clean)
+    ended([str(image / "consilience"), "site", "init", "alpha", "--address", "alpha:7447"], cwd=tmp_path, env=clean)
 
 
 @pytest.mark.slow
@@ -204,7 +204,7 @@ def test_the_steps_of_the_compose_file_run_as_processes(tmp_path):
     again = subprocess.run(script, env=environment, capture_output=True, text=True)
     assert again.returncode == 1
     assert "is laid out already" in again.stderr
-    command = [str(programs / "consilience"), "agent", "--site"]
+    command = [str(programs / "consilience"), "site", "run", "--site"]
     started = [
         subprocess.Popen([*command, str(tmp_path / "sites" / name / "site.toml")], env=environment) for name in SITES
     ]

@@ -236,7 +236,7 @@ SPARSE = SOLVED | {"agents.count": 6, "listening": "sparse", "listening.peers": 
         *(f"mixed {name}" for name in METHODS[-7:]),
     ],
 )
-def test_every_method_gives_the_same_bits_stopped_on_two_workers_and_resumed_on_any_number(tmp_path, preset, changes):
+def test_every_method_stopped_on_two_workers_resumes_on_any_number_to_the_bit(tmp_path, preset, changes):
     settings = read_settings(preset, changes)
     run_experiment(settings, tmp_path / "whole", 1)
     with pytest.raises(Stopped):
@@ -249,7 +249,7 @@ def test_every_method_gives_the_same_bits_stopped_on_two_workers_and_resumed_on_
         same_folder(tmp_path / "whole", tmp_path / str(workers))
 
 
-def test_a_killed_worker_of_several_is_named_and_the_run_resumes_on_any_number_of_workers(tiny, tmp_path):
+def test_a_killed_worker_of_several_is_named_and_any_number_resumes_the_run(tiny, tmp_path):
     settings = read_settings("digits", TINY)
 
     def kill_one(run, event):
@@ -298,7 +298,7 @@ def test_a_killed_worker_ends_the_run_at_once_with_its_name_and_the_run_resumes(
     equal(whole, tmp_path / "run")
 
 
-def test_options_of_training_methods_and_pseudo_labels_on_workers_and_with_more_rounds_later(tmp_path):
+def test_options_of_every_kind_on_workers_and_with_more_rounds_later(tmp_path):
     """Agents are spread over two workers for each method; the same rounds, in two parts, give the same bits."""
     options = {"models": ["cnn"], "agents.count": 3, "low_quality": [], "limit": 30, "shared_per_agent": 10}
     options |= {"augment": "crop-flip", "class_balanced": True, "ema": 0.9, "epochs": 1}

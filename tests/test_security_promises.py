@@ -23,11 +23,10 @@ from consilience.federation.peers.federation import Federation, Member, default_
 from consilience.federation.peers.frame import SIGNATURE, STATUS, Format
 from consilience.federation.peers.keys import public_key
 from consilience.federation.peers.ports import free_addresses
-from tests.federation.test_peers import SIGNING, Query
+from tests.federation.peers.conftest import SIGNING, Query
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "SECURITY.md").read_text()
-FEDERATION = ROOT / "tests" / "federation"
 
 
 def federation_of(members: int, quorum: int) -> Federation:
@@ -41,32 +40,21 @@ def federation_of(members: int, quorum: int) -> Federation:
     return Federation("trial", "1", ("no", "yes"), 6, shared, 4.0, quorum, {"run": {"rounds": 9}}, roster)
 
 
-def named_tests() -> list[tuple[Path, str, str]]:
-    """File, function and case of every test that SECURITY.md names; the function is empty where it names a file."""
-    named = []
-    for line in TEXT.splitlines():
-        default = FEDERATION / ("test_attacks.py" if "[a] " in line else "test_hostile.py")
-        for text in re.findall(r"`([^`]*test_[^`]*)`", line):
-            path, _, rest = text.rpartition("::")
-            if text.endswith(".py"):
-                path, rest = text, ""
-            function, _, case = rest.partition("[")
-            file = default
-            if path:
-                file = next(folder / path for folder in (ROOT, FEDERATION, ROOT / "tests") if (folder / path).is_file())
-            named.append((file, function, case.rstrip("]")))
-    return named
-
-
 def test_every_test_that_is_named_is_there():
-    named = named_tests()
+    """By its file's path, or by its own name, which only one test has, and a case in brackets."""
+    texts = [path.read_text() for path in (ROOT / "tests").rglob("test_*.py")]
+    named = re.findall(r"`([^`]*test_[^`]*)`", TEXT)
     assert len(named) > 50
-    for file, function, case in named:
-        text = file.read_text()
-        assert not function or f"\ndef {function}(" in text, f"{function} is not in {file.name}"
+    for name in named:
+        if name.endswith(".py"):
+            assert (ROOT / name).is_file(), name
+            continue
+        function, _, case = name.partition("[")
+        before = [text.split(f"\ndef {function}(")[0] for text in texts if f"\ndef {function}(" in text]
+        assert len(before) == 1, f"{function} is in {len(before)} files"
         if case:
-            cases = text.split(f"\ndef {function}(")[0].rpartition("parametrize(")[2]
-            assert re.search(rf"\b{re.escape(case)}\b", cases), f"{function} has no case {case}"
+            cases = before[0].rpartition("parametrize(")[2]
+            assert re.search(rf"\b{re.escape(case.rstrip(']'))}\b", cases), f"{function} has no case {case}"
 
 
 def test_the_table_of_quorums_is_what_is_in_force_and_no_file_can_ask_for_less():

@@ -265,7 +265,7 @@ def test_ideal_trust_reaches_the_given_consensus_and_raises_no_trust_in_peers(f,
 
 @examples
 @given(predictions(), SEEDS, OFFSETS)
-def test_confidence_weighting_lowers_trust_in_those_who_agree_less_where_one_is_sure(f, seed, offset):
+def test_confidence_weighting_lowers_trust_in_those_who_agree_less_when_sure(f, seed, offset):
     """Appendix `appendix-proof-entropy-weighting`: under its assumptions a and b, w_ib < phi_ib."""
     rng = np.random.default_rng(seed)
     sure, unsure = f.copy(), rng.permutation(f, axis=2)

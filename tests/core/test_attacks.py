@@ -51,7 +51,7 @@ def least_sure(f: np.ndarray, share: float = 0.4) -> set[int]:
 
 @pytest.mark.parametrize("classes", [2, 3, 10])
 @pytest.mark.parametrize("name", NAMES)
-def test_every_attack_says_probabilities_of_its_own_shape_and_changes_nothing_it_is_given(name, classes):
+def test_every_attack_sends_probabilities_and_leaves_its_arguments(name, classes):
     honest, own = words(2, classes=classes), words(3, classes=classes)[0]
     before = honest.copy(), own.copy()
     for victim in (None, 1):

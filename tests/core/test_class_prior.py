@@ -31,7 +31,7 @@ def test_alignment_with_plain_loops(times):
     np.testing.assert_allclose(match_class_prior(psi, np.array(prior), times), expected, rtol=1e-12)
 
 
-def test_alignment_comes_near_the_prior_keeps_rows_and_precision_and_leaves_its_argument():
+def test_alignment_nears_the_prior_keeps_rows_and_leaves_its_argument():
     psi = np.random.default_rng(1).dirichlet([4.0, 1.0, 0.5], size=300).astype(np.float32)
     before, prior = psi.copy(), np.full(3, 1 / 3)
     found = match_class_prior(psi, prior)

@@ -165,7 +165,7 @@ def test_lower_importance_checks_all_three_conditions_round_by_round(agents, low
     assert all(set(column) == {False, True} for column in [*flags, conditions.holds.tolist()])
 
 
-def test_with_one_low_quality_agent_the_first_two_conditions_of_both_propositions_coincide():
+def test_with_one_low_quality_agent_the_first_two_conditions_coincide():
     ws = coarse_matrices()
     one, many = consensus.lowest_importance(ws, 2), consensus.lower_importance(ws, [2])
     assert many.less_trusted.tolist() == one.least_trusted.tolist()

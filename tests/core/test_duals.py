@@ -52,7 +52,7 @@ def test_duals_with_plain_loops(scale, step):
 
 
 @pytest.mark.parametrize("scale", SCALES)
-def test_labels_are_predictions_in_the_precision_of_the_pseudo_labels_whatever_was_said(scale):
+def test_labels_are_predictions_in_the_precision_of_the_pseudo_labels(scale):
     own, psi = np.eye(3, dtype=np.float64), np.eye(3, dtype=np.float32)
     u = np.zeros_like(own)
     for _ in range(50):

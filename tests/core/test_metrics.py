@@ -156,7 +156,7 @@ def test_log_loss_of_a_class_that_is_missing_from_the_labels_is_that_of_sklearn(
 
 
 @pytest.mark.parametrize(("classes", "bins"), [(2, 15), (4, 15), (4, 7), (3, 1)])
-def test_calibration_error_is_the_mean_gap_between_confidence_and_accuracy_over_bins(classes, bins):
+def test_calibration_error_is_the_mean_gap_of_confidence_and_accuracy_over_bins(classes, bins):
     f = predictions(200, classes=classes)
     y = likely(f)
     assert metrics.calibration_error(f, y, bins) == pytest.approx(slow_calibration(f, y, bins), rel=1e-12)

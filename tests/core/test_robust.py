@@ -78,7 +78,7 @@ def test_filtered_mean_with_plain_loops(agents, classes, share):
         np.testing.assert_allclose(found[s], sum(f[j, s] for j in left) / len(left))
 
 
-def test_a_filter_that_takes_nobody_away_is_the_mean_in_the_precision_of_the_predictions():
+def test_a_filter_that_removes_nobody_is_the_mean_in_the_same_precision():
     f = words(4).astype(np.float32)
     for share in (0.0, 0.2):
         np.testing.assert_allclose(robust.filtered_mean(f, share), f.mean(axis=0), rtol=1e-6)

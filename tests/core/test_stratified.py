@@ -103,7 +103,7 @@ def test_the_middle_mean_with_plain_loops(agents, values, seed):
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 12), st.integers(0, 10**6))
-def test_less_than_a_third_of_the_weight_cannot_move_the_middle_mean_beyond_the_others(agents, seed):
+def test_less_than_a_third_of_the_weight_moves_the_middle_mean_not_beyond_others(agents, seed):
     draw = np.random.default_rng(seed)
     f, w = draw.uniform(0.3, 0.6, (agents, 8)), draw.uniform(0.1, 1, agents)
     order = draw.permutation(agents)
@@ -183,7 +183,7 @@ def test_informativeness_with_plain_loops(grouped):
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 20), st.integers(0, 10**6))
-def test_fewer_than_a_third_cannot_raise_the_bound_above_what_some_honest_agent_reaches(agents, seed):
+def test_fewer_than_a_third_cannot_raise_the_bound_above_every_honest_agent(agents, seed):
     draw = np.random.default_rng(seed)
     liars = (agents - 1) // 3
     assert 3 * liars < agents

@@ -89,7 +89,7 @@ def test_confidence_is_one_over_entropy_plus_offset_with_a_floor(offset, floor):
     np.testing.assert_allclose(trust.confidence(f, offset, floor), slow, rtol=1e-12)
 
 
-def test_confidence_of_certainty_is_one_with_the_default_offset_and_one_over_the_floor_without():
+def test_confidence_of_certainty_is_one_with_the_default_offset():
     assert (trust.confidence(one_hot()) == 1).all()
     assert (trust.confidence(one_hot(), offset=0, floor=0.01) == 100).all()
 

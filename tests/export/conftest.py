@@ -1,5 +1,11 @@
 """Trained agents of every kind that can be exported, with tiny data."""
 
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +20,8 @@ from sklearn.svm import SVC
 
 import consilience as cs
 from consilience.agents.models import AgentSpec, build_agent
+from consilience.export.folder import export_agent
+from consilience.export.manifest import checksum
 from consilience.tasks import task_named
 
 DRAW = np.random.default_rng(0)
@@ -67,3 +75,42 @@ def trained() -> dict[str, Any]:
         said = agent.predict(NEW) if name in ("mlp",) else np.full((len(NEW), agent.outputs), 1 / agent.outputs)
         agent.train(NEW, None if alone else said.astype(np.float32), 0.0 if alone else 0.5)
     return agents
+
+
+def reseal(folder: Path, change: Callable[[dict[str, Any]], None] | None = None) -> None:
+    """The checksums of a folder made right again, after `change` of its manifest."""
+    path = folder / "model.json"
+    table = json.loads(path.read_text())
+    if change:
+        change(table)
+    for name in table["files"]:
+        if (folder / name).is_file():
+            table["files"][name] = sha256((folder / name).read_bytes()).hexdigest()
+    path.write_text(json.dumps(table | {"checksum": checksum(table)}))
+
+
+def with_estimator(trained: dict[str, Any], folder: Path, estimator: Any) -> Path:
+    """An exported model in which somebody has put another estimator."""
+    import skops.io
+
+    export_agent(trained["pipeline"], folder, NEW)
+    (folder / "estimator-0.skops").write_bytes(skops.io.dumps(estimator))
+    reseal(folder)
+    return folder
+
+
+def predict(folder: Path, model: Path, samples: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    """The command, typed in `folder`."""
+    command = [sys.executable, "-m", "consilience", "predict", str(samples), "--model", str(model), *more]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture(scope="module")
+def own_network_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An exported network that predicts through ONNX."""
+    from torch import nn
+
+    folder = tmp_path_factory.mktemp("network") / "model"
+    agent = cs.TorchAgent(nn.Sequential(nn.Linear(6, 3)), X, Y, "own-network")
+    agent.train(X, None, 0.0)
+    return export_agent(agent, folder, NEW)

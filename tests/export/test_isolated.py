@@ -17,10 +17,7 @@ import pytest
 from consilience.base.errors import ConsilienceError
 from consilience.export.folder import copy_model, export_agent, load_model
 from consilience.export.isolated import predict_isolated
-from tests.export.conftest import NEW
-from tests.export.test_hostile_models import own_network_folder, predict, reseal
-
-__all__ = ["own_network_folder"]
+from tests.export.conftest import NEW, predict, reseal
 
 
 @pytest.fixture

@@ -15,11 +15,15 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from tests.conftest import slowness
 
 HERE = Path(__file__).parent
+ROGUE = HERE / "rogue.py"
+STRANGER = HERE / "stranger.py"
 PATIENCE = 90.0
 """Seconds for anything that should happen; only a failure takes so long."""
 
@@ -92,7 +96,7 @@ class Trial:
     def start(self, *names: str, more: tuple[str, ...] = ()) -> None:
         """Starts sites with the command of an operator: all, or those named."""
         for name in names or self.sites:
-            argv = ["consilience", "agent", "--site", str(self.sites[name]), *more]
+            argv = ["consilience", "site", "run", "--site", str(self.sites[name]), *more]
             self.pids[name] = self.launcher.start(
                 self.log(name),
                 argv,
@@ -102,9 +106,9 @@ class Trial:
             )
 
     def start_beside(self, name: str, command: str, *more: str) -> str:
-        """Starts another command of a site, such as doctor; the name under which its process is known."""
+        """Starts another command of a site, such as check; the name under which its process is known."""
         other = f"{name}-{command}-{len(self.pids)}"
-        argv = ["consilience", command, "--site", str(self.sites[name]), *more]
+        argv = ["consilience", "site", command, "--site", str(self.sites[name]), *more]
         self.pids[other] = self.launcher.start(self.log(other), argv, network=self.network.get(name, ""))
         return other
 
@@ -280,6 +284,16 @@ def give(trial: Trial, change: Any, sites: Iterable[str]) -> None:
         write_atomically(trial.sites[name].parent / "change.toml", change.to_toml().encode())
 
 
+def memory(pid: int) -> float:
+    """Megabytes that a process holds."""
+    fields = Path(f"/proc/{pid}/status").read_text().split("\n")
+    return int(next(line for line in fields if line.startswith("VmRSS")).split()[1]) / 1000
+
+
+def addresses_of(trial, names) -> list[str]:
+    return [tomllib.loads((trial.sites[name].parent / "member.toml").read_text())["address"] for name in names]
+
+
 @pytest.fixture(scope="session", autouse=True)
 def own_ports() -> Iterator[None]:
     """Sites of this process have ports of their own: an address may be in nobody's use, and yet be meant for a site."""
@@ -315,3 +329,29 @@ def federate(launcher: Launcher, tmp_path: Path) -> Iterator[Callable[..., Trial
     yield make
     for trial in trials:
         trial.end()
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A site with a forest on a CSV file, in a federation of three."""
+    from consilience.federation.membership import make_keys, new_federation
+
+    draw = np.random.default_rng(0)
+    for number, name in enumerate(("a", "b", "c")):
+        make_keys(tmp_path / name, name, f"127.0.0.1:{7000 + number}", tmp_path / "ca")
+    table = pd.DataFrame(draw.normal(3, 2, (40, 2)), columns=["age", "pressure"])
+    folder = tmp_path / "a"
+    table.iloc[:15].to_csv(folder / "shared.csv", index=False)
+    table.iloc[15:].assign(label=np.arange(25) % 2).to_csv(folder / "patients.csv", index=False)
+    members = [tmp_path / name / "member.toml" for name in "abc"]
+    agreed = new_federation("t", folder / "shared.csv", ["healthy", "ill"], members, {"rounds": 4}, 5.0)
+    (folder / "federation.toml").write_text(agreed.to_toml())
+    path = folder / "site.toml"
+    assert 'shared = "shared.csv"' in path.read_text(), "the name that the documents use"
+    return path
+
+
+def change(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))

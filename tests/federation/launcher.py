@@ -1,4 +1,4 @@
-"""Starts processes that have the heavy modules loaded already: `consilience agent` takes seconds to import torch.
+"""Starts processes that have the heavy modules loaded already: `consilience site run` takes seconds to import torch.
 
 Reads one JSON object per line: the arguments of the program (or a script to run instead), the file for its output and,
 if the process is to live there, a network namespace. Answers with the process id, and with the exit code at the end.
@@ -51,9 +51,9 @@ def child(order: dict) -> None:
     if order.get("script"):
         runpy.run_path(order["script"], run_name="__main__")
         return
-    from consilience.cli import main, sites
+    from consilience.cli import main, site
 
-    sites.console = type(sites.console)(file=sys.stdout, width=250)
+    site.console = type(site.console)(file=sys.stdout, width=250)
     main()
 
 

@@ -89,7 +89,7 @@ def test_what_makes_no_sense_for_a_task_is_refused_before_anyone_trains(task, re
 
 
 @pytest.mark.parametrize("rule", [Entropy(), Cosine()])
-def test_rules_for_probabilities_are_refused_for_regression_with_the_name_of_the_right_one(rule):
+def test_rules_for_probabilities_are_refused_for_regression_naming_the_right_one(rule):
     with pytest.raises(ConsilienceError) as error:
         rounds_of(Consensus(trust=rule, warmup=0), 1, agents=parrots("regression"))
     name = type(rule).__name__

@@ -39,7 +39,7 @@ def test_fedavg_with_plain_loops():
         np.testing.assert_allclose(weight_of(agent), x, rtol=1e-4, atol=1e-5)
 
 
-def test_it_stops_short_of_the_optimum_of_different_agents_and_reaches_that_of_equal_ones():
+def test_it_reaches_the_optimum_of_equal_agents_and_not_that_of_different_ones():
     data = quadratic_data()
     assert np.linalg.norm(weight_of(after(FedAvg(), 25, data)[0]) - pooled_optimum(data)) > 0.3
     data = quadratic_data(iid=True)

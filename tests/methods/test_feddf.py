@@ -14,7 +14,7 @@ from tests.methods.models import (
     quadratic_data,
     rounds_of,
 )
-from tests.methods.test_capabilities import plain
+from tests.methods.test_protocol import plain
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -17,23 +17,11 @@ from consilience.paper.artefact import FromRuns
 from consilience.paper.artefacts import ARTEFACTS, artefact
 from consilience.paper.communication import check as check_communication
 from consilience.paper.measures import mean_score
-from consilience.paper.scales import CAVEATS, CONSENSUS, DATASETS, METHODS, SCALES, experiment, job, settings_for
+from consilience.paper.scales import CAVEATS, CONSENSUS, DATASETS, METHODS, settings_for
 from consilience.paper.table1 import PRINTED
 from consilience.workers.jobs import run_jobs
 
 FROM_RUNS = [one for one in ARTEFACTS if isinstance(one, FromRuns)]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Artefacts that need the same runs share them, here as for a user."""
-    return tmp_path_factory.mktemp("reproduce")
-
-
-@pytest.fixture
-def real_data(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("datasets")
-    monkeypatch.setenv("CONSILIENCE_DATA", str(data_dir))
 
 
 LEFT_OUT = {
@@ -134,51 +122,6 @@ def test_toys_need_no_runs_and_write_their_claims(
     assert seeds == [7, 7, 7], "a toy takes the first seed"
 
 
-@pytest.mark.parametrize("dataset", DATASETS)
-def test_the_paper_scale_is_the_papers_protocol(dataset: str) -> None:
-    chosen = settings_for(dataset, "regular", "paper").with_method("paper")
-    assert (chosen.method.warmup, chosen.method.lam) == (5, 0.5)
-    assert (chosen.training.epochs, chosen.training.lr) == (5, 0.005)
-    assert (chosen.training.batch, chosen.training.shared_batch) == (64, 256)
-    agents, shared = chosen.agents.count, chosen.data.shared_per_agent
-    if dataset == "fed-isic2019":
-        assert (chosen.run.rounds, agents, shared) == (20, 6, 50)
-    else:
-        assert (chosen.run.rounds, agents, agents * shared) == (50, 10, 3000)
-
-
-def test_the_long_scale_has_all_images_the_schedule_of_the_paper_and_the_small_network() -> None:
-    chosen, paper = (settings_for("cifar10", "regular", scale) for scale in ("long", "paper"))
-    assert (chosen.data, chosen.training, chosen.method) == (paper.data, paper.training, paper.method)
-    assert (chosen.run.rounds, chosen.agents.models, chosen.data.limit) == (25, ("convnet",), 0)
-
-
-def test_scales_differ_in_size_only() -> None:
-    for dataset in DATASETS:
-        for scale in SCALES:
-            chosen = settings_for(dataset, "low-quality", scale)
-            assert len(chosen.data.low_quality) == 2
-            assert chosen.data.partition == ("natural" if dataset == "fed-isic2019" else "dirichlet")
-    half = settings_for("cifar10", "two-models", "cpu").agents.models
-    assert tuple(half) == ("convnet",) * 5 + ("linear",) * 5
-
-
-def test_a_variant_that_changes_nothing_shares_the_runs_of_the_regular_one(tmp_path: Path) -> None:
-    regular = job("cifar10", "regular", "paper", "cpu", 3, tmp_path)
-    assert regular.folder == tmp_path / "cifar10-regular" / "seed-3" / "paper"
-    assert job("cifar10", "lam-0.5", "paper", "cpu", 3, tmp_path) == regular
-    other = job("cifar10", "lam-1", "paper", "cpu", 3, tmp_path)
-    assert (experiment(regular), experiment(other)) == ("cifar10-regular", "cifar10-lam-1")
-    assert other.settings.method.lam == 1
-
-
-def test_every_run_is_needed_for_every_seed(tmp_path: Path) -> None:
-    jobs = artefact("fig6-epochs").jobs("cpu", [4, 5], tmp_path)
-    assert [(one.settings.run.seed, one.settings.training.epochs, one.method) for one in jobs] == [
-        (seed, epochs, method) for seed in (4, 5) for epochs in (1, 3, 5) for method in ("fedavg", "paper")
-    ]
-
-
 def test_printed_numbers_are_complete() -> None:
     assert all(len(row) == len(METHODS) for row in PRINTED.values())
     assert set(PRINTED) == {(dataset, labels) for dataset in DATASETS for labels in ("regular", "low-quality")}
@@ -208,12 +151,6 @@ def test_the_list_loads_neither_torch_nor_pandas_nor_matplotlib() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_the_command_lists_every_artefact() -> None:
-    done = CliRunner().invoke(app, ["reproduce"])
-    assert done.exit_code == 0
-    assert all(one.name in done.stdout for one in ARTEFACTS)
-
-
 @pytest.mark.usefixtures("real_data")
 def test_the_command_says_that_verdicts_at_smoke_scale_mean_nothing(folder: Path) -> None:
     pytest.importorskip("matplotlib")
@@ -234,32 +171,3 @@ def test_the_command_says_that_verdicts_at_smoke_scale_mean_nothing(folder: Path
     assert places == sorted(places)
     assert "the verdicts mean nothing" in CAVEATS["smoke"]
     assert set(CAVEATS) == {"smoke"}
-
-
-def test_the_command_prints_a_toy_without_a_caveat(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    done = CliRunner().invoke(app, ["reproduce", "fig2", "--scale", "smoke", "--out", str(tmp_path)])
-    assert done.exit_code == 0, done.output
-    text = " ".join(done.stdout.split())
-    assert "Expected: Good agents are better with dynamic than with naive trust" in text
-    assert "- The agent with flipped labels receives the least trust in every round. holds: in 25 of 25 rounds" in text
-    assert CAVEATS["smoke"] not in text
-    assert sorted(path.name for path in (tmp_path / "smoke").glob("fig*")) == [
-        "fig2.csv",
-        "fig2.json",
-        "fig2.png",
-        "fig2.svg",
-    ]
-    page = (tmp_path / "smoke" / "index.html").read_text()
-    assert "The agent with flipped labels receives the least trust in every round. holds" in page
-    assert "data:image/svg+xml;base64," in page
-    assert "fig2.csv" in page
-
-
-@pytest.mark.parametrize("arguments", [["table2"], ["fig1", "--scale", "huge"]])
-def test_the_command_refuses_what_it_does_not_know_before_anything_is_written(
-    arguments: list[str], tmp_path: Path
-) -> None:
-    done = CliRunner().invoke(app, ["reproduce", *arguments, "--out", str(tmp_path / "out")])
-    assert isinstance(done.exception, ConsilienceError)
-    assert not (tmp_path / "out").exists()

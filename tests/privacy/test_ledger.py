@@ -69,7 +69,7 @@ def test_a_ledger_that_was_cut_anywhere_is_refused(spent, ledger):
         ledger()
 
 
-def test_a_kill_at_any_byte_of_a_line_or_before_its_head_costs_nothing_that_was_entered(rows, spent, ledger):
+def test_a_kill_at_any_byte_of_a_line_or_its_head_loses_no_entry(rows, spent, ledger):
     """What a kill leaves behind: a part of a line, or the whole line under the head of the line before."""
     path, lines, one = spent
     head = path.with_suffix(".head").read_bytes()

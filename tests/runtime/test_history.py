@@ -125,7 +125,7 @@ def test_where_no_labels_are_known_there_is_no_score(task, known):
             np.testing.assert_array_equal(metrics[column], expected, err_msg=column)
 
 
-def test_scores_depend_on_what_was_published_for_the_shared_data_and_on_predictions_elsewhere():
+def test_scores_are_of_published_predictions_on_shared_data_and_of_own_elsewhere():
     """A lying or a rounded agent is measured by what it said where that is what peers use."""
     agent, said = Known("a"), np.tile([0.0, 0.0, 1.0], (len(SHARED), 1))
     scores = evaluation_of("classification").scores(agent, said)

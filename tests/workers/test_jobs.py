@@ -24,7 +24,7 @@ def test_a_job_is_called_as_its_method_was():
 
 
 @pytest.mark.parametrize("workers", [0, 1, 2])
-def test_runs_come_back_in_order_with_word_of_every_round_and_finished_ones_are_not_run_again(tmp_path, workers):
+def test_runs_come_back_in_order_with_every_round_and_finished_ones_once(tmp_path, workers):
     """With as many workers as pay off (here one), with one, and two runs side by side."""
     jobs = [Job(SMALL.with_method(name), tmp_path / name, name) for name in ("naive", "alone")]
     told = []

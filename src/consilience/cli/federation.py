@@ -8,7 +8,7 @@ import typer
 
 from consilience.base.errors import ConsilienceError
 from consilience.cli.common_options import RUNS, DataDir, console, set_data_dir
-from consilience.cli.sites import SiteFile, print_plain
+from consilience.cli.site import SiteFile, print_plain
 
 if TYPE_CHECKING:
     from consilience.federation.peers.change import Change
@@ -67,8 +67,8 @@ def new(
     )
 
 
-@federation.command("again")
-def again(
+@federation.command("next")
+def next_epoch(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The federation file.")] = Path("federation.toml"),
     site: SiteFile = Path("site.toml"),
 ) -> None:
@@ -195,8 +195,8 @@ def _write_signed(proposed: "Change", file: Path, site: Path, out: Path) -> None
     print_plain(f"{out}: signed by {', '.join(signed.signers(agreed))}; {agreed.quorum} are needed.")
 
 
-@federation.command("try")
-def trial(
+@federation.command("demo")
+def demo(
     data_dir: DataDir = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Where to write. Default: runs/federation-1, ...")

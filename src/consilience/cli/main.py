@@ -10,7 +10,19 @@ from typer.core import TyperCommand
 
 from consilience.base.errors import ConsilienceError, sentence_of
 from consilience.base.plugins import user_file_location
-from consilience.cli import data, ensemble, federation, models, privacy, reproduce, robustness, runs, sites, watch
+from consilience.cli import (
+    data,
+    ensemble,
+    federation,
+    models,
+    privacy,
+    reproduce,
+    robustness,
+    runs,
+    site,
+    site_prediction,
+    watch,
+)
 from consilience.cli.common_options import end_with_error
 from consilience.cli.signals import install_signal_handlers, leave, was_asked
 
@@ -51,10 +63,19 @@ _GROUPS: dict[str, list[Callable[..., None]]] = {
     ],
     "Results": [runs.report, watch.watch],
     "Models": [models.export, models.predict],
-    "Between organisations": [sites.keys, sites.agent, sites.doctor, models.answer],
     "Lists": [runs.presets, data.datasets],
 }
 """The commands, as the help groups them."""
+_SITE: list[Callable[..., None]] = [
+    site.init,
+    site.check,
+    site.run,
+    site_prediction.predict,
+    site_prediction.answer,
+    site.log,
+]
+"""The commands of one organisation."""
+_site = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="One organisation's part in a federation.")
 _SITES = "Between organisations"
 _FIRST_STEPS = """\
 Agents with private data and models of any kind improve each other by exchanging
@@ -62,7 +83,7 @@ predictions. Three first steps:
 
   consilience run
       Ten agents learn to read digits together; writes a report (half a minute).
-  consilience federation try
+  consilience federation demo
       Four sites as four processes on this machine, from keys to reports.
   consilience run --set dataset=patients.csv --set label=diagnosis
       The same as the first with a table of your own.
@@ -87,8 +108,10 @@ def _program(
 for _group, _commands in _GROUPS.items():
     for _command in _commands:
         app.command(cls=_Command, rich_help_panel=_group)(_command)
+for _command in _SITE:
+    _site.command()(_command)
+app.add_typer(_site, name="site", rich_help_panel=_SITES)
 app.add_typer(federation.federation, name="federation", rich_help_panel=_SITES)
-app.add_typer(sites.audit_log, name="audit-log", rich_help_panel=_SITES)
 
 
 def main() -> None:

@@ -83,7 +83,7 @@ def lay_out(
 
 def start_agent(site: Path) -> "subprocess.Popen[str]":
     """The process of one site."""
-    command = [sys.executable, "-m", "consilience", "agent", "--site", str(site)]
+    command = [sys.executable, "-m", "consilience", "site", "run", "--site", str(site)]
     environment = os.environ | {"PYTHONUNBUFFERED": "1", "COLUMNS": "160"}
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
 

@@ -40,7 +40,7 @@ def restored_agent(loaded: LoadedSite) -> Agent:
     """The site's agent after its last round, restored from its data and its checkpoint."""
     done, arrays, _ = checkpoint.read(loaded.out / "checkpoint")
     if not done:
-        raise ConsilienceError(f"{loaded.out} holds no trained model yet. Run `consilience agent` first.")
+        raise ConsilienceError(f"{loaded.out} holds no trained model yet. Run `consilience site run` first.")
     agent, _ = build_site_agent(loaded)
     shared = loaded.features(loaded.shared)
     agent.restore(checkpoint.with_prefix(arrays, f"agent/{agent.name}/"), loaded.learned_rows())

@@ -61,7 +61,7 @@ def ask_peers(loaded: LoadedSite, path: Path, say: Say, patience: float = PATIEN
         reasons = "; ".join(f"{peer}: {reason}" for peer, reason in sorted(questioner.unheard.items()))
         raise ConsilienceError(
             f"{len(heard) + 1} agents of the {federation.quorum} needed were heard "
-            f"({reasons or 'no peer is left'}). Peers answer while they run `consilience answer`."
+            f"({reasons or 'no peer is left'}). Peers answer while they run `consilience site answer`."
         )
     return collective(weights, {me: model.predict(loaded.as_read(x))} | heard, TASKS.find(federation.task))
 

@@ -181,7 +181,7 @@ def site_model(loaded: LoadedSite) -> ExportedModel:
     """The stored model of a finished run of this federation."""
     if not (loaded.model / FILE).is_file():
         raise ConsilienceError(
-            f"{loaded.model} holds no trained model. It is written when the run of `consilience agent` is finished."
+            f"{loaded.model} holds no trained model. It is written when the run of `consilience site run` is finished."
         )
     model = load_model(loaded.model)
     if model.manifest.training.get("federation") != loaded.federation.identity().hex():

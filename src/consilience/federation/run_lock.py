@@ -36,7 +36,7 @@ def lock_run_folder(out: Path, federation: Federation, signing_key: Path) -> Non
     if used.get(identity, token) != token:
         raise ConsilienceError(
             f"this site has begun a run with this federation file (epoch {federation.epoch}) in another folder. Go on "
-            "there; or, for a new run, let every site write the next epoch into its file: consilience federation again."
+            "there; or, for a new run, let every site write the next epoch into its file: consilience federation next."
         )
     if not mark.is_file():
         write_atomically(mark, token.encode())

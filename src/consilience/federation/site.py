@@ -38,7 +38,7 @@ MODEL = "model"
 
 @dataclass(frozen=True)
 class Site(Options):
-    """The content of site.toml, which `consilience keys` writes. Paths are relative to that file."""
+    """The content of site.toml, which `consilience site init` writes. Paths are relative to that file."""
 
     agent: str = option(meaning="the agent's name in the roster")
     federation: str = option("federation.toml", "the federation file; paths are relative to the folder of this file")
@@ -64,7 +64,9 @@ class Site(Options):
     types: dict[str, str] = option({}, f"what columns hold, where it is recognised wrongly: NAME = {' | '.join(TYPES)}")
     side: int = option(0, "height and width to which images are resized; 0 keeps their own", at_least=0)
     device: str = option("cpu", "where a built-in torch model trains: cpu | cuda", one_of=("cpu", "cuda"))
-    answer_to: tuple[str, ...] = option(("*",), "peers that `consilience answer` answers; * is all of them, [] nobody")
+    answer_to: tuple[str, ...] = option(
+        ("*",), "peers that `consilience site answer` answers; * is all of them, [] nobody"
+    )
     answer_rows: int = option(1000, "samples that each peer may ask about in a day", at_least=0)
     ledger: str = option("", "folder of the privacy ledgers, kept as long as the data; default: ~/.local/state/...")
     other_ledgers: tuple[str, ...] = option((), "names of this site's ledgers that are for other rows than `data`")
@@ -242,7 +244,7 @@ def load_site(path: Path) -> LoadedSite:
 
 def read_site(path: Path) -> Site:
     """The content of a site.toml."""
-    site = from_table(Site, toml.read(path, advice="`consilience keys` writes one."), str(path))
+    site = from_table(Site, toml.read(path, advice="`consilience site init` writes one."), str(path))
     if bool(site.python) == bool(site.model):
         raise ConsilienceError(f"{path}: name either a file `python` that makes the agent, or a built-in `model`.")
     if site.listen:

@@ -52,7 +52,7 @@ def same_words(one, two) -> bool:
     return bool((one == two).all())
 
 
-def test_an_estimator_learns_both_as_one_set_from_what_networks_say_after_private_training(shared):
+def test_an_estimator_learns_one_set_from_networks_after_private_training(shared):
     agents, by_hand = [[estimator(), network("n")] for _ in range(2)]
     by_hand[1].train(shared, None, 0.0)
     psi = np.stack([agent.predict(shared) for agent in by_hand]).mean(axis=0)

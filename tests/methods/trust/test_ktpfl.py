@@ -24,7 +24,7 @@ def test_every_round_goes_one_step_further():
         f = np.stack([done.record.predictions[name] for name in NAMES])
 
 
-def test_whom_it_does_not_hear_keeps_its_weight_and_who_comes_later_has_an_equal_share():
+def test_who_is_not_heard_keeps_its_weight_and_a_newcomer_has_an_equal_share():
     first, second, third = rounds_of(Consensus(trust=KTpFL(step=0.5), warmup=0), 3, Lossy({1: {"d"}, 2: {"a"}}))
     assert names_in(first.memory.common) == ["a", "b", "c"]
     before, after = first.memory.common["weights"], second.memory.common["weights"]

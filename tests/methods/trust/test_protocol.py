@@ -192,7 +192,7 @@ def by_hand(f: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
 
 
 @pytest.mark.parametrize("missing", [set(), {"a"}, {"c"}])
-def test_a_rule_that_weighs_every_sample_gives_its_labels_to_the_agents_and_its_mean_to_the_record(missing):
+def test_a_rule_for_every_sample_labels_by_sample_and_records_its_mean(missing):
     names = [name for name in NAMES if name not in missing]
     places = [NAMES.index(name) for name in names]
     agents = parrots()

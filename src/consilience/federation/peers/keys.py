@@ -31,10 +31,10 @@ def read_signing_key(path: Path) -> Ed25519PrivateKey:
         key = serialization.load_pem_private_key(path.read_bytes(), password=None)
     except Exception as error:  # damaged files make the reader of keys fail in many ways
         raise ConsilienceError(
-            f"no signing key can be read from {path} ({error}). Make one: consilience keys."
+            f"no signing key can be read from {path} ({error}). Make one: consilience site init."
         ) from error
     if not isinstance(key, Ed25519PrivateKey):
-        raise ConsilienceError(f"{path} holds no Ed25519 key. Make one: consilience keys.")
+        raise ConsilienceError(f"{path} holds no Ed25519 key. Make one: consilience site init.")
     return key
 
 
@@ -127,7 +127,7 @@ def issue_certificate(authority: Path, folder: Path, name: str, host: str, days:
     issuer = x509.load_pem_x509_certificate((authority / "ca.crt").read_bytes())
     signer = serialization.load_pem_private_key((authority / "ca.key").read_bytes(), password=None)
     if not isinstance(signer, ec.EllipticCurvePrivateKey):
-        raise ConsilienceError(f"{authority / 'ca.key'} is not a key that `consilience keys` made.")
+        raise ConsilienceError(f"{authority / 'ca.key'} is not a key that `consilience site init` made.")
     key = ec.generate_private_key(ec.SECP256R1())
     usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
     certificate = (

@@ -43,7 +43,7 @@ SHORT = 4096
 class Session:
     """One agent's session. It answers from the outbox, asks peers, and watches which of them are present.
 
-    For an agent, a peer is present while its agent runs; for a doctor, also while its doctor runs.
+    For an agent, a peer is present while its agent runs; for a check, also while its check runs.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Session:
             liveliness.declare_token(token_of(self._me, self._role)),
         ]
         for peer in self._peers:
-            for role in ROLES if self._role == "doctor" else (self._role,):
+            for role in ROLES if self._role == "check" else (self._role,):
 
                 def changed(sample: Any, peer: str = peer, role: str = role) -> None:
                     mailbox.presence(peer, role, sample.kind == put)

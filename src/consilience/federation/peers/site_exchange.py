@@ -51,7 +51,7 @@ class SiteExchange:
         audit: Its audit log.
         say: Is given sentences for the operator.
         listen: host:port to listen at; empty to listen nowhere.
-        role: agent or doctor.
+        role: agent or check.
         changes: Changes of the roster that a quorum signed.
     """
 
@@ -233,14 +233,14 @@ class SiteExchange:
                 statuses[event.peer] = event.content
         return statuses
 
-    def answer_doctors(self, seconds: float) -> None:
-        """Tells peers' doctors that this one is done, and answers until they are done, for at most `seconds`."""
+    def answer_checks(self, seconds: float) -> None:
+        """Tells peers' checks that this one is done, and answers until they are done, for at most `seconds`."""
         end, informed = time.monotonic() + seconds, set[str]()
         while time.monotonic() < end:
-            doctors = {peer for peer, roles in self._session.roles.items() if "doctor" in roles}
-            if doctors <= informed & self._outbox.finished:
+            checks = {peer for peer, roles in self._session.roles.items() if "check" in roles}
+            if checks <= informed & self._outbox.finished:
                 return
-            for peer in sorted(doctors - informed):
+            for peer in sorted(checks - informed):
                 self._session.ask(peer, "finished", 0)
             event = self._inbox.next_event(0.2)
             if event is not None and event.kind in ("acknowledged", "refused"):

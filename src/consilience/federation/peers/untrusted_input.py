@@ -233,8 +233,8 @@ def read_federation(path: Path) -> Federation:
 
 
 def read_member(path: Path) -> Member:
-    """A member's public part, from the file that `consilience keys` writes."""
-    return table_from(Member, _bytes(path, "`consilience keys` writes one."), str(path), LARGEST_MEMBER)
+    """A member's public part, from the file that `consilience site init` writes."""
+    return table_from(Member, _bytes(path, "`consilience site init` writes one."), str(path), LARGEST_MEMBER)
 
 
 def _bytes(path: Path, advice: str) -> bytes:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 HANDSHAKE = 3000
 """Milliseconds after which a connection that has not shown a certificate is closed."""
 OPEN_FILES = 65536
-ROLES = ("agent", "doctor")
+ROLES = ("agent", "check")
 """Kinds of processes of a site, each with its own liveliness token."""
 ANSWERS = "answers"
 """The role of a process that answers questions about samples."""

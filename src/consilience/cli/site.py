@@ -1,0 +1,201 @@
+"""The commands of a site: init, check, run, log; predict and answer are in site_prediction."""
+
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from consilience.base.errors import ConsilienceError
+from consilience.cli.common_options import console, print_written
+
+if TYPE_CHECKING:
+    from consilience.federation.peers.site_check import Finding
+
+SiteFile = Annotated[Path, typer.Option("--site", metavar="FILE", help="This site's site.toml.")]
+
+
+def init(
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="The site's name in the federation.")],
+    address: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where peers reach this site.")],
+    out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="The site's folder. Default: AGENT.")] = None,
+    trial_ca: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="For trials: a CA that issues the TLS certificate; made if missing."),
+    ] = None,
+) -> None:
+    """Make a site's signing key and, for trials, its TLS certificate.
+
+    Only you can read the private keys; they never leave. Send member.toml, which is public, to the member who writes
+    the federation file. A site with a PKI uses its own certificate, with the agent's name as common name.
+
+    Example:
+
+      consilience site init cleveland --address cleveland.example:7447 --trial-ca trial-ca
+    """
+    from consilience.federation.membership import make_keys
+
+    written = make_keys(out or Path(agent), agent, address, trial_ca)
+    print_written(written)
+
+
+def check(
+    site_file: SiteFile = Path("site.toml"),
+    seconds: Annotated[float, typer.Option(help="How long to wait for answers.")] = 8.0,
+    wait: Annotated[
+        str, typer.Option(metavar="TIME", help="Wait so long until all peers were reached, such as 90s, 10m or 1h.")
+    ] = "",
+) -> None:
+    """Check this site and its peers before a run. Peers answer while their `site run` or `site check` runs.
+
+    Sites that start it with --wait within that time of each other all see each other.
+
+    Example:
+
+      consilience site check --wait 10m
+    """
+    import tempfile
+
+    patience = seconds_in(wait) if wait else seconds
+    with console.status("Asking peers ..."):
+        from consilience.federation.peers.site_check import examine, is_own_process, own_certificate_problem
+        from consilience.federation.site import load_site
+        from consilience.federation.site_agent import check_agent_of
+
+        loaded = load_site(site_file)
+        check_agent_of(loaded)
+        member, tls = loaded.federation.member(loaded.site.agent), loaded.tls
+        revoked, port, taken = loaded.changes.revoked, "is free", ""
+        certificate = own_certificate_problem(member.host, tls)
+        with tempfile.TemporaryDirectory() as scratch:
+            audit = loaded.audit(Path(scratch))
+            try:
+                exchange = loaded.exchange(Path(scratch), audit, lambda text: None, role="check")
+            except ConsilienceError as error:
+                exchange = loaded.exchange(Path(scratch), audit, lambda text: None, listen="", role="check")
+                own = is_own_process(loaded.listen, member, tls)
+                port, taken = "is in use by another process of this site", "" if own else str(error)
+            try:
+                findings = examine(loaded.federation, member.agent, tls, exchange, patience, revoked)
+            finally:
+                exchange.close()
+                audit.close()
+    say = print_of(member.agent)
+    say(f"own port: {taken}" if taken else f"own port: {loaded.listen} {port}")
+    say(f"own certificate: {certificate or 'accepted with the CA'}")
+    for name in revoked:
+        say(f"{name} was revoked by a quorum, and is not asked")
+    _print_findings(member.agent, findings)
+    if taken or certificate or not all(finding.good for finding in findings):
+        sys.exit(1)
+
+
+def run(
+    site_file: SiteFile = Path("site.toml"),
+    serve: Annotated[
+        bool, typer.Option("--serve", help="When finished, answer until every peer has finished, too.")
+    ] = False,
+) -> None:
+    """Take part in a federation with this site's own data and model.
+
+    After an interruption the same command resumes: the site goes on from its last round, or in the current round of
+    its peers. A site that has finished answers its peers for one more deadline; a peer that comes later needs others
+    that --serve.
+    """
+    os.umask(0o077)  # the files of a run are for their owner alone
+    with console.status("Loading ..."):
+        from consilience.federation.site import load_site
+        from consilience.federation.site_run import run_site, serve_site
+        from consilience.report.gains import verdicts
+        from consilience.report.page import write_page
+        from consilience.report.tables import site_grid
+        from consilience.runtime.run import is_finished, load_run
+
+        loaded = load_site(site_file)
+    say = print_of(loaded.site.agent)
+    if is_finished(loaded.out) and (loaded.out / "federation.toml").is_file():
+        finished = load_run(loaded.out)
+        say(f"this run is finished: {loaded.out}")
+        if serve:
+            try:
+                serve_site(loaded, say)
+            except KeyboardInterrupt:
+                sys.exit(130)
+    else:
+        from consilience.report.progress import Lines
+
+        lines = Lines(say, loaded.settings.run.rounds)
+        try:
+            finished = run_site(loaded, say, [lines], serve)
+        except KeyboardInterrupt:
+            say("stopped. Every finished round is saved; the same command goes on.")
+            sys.exit(130)
+    page = write_page(finished, loaded.out / "report.html")
+    for sentence in (*verdicts(finished), *finished.summary.incidents):
+        console.print(sentence, highlight=False, markup=False)
+    console.print(site_grid({loaded.site.agent: finished}))
+    print_plain(f"Report: {page}")
+
+
+def seconds_in(text: str) -> float:
+    """A time with its unit, in seconds.
+
+    >>> [seconds_in(text) for text in ("45", "90s", "10m", "1.5 h")]
+    [45.0, 90.0, 600.0, 5400.0]
+    """
+    match = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]+)?) *([smh]?)", text.strip())
+    if not match:
+        raise ConsilienceError(f"{text!r} is no time. Write it as 90s, 10m or 1h.")
+    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
+
+
+def log(
+    run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder of the site.")],
+    peers: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[PEER...]", help="Peers' run folders, or files of their folder `published`."),
+    ] = None,
+) -> None:
+    """Check whether a site's audit log is whole, cut or rewritten.
+
+    Every line is signed and holds the hash of the line before it, so a change shows. Peers' files prove that the end
+    was not cut off: give their run folders, or the file run/published/receipts of one of them.
+    """
+    from consilience.federation.verify import verify_log
+
+    verdict = verify_log(run_folder, peers or [])
+    print_plain(f"{verdict.state}: {verdict.reason} ({verdict.lines} lines, {verdict.receipts} receipts).")
+    sys.exit(0 if verdict.state == "whole" else 1)
+
+
+def _print_findings(me: str, findings: "list[Finding]") -> None:
+    from rich.table import Table
+
+    table = Table(
+        title=f"{me}: own files in order, and its agent predicts the shared data. Its peers:", title_justify="left"
+    )
+    for column in ("peer", "reachable", "certificate", "clock", "federation file and shared data"):
+        table.add_column(column)
+    for finding in findings:
+        until = f"valid until {finding.certificate.ends:%Y-%m-%d %H:%M} UTC" if finding.certificate else "-"
+        table.add_row(
+            finding.agent,
+            finding.reachable or f"yes, {finding.address}",
+            finding.certificate_problem or until,
+            "-" if finding.clock is None else f"{finding.clock:+.2f} s",
+            finding.federation or ("same" if finding.answered else "no answer"),
+        )
+    console.print(table)
+
+
+def print_plain(text: str) -> None:
+    """Prints a line as it is: not wrapped, coloured or read as markup."""
+    console.print(text, soft_wrap=True, highlight=False, markup=False)
+
+
+def print_of(who: str) -> Callable[[str], None]:
+    """What prints a line of a site, with its name."""
+    return lambda text: print_plain(f"{who}: {text}")

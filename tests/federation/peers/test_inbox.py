@@ -1,0 +1,92 @@
+"""Peers' federation files are compared once, and refused with the reason."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from consilience.federation.peers.audit import AuditLog, read_audit
+from consilience.federation.peers.federation import Federation
+from consilience.federation.peers.frame import NONCE, Format
+from consilience.federation.peers.inbox import Inbox
+from consilience.federation.peers.mailbox import Event
+from tests.federation.peers.test_site_exchange import FORMAT, Scripted, federation
+
+pytest.importorskip("zenoh", reason="needs consilience[peers]")
+
+SIGNING = [Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in range(4)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\xff",
+        "name = [",
+        "x = " + "[" * 5000,
+        "deadline = " + "9" * 5000,
+        'name = "trial"',
+        federation().to_toml().replace('agent = "b"', "agent = 1"),
+        federation().to_toml().replace("[settings.run]", "[settings.run]\n" + "a." * 3000 + "b = 1"),
+        "CNSF" + "x" * 63,
+        "CNSF" + "x" * 64 * 5001,
+    ],
+    ids=lambda text: text[:12],
+)
+def test_a_peer_whose_federation_file_cannot_be_read_is_refused_and_stops_nobody(tmp_path: Path, text: str) -> None:
+    session = Scripted(Event("reply", "b", 0, ("federation", bytes(NONCE), text.encode("latin-1"))))
+    inbox = Inbox(federation(), session, AuditLog(tmp_path / "audit.jsonl", SIGNING[0]), lambda text: None)
+    event = inbox.next_event(0.2)
+    assert event is not None and event.kind == "refused" and "no list of its fields" in event.content
+    assert inbox.refused == {"b": event.content}
+
+
+def test_a_federation_file_is_compared_once_for_each_identity_by_hashes(tmp_path: Path) -> None:
+    other, third = replace(federation(), deadline=5.0), replace(federation(), deadline=6.0)
+
+    def status(of: Federation) -> Event:
+        data = Format(of).pack_status(SIGNING[1], 1, 1, 0.0, bytes(NONCE))
+        return Event("reply", "b", 0, ("status", bytes(NONCE), data))
+
+    def fields(of: Federation) -> Event:
+        return Event("reply", "b", 0, ("federation", bytes(NONCE), of.packed_fields))
+
+    came_back = Event("here", "b", content=frozenset({"agent"}))
+    session = Scripted(status(other), fields(other), came_back, status(other), came_back, status(third), fields(third))
+    inbox = Inbox(federation(), session, AuditLog(tmp_path / "audit.jsonl", SIGNING[0]), lambda text: None)
+    for _ in range(7):
+        inbox.next_event(0.2)
+    assert session.asked == [("b", "federation")] * 2
+    reasons = [event["reason"] for event in read_audit(tmp_path / "audit.jsonl") if event["event"] == "refused"]
+    start = "its federation file differs in deadline (ours 4.0, theirs"
+    assert reasons == [f"{start} 5.0)", f"{start} 6.0)"]
+
+
+def test_ever_new_federation_files_of_a_peer_cost_few_comparisons_and_lines(tmp_path: Path) -> None:
+    events = []
+    for number in range(60):  # each of them twice, the second time after another one
+        for deadline in (5.0 + number, 4.5 + number):
+            of = replace(federation(), deadline=deadline)
+            data = Format(of).pack_status(SIGNING[1], 1, 1, 0.0, bytes(NONCE))
+            events.append(Event("reply", "b", 0, ("status", bytes(NONCE), data)))
+            events.append(Event("reply", "b", 0, ("federation", bytes(NONCE), of.packed_fields)))
+            events.append(Event("here", "b", content=frozenset({"agent"})))
+    session = Scripted(*events)
+    inbox = Inbox(federation(), session, AuditLog(tmp_path / "audit.jsonl", SIGNING[0]), lambda text: None)
+    for _ in events:
+        inbox.next_event(0.2)
+    assert len(session.asked) == 8
+    assert sum(event["event"] == "refused" for event in read_audit(tmp_path / "audit.jsonl")) <= 12
+
+
+def test_another_version_of_the_protocol_is_named_and_no_fault_of_the_file(tmp_path: Path) -> None:
+    data = bytearray(FORMAT.pack_status(SIGNING[1], 1, 1, 0.0, bytes(NONCE)))
+    data[4:6] = (7).to_bytes(2, "little")
+    answers = [bytes(data), bytes(data[:50]), bytes(data) + b"more"]
+    session = Scripted(*(Event("reply", "b", 0, ("status", bytes(NONCE), answer)) for answer in answers))
+    inbox = Inbox(federation(), session, AuditLog(tmp_path / "audit.jsonl", SIGNING[0]), lambda text: None)
+    for _ in answers:
+        event = inbox.next_event(0.2)
+        assert event is not None and event.kind == "refused"
+        assert "version 7 of the protocol, this site version 2: install the same version" in event.content
+        assert "file" not in event.content

@@ -1,0 +1,126 @@
+"""When a round closes, when it is left for a later one, and who is not heard any more; with scripted peers."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("zenoh", reason="needs consilience[peers]")
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from consilience.federation.peers import keys, session
+from consilience.federation.peers import site_exchange as mesh
+from consilience.federation.peers.audit import AuditLog, read_audit
+from consilience.federation.peers.federation import Federation, Member, fingerprint
+from consilience.federation.peers.frame import NONCE, Format, Receipt
+from consilience.federation.peers.mailbox import Event
+from consilience.federation.peers.zenoh_config import Tls
+from consilience.methods.protocol import Received
+
+NAMES = "abcd"
+SIGNING = [Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in range(4)]
+UNSURE = np.full((6, 2), 0.5, np.float32)
+SURE = np.eye(2, dtype=np.float32)[[0] * 6]
+
+
+def federation() -> Federation:
+    members = tuple(
+        Member(name, f"localhost:{7000 + place}", name, keys.public_key(SIGNING[place]))
+        for place, name in enumerate(NAMES)
+    )
+    settings = {"run": {"rounds": 9}}
+    return Federation("trial", "1", ("no", "yes"), 6, fingerprint(UNSURE), 4.0, 3, settings, members)
+
+
+FORMAT = Format(federation())
+
+
+def frame(name: str, number: int, f: np.ndarray = UNSURE, receipts: dict[int, Receipt] | None = None) -> bytes:
+    place = NAMES.index(name)
+    return FORMAT.make(SIGNING[place], place, number, number, receipts or {}, f)[1]
+
+
+class Scripted:
+    """A session whose peers send what the script says, whatever is asked of them."""
+
+    def __init__(self, *events: Event) -> None:
+        self.alive: set[str] = set()
+        self.dropped = dict.fromkeys(NAMES, 0)
+        self._events = list(events)
+        self.asked: list[tuple[str, str]] = []
+
+    def ask(self, peer: str, topic: str, number: int) -> None:
+        self.asked.append((peer, topic))
+
+    def reconnect_if_isolated(self, enough: int) -> bool:
+        return False
+
+    def next_event(self, seconds: float) -> Event | None:
+        event = self._events.pop(0)
+        if event.kind == "here":
+            self.alive.add(event.peer)
+        return event
+
+
+def present(*names: str) -> list[Event]:
+    """Peers that are here, and in the same federation."""
+    events = []
+    for name in names:
+        place = NAMES.index(name)
+        status = FORMAT.pack_status(SIGNING[place], place, 5, 0.0, bytes(NONCE))
+        events += [Event("here", name), Event("reply", name, 5, ("status", bytes(NONCE), status))]
+    return events
+
+
+def answer(name: str, number: int, f: np.ndarray = UNSURE) -> Event:
+    """A peer's frame of a round."""
+    return Event("reply", name, number, (f"round/{number}", bytes(NONCE), frame(name, number, f)))
+
+
+@pytest.fixture
+def gathered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """What agent a receives in round 5 from peers that send the events given, and its audit log."""
+
+    def gather(*events: Event) -> tuple[Received, list[dict[str, Any]]]:
+        monkeypatch.setattr(mesh, "Session", lambda *arguments: Scripted(*events))
+        log, tls = AuditLog(tmp_path / "audit.jsonl", SIGNING[0]), Tls(tmp_path, tmp_path, tmp_path)
+        site = mesh.SiteExchange(federation(), "a", SIGNING[0], tls, tmp_path, log, lambda text: None)
+        return site.gather(5, {"a": UNSURE}), read_audit(tmp_path / "audit.jsonl")
+
+    return gather
+
+
+def test_predictions_of_an_earlier_round_are_logged_as_late_and_not_mixed_in(gathered) -> None:
+    received, log = gathered(*present("b", "c"), answer("b", 4, SURE), answer("b", 5), answer("c", 5))
+    assert list(received.predictions) == ["a", "b", "c"] and received.number == 5
+    np.testing.assert_array_equal(received.predictions["b"], UNSURE)
+    assert [(event["agent"], event["round"]) for event in log if event["event"] == "late"] == [("b", 4)]
+
+
+def test_an_agent_that_signed_twice_is_not_heard_whatever_it_sends_later(gathered) -> None:
+    caught = [answer("d", 5), answer("d", 5, SURE), answer("d", 5)]
+    received, log = gathered(*present("b", "c", "d"), *caught, answer("b", 5), answer("c", 5))
+    assert list(received.predictions) == ["a", "b", "c"]
+    assert [event["agent"] for event in log if event["event"] == "excluded"] == ["d"]
+
+
+def test_a_site_joins_anew_after_half_a_minute_alone_and_then_ever_more_rarely(monkeypatch) -> None:
+    now, joined = [0.0], list[float]()
+    monkeypatch.setattr(session.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(session.Session, "_reconnect", lambda self: joined.append(now[0]))
+    alone = session.Session.__new__(session.Session)
+    alone.roles, alone._alone = {"b": frozenset({"agent"})}, None
+    for second in range(1, 1001):
+        now[0] = float(second)
+        assert alone.reconnect_if_isolated(2) == (joined[-1:] == [second])
+    assert joined == [32, 93, 214, 455, 696, 937], "30, 60, 120 and then every 240 seconds after the last time"
+    alone.roles["c"] = frozenset({"agent"})
+    assert not alone.reconnect_if_isolated(2)
+    del alone.roles["c"]
+    for second in range(1001, 1040):
+        now[0] = float(second)
+        alone.reconnect_if_isolated(2)
+    assert joined[6:] == [1032], "who had company begins anew"
