@@ -8,7 +8,19 @@ from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
-PARTS = ("training", "grouped", "privacy", "trust", "overhead", "startup", "growth", "many", "wire", "exchange")
+PARTS = (
+    "training",
+    "grouped",
+    "privacy",
+    "trust",
+    "overhead",
+    "startup",
+    "growth",
+    "many",
+    "wire",
+    "exchange",
+    "backbones",
+)
 PAGE = Path("docs") / "benchmarks.md"
 
 
