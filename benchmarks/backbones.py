@@ -59,7 +59,7 @@ def _features() -> str:
     rows = [[f"{IMAGES} images", *(f"{s:.1f} s" for s in seconds.values()), f"{ratio:.2f}", verdict(ratio <= 1.2)]]
     return (
         f"Features of {IMAGES} images of 96x96 bytes by EfficientNet-Lite0 on {cores} cores, with fingerprints, "
-        "scaling and the file that keeps them, against bare forward passes of tensors that are ready, batch by batch on "
+        "scaling and the file that keeps them, against bare forward passes of ready tensors, batch by batch on "
         "the same cores. The goal is 1.2 times.\n\n"
         + table(["what", "features", "forward passes", "ratio", "goal reached"], rows)
     )
