@@ -193,6 +193,8 @@ def collaborate(
         },
     )
     notes, warnings = _table_notes(agents, shared)
+    backbones = [_backbone_of(agent) for agent in agents]
+    number = crossed_number(crossed, shared, backbones) if method.uses_shared else 0
     summary = Summary(
         method=method.label,
         title=method.title,
@@ -203,12 +205,11 @@ def collaborate(
         agents=summarised(agents),
         classes=classes if agents[0].task.named_outputs else [],
         data=fingerprint(shared),
+        crossed=number,
         notes=notes,
         warnings=warnings,
     )
     check_rounds(method, rounds)
-    backbones = [_backbone_of(agent) for agent in agents]
-    number = crossed_number(crossed, shared, backbones) if method.uses_shared else 0
     learned = with_crossed(shared, number, 0, backbones)
     _check_labels(evaluation, agents, outputs)
     folder = claim_folder(Path(out), resume and Path(out).is_dir()) if out is not None else None

@@ -124,6 +124,7 @@ def _summary(loaded: LoadedSite, agent: Agent) -> Summary:
         dataset=federation.name,
         seed=settings.run.seed,
         data=federation.shared,
+        crossed=federation.crossed,
         federation=federation.identity().hex(),
         notes=notes,
         warnings=warnings,

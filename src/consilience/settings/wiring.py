@@ -187,6 +187,7 @@ def summarise(settings: Settings, scenario: Scenario, agents: list[Agent]) -> Su
         dataset=settings.data.dataset,
         seed=settings.run.seed,
         data=data_fingerprint(settings, scenario),
+        crossed=crossing_of(settings, scenario)[0],
         attack=attack_name(settings.data.attack) if settings.data.attackers else "",
         notes=list(scenario.notes),
         warnings=list(scenario.warnings),
