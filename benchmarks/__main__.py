@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.timing import TURNS
 
-PARTS = ("beside", "rounds", "limits", "training", "grouped", "privacy", "trust", "startup", "exchange")
+PARTS = ("beside", "rounds", "limits", "training", "grouped", "privacy", "trust", "startup", "exchange", "backbones")
 PAGE = Path("docs") / "benchmarks.md"
 
 

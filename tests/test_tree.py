@@ -13,6 +13,7 @@ WHOLE = {
     "machines": "runs over several machines",
     "own_table": "a comparison on a user's table, from file to page",
     "package": "the wheel",
+    "pretrained": "presets on pretrained backbones",
     "same_everywhere": "numbers of runs, on any number of workers",
     "security_promises": "SECURITY.md",
     "sentences": "mistakes of a first hour in a notebook",

@@ -3,6 +3,7 @@
 from consilience import core as core
 from consilience import extend as extend
 from consilience import loggers as loggers
+from consilience.agents.backbones.backbone import Backbone as Backbone
 from consilience.agents.check import check_agent as check_agent
 from consilience.agents.sklearn_agent import SklearnAgent as SklearnAgent
 from consilience.agents.torch_agent import TorchAgent as TorchAgent

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from rich.console import Console
 
+from consilience.agents.backbones.feature_cache import watched
 from consilience.agents.classes import agree_on_classes, evaluate
 from consilience.agents.protocol import AcceptsMoreClasses, Agent, implements, missing
 from consilience.base.errors import ConsilienceError
@@ -23,7 +24,8 @@ from consilience.export.folder import export_agent
 from consilience.methods import check_rounds, method_named
 from consilience.methods.protocol import Method
 from consilience.report.progress import Progress
-from consilience.runtime.callbacks import Callback, Callbacks, RunInfo
+from consilience.runtime.callbacks import Callback, Callbacks, Computed, RunInfo
+from consilience.runtime.crossed_shared import crossed_number, with_crossed
 from consilience.runtime.driver import run_rounds
 from consilience.runtime.ensemble import Collective, collective, weights_of
 from consilience.runtime.exchange import InMemory
@@ -146,6 +148,7 @@ def collaborate(
     progress: bool = True,
     threads: int = 1,
     callbacks: Sequence[Callback] = (),
+    crossed: str | int = "auto",
 ) -> Result:
     """Trains agents together on unlabelled shared data. Labels given here are used for measuring only.
 
@@ -166,6 +169,8 @@ def collaborate(
         progress: whether to show progress on the standard error.
         threads: threads of numerical libraries. Raise it for large torch models on the CPU.
         callbacks: loggers such as `cs.loggers.TensorBoard("logs")`, or your own `cs.Callback`.
+        crossed: rows that are crossed from the shared ones, on which agents agree as well; nothing is measured on them.
+            Auto makes them where every agent has a `cs.Backbone` as its transform; 0 makes none.
     """
     method = method_named(method) if isinstance(method, str) else method
     agents, shared = _listed(agents), _shared_rows(shared)
@@ -188,6 +193,8 @@ def collaborate(
         },
     )
     notes, warnings = _table_notes(agents, shared)
+    backbones = [_backbone_of(agent) for agent in agents]
+    number = crossed_number(crossed, shared, backbones) if method.uses_shared else 0
     summary = Summary(
         method=method.label,
         title=method.title,
@@ -198,31 +205,44 @@ def collaborate(
         agents=summarised(agents),
         classes=classes if agents[0].task.named_outputs else [],
         data=fingerprint(shared),
+        crossed=number,
         notes=notes,
         warnings=warnings,
     )
     check_rounds(method, rounds)
+    learned = with_crossed(shared, number, 0, backbones)
     _check_labels(evaluation, agents, outputs)
     folder = claim_folder(Path(out), resume and Path(out).is_dir()) if out is not None else None
-    options = flat({"method": {"name": method.label} | to_table(method), "run": {"rounds": rounds}})
+    more = {"crossed": number} if number else {}
+    options = flat({"method": {"name": method.label} | to_table(method), "run": {"rounds": rounds} | more})
     with ExitStack() as around:
         lines = Progress(Console(stderr=True, markup=False), rounds, 1)
         shown = [around.enter_context(lines)] if progress else []
         everyone = around.enter_context(Callbacks([ProgressFile(), *shown, *callbacks]))
+        emit = partial(everyone.handle, RunInfo(method.label, folder, options))
+        around.enter_context(watched(lambda *news: emit(Computed(*news))))
         run = run_rounds(
             agents,
-            shared,
+            learned,
             InMemory(tuple(a.name for a in agents), method.wire, {a.name: a.samples for a in agents}),
             method,
             summary,
             evaluation,
             folder=folder,
             threads=threads,
-            emit=partial(everyone.handle, RunInfo(method.label, folder, options)),
+            emit=emit,
             baseline=baseline,
             options={key: stable_text(value) for key, value in options.items() if key != "run.rounds"},
         )
     return Result(agents, run, shared)
+
+
+def _backbone_of(agent: Agent) -> str:
+    """What tells the agent's backbone from others; empty for an agent that has none."""
+    from consilience.agents.backbones.backbone import Backbone
+
+    transform = getattr(agent, "transform", None)
+    return transform.fingerprint if isinstance(transform, Backbone) else ""
 
 
 def _table_notes(agents: list[Agent], shared: Rows) -> tuple[list[str], list[str]]:

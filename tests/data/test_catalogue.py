@@ -1,6 +1,7 @@
 """Datasets of the catalogue, from small folders of the same layout as on the hub."""
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from consilience import ConsilienceError
 from consilience.data.catalogue import CATALOGUE, SOURCES
 from consilience.data.datasets import DATASETS, SIZES, Request
 from consilience.data.loading import load
 from consilience.settings.presets import read_settings
-from consilience.settings.wiring import build_scenario
+from consilience.settings.wiring import build_evaluation, build_scenario, shared_rows
 
 datasets = pytest.importorskip("datasets", reason="datasets is not installed (consilience[vision])")
 IMAGES = ["mnist", "fashion-mnist", "svhn", "tiny-imagenet"]
@@ -118,3 +120,51 @@ def test_every_dataset_is_in_the_catalogue_and_in_the_documents():
         assert entry.what in line
         assert entry.licence in line
         assert not entry.source or entry.source.hub in line
+
+
+def test_domains_of_pacs_are_agents_whether_the_files_say_what_columns_hold_or_not(tmp_path):
+    domains = [("sketch", "photo", "cartoon", "art_painting")[number % 4] for number in range(ROWS)]
+    data = load("pacs", Request(laid_out(tmp_path / "typed", "pacs", domain=domains)))
+    assert data.group_names == ("art_painting", "cartoon", "photo", "sketch")
+    assert data.groups.tolist() == [3, 2, 1, 0] * 3
+    place = tmp_path / "plain" / "pacs" / "data"
+    place.mkdir(parents=True)
+    images = [picture(10 * number, 112, 3) for number in range(ROWS)]
+    table = pa.table({"image": images, "label": [number % CLASSES for number in range(ROWS)], "domain": domains})
+    pq.write_table(table, place / "train-00000-of-00001.parquet")
+    plain = load("pacs", Request(tmp_path / "plain", as_bytes=True))
+    assert plain.x.dtype == np.uint8 and plain.classes[:2] == ("dog", "elephant")
+    np.testing.assert_allclose(data.x, plain.x / 127.5 - 1, atol=1e-6)
+    pq.write_table(table.set_column(2, "domain", [["clip art"] * ROWS]), place / "train-00000-of-00001.parquet")
+    with pytest.raises(ConsilienceError, match="the column 'domain' holds 'clip art'; it should hold art_painting"):
+        load("pacs", Request(tmp_path / "plain"))
+
+
+def reviews(folder: Path, unlabelled: int = 30) -> Path:
+    place = folder / "fdu-mtl" / "data"
+    place.mkdir(parents=True)
+    for part, rows in (("train", 48), ("test", 16), ("unlabelled", unlabelled)):
+        table = {"text": [f"{part} review {row} ." for row in range(rows)]}
+        table["label"] = [-1 if part == "unlabelled" else row % 2 for row in range(rows)]
+        table["domain"] = [("music", "books")[row // 2 % 2] for row in range(rows)]
+        pq.write_table(pa.table(table), place / f"{part}-00000-of-00001.parquet")
+    return folder
+
+
+def test_reviews_without_labels_are_what_agents_share(tmp_path, monkeypatch):
+    monkeypatch.setenv("CONSILIENCE_DATA", str(reviews(tmp_path)))
+    changes = {"limit": 0, "agents.count": 2, "shared_per_agent": 10, "models": ["logistic"]}
+    settings = read_settings("fdu-mtl", changes)
+    scenario = build_scenario(settings)
+    assert list(scenario.shares) == ["books", "music"]
+    assert scenario.shared["text"].str.startswith("unlabelled").all() and len(scenario.shared) == 20
+    assert not scenario.labels_known and build_evaluation(settings, scenario).shared_y is None
+    held = [share.x["text"] for share in scenario.shares.values()]
+    assert not any(text.str.startswith("unlabelled").any() for text in held)
+    crossed = shared_rows(replace(settings, data=replace(settings.data, crossed=7)), scenario)
+    assert len(crossed) == 27 and crossed["text"][:20].tolist() == scenario.shared["text"].tolist()
+
+
+def test_reviews_that_are_not_there_are_asked_for(tmp_path):
+    with pytest.raises(ConsilienceError, match=r"fdu-mtl were looked for in .*missing: train, test, unlabelled"):
+        load("fdu-mtl", Request(tmp_path))

@@ -29,6 +29,7 @@ SMALL = {
     "limit": 30,
     "shared_per_agent": 15,
     "references": ["alone"],
+    "crossed": 20,
 }
 SCORES = ("accuracy", "balanced_accuracy", "auc", "log_loss", "calibration_error")
 COLUMNS = ["round", "loss_local", "loss_disagreement", "bytes_sent"]

@@ -1,19 +1,24 @@
 """Attacks on what agents released: a student of their predictions, calibrated by students of their peers."""
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from consilience.base.rows import Rows
 from consilience.core.streams import stream
 
 Array = NDArray[Any]
 FLOOR = 1e-6
 
 
-def student(shared: Array, released: Array, seed: int, agent: str) -> Any:
-    """A network trained on what an agent released, as a function from samples to logits (samples, classes)."""
+def student(shared: Rows, released: Array, seed: int, agent: str, view: Callable[[Rows], Any] = np.asarray) -> Any:
+    """A network trained on what an agent released, as a function from samples to logits (samples, classes).
+
+    It sees samples through `view`.
+    """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.neural_network import MLPRegressor
 
@@ -25,10 +30,10 @@ def student(shared: Array, released: Array, seed: int, agent: str) -> Any:
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.filterwarnings("error", "Training interrupted by user")  # it would go on with half a student
         try:
-            network.fit(_flat(shared), _logits(released))
+            network.fit(_flat(view(shared)), _logits(released))
         except UserWarning:
             raise KeyboardInterrupt from None
-    return lambda x: network.predict(_flat(x))
+    return lambda x: network.predict(_flat(view(x)))
 
 
 def log_likelihood(logits: Array, y: Array) -> Array:

@@ -14,6 +14,7 @@ from consilience.audit.attacks import guessed_classes, log_likelihood, margin, s
 from consilience.audit.scores import Measured, auc, canary_bound, true_positives
 from consilience.base.errors import ConsilienceError
 from consilience.base.files import write_atomically
+from consilience.base.rows import Rows, join
 from consilience.data.canaries import canaries
 from consilience.data.scenario import Scenario
 from consilience.runtime import checkpoint
@@ -22,7 +23,7 @@ from consilience.runtime.run import load_run
 from consilience.runtime.run_fingerprint import check_private_data
 from consilience.settings.presets import settings_of
 from consilience.settings.settings import Settings, changed
-from consilience.settings.wiring import build_agents, build_scenario, data_fingerprint
+from consilience.settings.wiring import build_agents, build_scenario, data_fingerprint, shared_rows
 from consilience.tasks import task_named
 from consilience.tasks.protocol import require_classes
 
@@ -106,7 +107,9 @@ def audit_run(folder: Path, emit: StepSink = lambda done, of, doing: None) -> Au
         )
     agents = _restored(folder, settings, whole)
     plain = build_scenario(changed(settings, {"data.canaries": 0}))
-    released = {a.name: settings.method.wire.rounded(a.predict(whole.shared)) for a in agents}
+    rows = shared_rows(settings, whole)
+    released = {a.name: settings.method.wire.rounded(a.predict(rows)) for a in agents}
+    view = _view(agents)
     claims = [mechanism_of(agent) for agent in agents]
     claimed = max(claim.record() for claim in claims if claim) if all(claims) else None
     delta = max(claim.privacy.delta for claim in claims if claim) if all(claims) else None
@@ -114,7 +117,7 @@ def audit_run(folder: Path, emit: StepSink = lambda done, of, doing: None) -> Au
     students = {}
     for number, (name, f) in enumerate(released.items()):
         emit(number + 1, steps, f"training a student of {name}")
-        students[name] = student(plain.shared, f, settings.run.seed, name)
+        students[name] = student(rows, f, settings.run.seed, name, view)
     emit(steps - 1, steps, "attacking the private rows")
     audit = Audit(
         attacks=_membership(agents, plain, students),
@@ -136,8 +139,15 @@ def _restored(folder: Path, settings: Settings, scenario: Scenario) -> list[Agen
     agents = build_agents(settings, scenario)
     for agent in agents:
         check_private_data(agent, arrays.get("run"), folder)
-        agent.restore(checkpoint.with_prefix(arrays, f"agent/{agent.name}/"), scenario.shared)
+        agent.restore(checkpoint.with_prefix(arrays, f"agent/{agent.name}/"), shared_rows(settings, scenario))
     return agents
+
+
+def _view(agents: list[Agent]) -> Callable[[Rows], Any]:
+    """How an adversary sees rows: through the backbone of the first agent, if it has one, as everybody knows it."""
+    transform: Any = getattr(agents[0], "transform", None)
+    view: Callable[[Rows], Any] = transform if hasattr(transform, "raw_features") else np.asarray
+    return view
 
 
 def _membership(agents: list[Agent], scenario: Scenario, students: dict[str, Any]) -> list[LeakageAttack]:
@@ -151,7 +161,7 @@ def _membership(agents: list[Agent], scenario: Scenario, students: dict[str, Any
         share = scenario.shares[agent.name]
         if len(share.test_y) < 2 or agent.name in scenario.low_quality:
             continue
-        x, y = np.concatenate([share.x, share.test_x]), np.concatenate([share.y, share.test_y])
+        x, y = join(share.x, share.test_x), np.concatenate([share.y, share.test_y])
         by = {name: log_likelihood(predict(x), y) for name, predict in students.items()}
         peers = np.mean([scores for name, scores in by.items() if name != agent.name], axis=0)
         direct = {other.name: margin(other.predict(x), y) for other in agents}

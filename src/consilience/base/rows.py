@@ -14,6 +14,7 @@ from typing import Any, Protocol, final
 import numpy as np
 from numpy.typing import NDArray
 
+from consilience.base.crossed_rows import CrossedRows
 from consilience.base.errors import ConsilienceError
 
 Rows = Any
@@ -236,6 +237,27 @@ class _Dicts(Kind):
         ]
 
 
+@final
+class _Crossed(Kind):
+    """Rows that are crossed in the space of features."""
+
+    def holds(self, rows: Rows) -> bool:
+        return isinstance(rows, CrossedRows)
+
+    def take(self, rows: CrossedRows, index: Array) -> CrossedRows:
+        return rows.take(index)
+
+    def join(self, first: CrossedRows, second: CrossedRows) -> CrossedRows:
+        raise ConsilienceError(
+            "rows that are crossed in the space of features cannot be put together with others. Only networks learn "
+            "from them."
+        )
+
+    def facts(self, rows: CrossedRows) -> list[bytes]:
+        numbers = (part.astype(np.int64).tobytes() for part in (rows.a, rows.b, rows.key))
+        return [f"crossed({len(rows)}, {rows.seed})".encode(), *numbers, *kind_of(rows.rows).facts(as_rows(rows.rows))]
+
+
 _KINDS: tuple[Kind, ...] = (
     _Arrays(),
     _Tables(),
@@ -245,6 +267,7 @@ _KINDS: tuple[Kind, ...] = (
     _HuggingFace(),
     _TorchDatasets(),
     _Dicts(),
+    _Crossed(),
 )
 _KIND_OF_TYPE: dict[type, Kind] = {}
 

@@ -38,6 +38,10 @@ def new(
     changes: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, such as rounds=20.")
     ] = None,
+    crossed: Annotated[int, typer.Option(min=0, help="Rows that every site crosses from the shared data.")] = 0,
+    backbone: Annotated[
+        str, typer.Option(metavar="MODEL", help="The backbone of all sites: rows are crossed among its features.")
+    ] = "",
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write.")] = Path("federation.toml"),
 ) -> None:
     """Write the federation file that every site holds in the same form.
@@ -54,7 +58,8 @@ def new(
         raise ConsilienceError(f"{out} exists and is not overwritten. Choose another --out.")
     names = [name.strip() for name in classes.split(",")]
     changed = dict(parse_change(text) for text in changes or [])
-    agreed = new_federation(name, shared, names, members, changed, deadline, quorum, on_suspicion, start_wait, task)
+    more = (deadline, quorum, on_suspicion, start_wait, task, crossed, backbone)
+    agreed = new_federation(name, shared, names, members, changed, *more)
     write_atomically(out, agreed.to_toml().encode())
     print_plain(
         f"Written: {out}, for {len(agreed.roster)} sites, quorum {agreed.quorum}. Give every site this file and the "

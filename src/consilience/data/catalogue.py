@@ -68,6 +68,17 @@ SOURCES = {
     "tiny-imagenet": Source(
         "zh-plus/tiny-imagenet", ("tiny-imagenet",), "image", "label", 64, parts=("train", "valid")
     ),
+    "pacs": Source(
+        "flwrlabs/pacs",
+        ("pacs", "pacs-112px"),
+        "image",
+        "label",
+        112,
+        classes=("dog", "elephant", "giraffe", "guitar", "horse", "house", "person"),
+        group="domain",
+        group_names=("art_painting", "cartoon", "photo", "sketch"),
+        parts=("train",),
+    ),
     "ag-news": Source("fancyzhx/ag_news", ("ag-news", "ag_news"), "text", "label", 1024),
     "adult": Source(
         "scikit-learn/adult-census-income", ("adult", "adult-census-income"), "", "income", 0, parts=("train",)
@@ -101,6 +112,17 @@ CATALOGUE = {
     ),
     "fed-isic2019": CatalogueEntry(
         "23,247 skin lesions of six hospitals, eight classes, 64x64", "CC BY-NC 4.0", SOURCES["fed-isic2019"]
+    ),
+    "pacs": CatalogueEntry(
+        "9,991 photographs, paintings, cartoons and sketches in seven classes, 112x112",
+        "none; for research",
+        SOURCES["pacs"],
+    ),
+    "fdu-mtl": CatalogueEntry(
+        "31,780 reviews of 16 domains, good or bad, and 7,975 without a label, which are shared",
+        "none; for research",
+        where="the reviews of Liu, Qiu and Huang (ACL 2017) as parquet files train, test and unlabelled with the "
+        "columns text, label and domain, in a folder fdu-mtl/data",
     ),
     "ag-news": CatalogueEntry(
         "127,600 news items in four classes, as 1,024 counts of hashed words", "none; for research", SOURCES["ag-news"]

@@ -72,6 +72,8 @@ class Dataset:
     """How the user's own data were read: sentences, and a line for each column."""
     warnings: tuple[str, ...] = ()
     """What may make results wrong."""
+    unlabelled: Rows = None
+    """Rows of the target domain without labels, of which the shared data are drawn, if there are such."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,8 @@ class Request:
     """Kinds of columns that the user asks for."""
     drop: tuple[str, ...] = ()
     """Columns that are no features."""
+    as_bytes: bool = False
+    """Whether images stay bytes, where the dataset has them as such: for models that read pixels."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from consilience.base.data_dir import cache_folder
 from consilience.base.errors import ConsilienceError
 from consilience.data.catalogue import SOURCES, Source
 from consilience.data.datasets import Array, Dataset
@@ -65,11 +66,6 @@ def images(
     )
 
 
-def cache_folder() -> Path:
-    """Where decoded images are kept."""
-    return Path(os.environ.get("CONSILIENCE_CACHE") or "~/.cache/consilience").expanduser()
-
-
 def local_folder(name: str, data_dir: str | Path | None) -> Path | None:
     """The folder of a dataset in the folder of real data; None where there is no such folder."""
     if not data_dir:
@@ -112,9 +108,11 @@ def _decode(
     """Images as bytes, labels, hospitals (zeros where there are none) and the names of classes and hospitals."""
     with hugging_face(offline=folder is not None) as library:
         rows = rows_of(library, source, folder, scratch)
+        if not hasattr(rows.features[source.image], "decode"):  # files that say nothing of what their columns hold
+            rows = rows.cast_column(source.image, library.Image())
         y, groups, group_names = _column(rows, source.label), np.zeros(len(rows), dtype=np.int64), source.group_names
         if source.group and group_names:
-            groups = _column(rows, source.group)
+            groups = _group_numbers(rows, source)
         elif source.group:
             rows, y, groups, group_names = _largest_groups(rows, y, source.group, most_groups)
         if limit:
@@ -238,6 +236,21 @@ def _text(path: Path) -> str:
     if path.stat().st_size > 10_000_000:
         raise ConsilienceError(f"{path} is too large to be a list of files.")
     return path.read_text(encoding="utf-8")
+
+
+def _group_numbers(rows: Any, source: Source) -> Array:
+    """The number of each row's group, which the files may have by name."""
+    names = np.asarray(rows.with_format("numpy")[source.group][:])
+    if names.dtype.kind in "iu":
+        return names.astype(np.int64)
+    numbers = {name: number for number, name in enumerate(source.group_names)}
+    unknown = sorted(set(names.astype(str).tolist()) - set(numbers))
+    if unknown:
+        raise ConsilienceError(
+            f"the column {source.group!r} holds {unknown[0]!r}; it should hold {', '.join(source.group_names)}. Copy "
+            f"https://huggingface.co/datasets/{source.hub} again."
+        )
+    return np.array([numbers[name] for name in names.astype(str).tolist()], dtype=np.int64)
 
 
 def _column(rows: Any, name: str) -> Array:

@@ -8,6 +8,9 @@ from consilience.core.attacks import Attack, attack_named, none
 from consilience.data.columns import TYPES
 from consilience.data.partitions import PARTITIONS
 
+MOST_CROSSED = 1_000_000
+"""Crossed rows, at most."""
+
 
 @dataclass(frozen=True)
 class Data(Options):
@@ -48,10 +51,27 @@ class Data(Options):
     )
     shared_limit: int = option(0, "shared samples in all, drawn from what agents contribute; 0 for all", at_least=0)
 
+    crossed: str | int = option(
+        "auto",
+        "rows crossed from shared ones, made by everyone, never sent: auto (if all agents have a backbone) | N",
+    )
+
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_crossed(self.crossed)
         PARTITIONS.find(self.partition)
         check_types(self.types)
+
+
+def check_crossed(crossed: str | int) -> None:
+    """Refuses anything but auto and a number of crossed rows."""
+    if crossed == "auto" or (
+        isinstance(crossed, int) and not isinstance(crossed, bool) and 0 <= crossed <= MOST_CROSSED
+    ):
+        return
+    raise ConsilienceError(
+        f"crossed is {crossed!r}; it must be auto or a number of rows from 0 (none) to {MOST_CROSSED}."
+    )
 
 
 def check_types(types: dict[str, str]) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from consilience.base.errors import ConsilienceError
-from consilience.base.rows import Rows, fingerprint, take
+from consilience.base.rows import Rows, count, fingerprint, take
 from consilience.core.streams import stream
 from consilience.data.columns import Column
 from consilience.data.datasets import Array, Dataset, RawScale, RawSteps
@@ -46,6 +46,8 @@ class Scenario:
     """How the user's own data were read, and who has them."""
     warnings: tuple[str, ...] = ()
     """What may make results wrong."""
+    labels_known: bool = True
+    """Whether anybody knows the labels of the shared data; otherwise `shared_y` is -1 throughout."""
 
     def fingerprint(self) -> str:
         """SHA-256 of all rows and labels, order included: two runs with the same one saw the same data."""
@@ -60,7 +62,8 @@ def split(data: Dataset, options: Data, agents: int, seed: int) -> Scenario:
 
     A fraction is held out as a sample of the target domain. The rest falls among the agents by the partition (with
     natural there is one agent per hospital, with its name); each contributes `shared_per_agent` random samples
-    to X* and keeps a fraction of what is left to test on. With `shared_balanced`, the contributions are chosen so
+    to X* and keeps a fraction of what is left to test on. Where the dataset has rows without labels, as many of these
+    are drawn for X* instead. With `shared_balanced`, the contributions are chosen so
     that the classes of X* are as even as the agents' data allow; with `shared_limit`, X* is a random part of them.
     Agents in `low_quality` have all training labels shifted by one random non-zero number modulo the number of classes.
     """
@@ -73,20 +76,25 @@ def split(data: Dataset, options: Data, agents: int, seed: int) -> Scenario:
     shares: dict[str, AgentData] = {}
     shared: list[Array] = []
     for number, (name, own) in enumerate(held.items()):
-        given, kept = np.split(own, [options.shared_per_agent])
+        given, kept = np.split(own, [options.shared_per_agent if data.unlabelled is None else 0])
         test, train = np.split(kept, [round(options.test_fraction * len(kept))])
         y = data.y[train]
         if number in options.low_quality:
             y = shift_labels(y, len(data.classes), stream(seed, "low quality", name))
         shared.append(given)
         shares[name] = AgentData(take(data.x, train), y, take(data.x, test), data.y[test])
-    star = np.concatenate(shared)
+    star, pool = np.concatenate(shared), data.x
+    if data.unlabelled is not None:
+        pool, number = data.unlabelled, min(options.shared_per_agent * len(held), count(data.unlabelled))
+        star = np.sort(stream(seed, "unlabelled").choice(count(pool), number, replace=False))
     if 0 < options.shared_limit < len(star):
         star = np.sort(stream(seed, "shared limit").choice(star, options.shared_limit, replace=False))
+    known = data.unlabelled is None
     return Scenario(
         shares=shares,
-        shared=take(data.x, star),
-        shared_y=data.y[star],
+        shared=take(pool, star),
+        shared_y=data.y[star] if known else np.full(len(star), -1),
+        labels_known=known,
         target_x=take(data.x, held_out),
         target_y=data.y[held_out],
         classes=data.classes,
@@ -118,11 +126,12 @@ def _check_task(data: Dataset, options: Data) -> None:
 
 def _shuffled_parts(data: Dataset, rest: Indices, options: Data, agents: int, seed: int) -> dict[str, Indices]:
     """The samples `rest` by agent, each agent's in random order."""
-    smallest = options.shared_per_agent + 5
+    shares = options.shared_per_agent if data.unlabelled is None else 0
+    smallest = shares + 5
     if len(rest) < 2 * smallest:
         raise ConsilienceError(
             f"the data have {len(data.y)} samples, of which {len(rest)} are for the agents. Two agents need "
-            f"{2 * smallest}: each shares {options.shared_per_agent} and keeps 5. Add samples."
+            f"{2 * smallest}: each shares {shares} and keeps 5. Add samples."
         )
     names = tuple(str(number) for number in range(agents))
     if options.partition == "natural":

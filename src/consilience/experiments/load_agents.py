@@ -20,11 +20,12 @@ from consilience.runtime.reference_predictions import check_reference_prediction
 from consilience.runtime.run import Run, load_run
 from consilience.runtime.run_fingerprint import check_private_data
 from consilience.settings.presets import settings_of
-from consilience.settings.wiring import build_agents, build_scenario, data_fingerprint
+from consilience.settings.wiring import build_agents, build_scenario, data_fingerprint, shared_rows
 
 _IMAGES = (
     "`consilience predict FOLDER` reads image files as the training images were: in colour, from -1 to 1, of this size."
 )
+_BYTES = "Pixels are bytes, as image files have them."
 
 
 @dataclass(frozen=True)
@@ -62,10 +63,10 @@ def restore(folder: Path, names: Collection[str] | None = None) -> Restored:
     done, arrays, _ = checkpoint.read(folder / "checkpoint")
     if not done:
         raise ConsilienceError(f"{folder} has no checkpoint, so its models are gone. Run it again.")
-    agents = build_agents(settings, scenario, names)
+    agents, shared = build_agents(settings, scenario, names), shared_rows(settings, scenario)
     for agent in agents:
         check_private_data(agent, arrays.get("run"), folder)
-        agent.restore(checkpoint.with_prefix(arrays, f"agent/{agent.name}/"), scenario.shared)
+        agent.restore(checkpoint.with_prefix(arrays, f"agent/{agent.name}/"), shared)
         check_reference_predictions(agent, scenario.shared, arrays, str(folder))
     return Restored(run, agents, scenario)
 
@@ -87,5 +88,7 @@ def export_run(folder: Path, agent: str, to: Path) -> Path:
         columns = tuple(column.name for column in loaded.scenario.columns)
         about = _IMAGES if Path(settings.data.dataset).is_dir() and isinstance(shared, np.ndarray) else ""
         return export_agent(loaded.agents[0], to, shared, replace(facts, columns=columns, about=about))
+    if getattr(shared, "dtype", None) == np.uint8:
+        return export_agent(loaded.agents[0], to, shared, replace(facts, about=_BYTES, largest=255))
     about = f"Samples are those of the dataset {loaded.run.summary.dataset!r} as consilience loads it."
     return export_agent(loaded.agents[0], to, shared, replace(facts, about=about))

@@ -38,11 +38,13 @@ class Scale:
 AS_ARRAY = Scale(np.zeros(1), np.ones(1))
 """Makes an array in single precision of what a transformer returns."""
 Prepare = Scale | TablePreprocessing | Any
-"""A `Scale`, the preprocessing of a table, or a fitted transformer of scikit-learn, or its method `transform`."""
+"""A `Scale`, the preprocessing of a table, a `Backbone`, a fitted transformer of scikit-learn, or its `transform`."""
 
 
 def function_of(step: Prepare) -> str:
     """The name and file of a Python function that makes a model's inputs; empty for a step that can be stored."""
+    if hasattr(step, "rebuilt_by_name"):  # a backbone
+        return "" if step.rebuilt_by_name else f"{step!r} of your program"
     if isinstance(step, Scale | TablePreprocessing) or hasattr(_transformer(step), "transform"):
         return ""
     name = getattr(step, "__qualname__", type(step).__qualname__)
@@ -67,6 +69,8 @@ def write_prepare(number: int, step: Prepare) -> tuple[Part, bytes]:
         return Part("prepare", "scale", f"prepare-{number}.safetensors"), save(arrays)
     if isinstance(step, TablePreprocessing):
         return Part("prepare", "table", f"prepare-{number}.json"), step.to_json()
+    if getattr(step, "rebuilt_by_name", False):
+        return Part("prepare", "backbone", f"prepare-{number}.safetensors"), step.to_bytes()
     if function_of(step):
         raise ConsilienceError(
             f"{function_of(step)} is a Python function, which cannot be exported safely. Make it a transformer of "
@@ -84,6 +88,10 @@ def read_prepare(step: Part, data: bytes) -> Callable[[Any], Any]:
         with reading(step.file):
             arrays = load(data)
             return Scale(arrays["mean"], arrays["deviation"])
+    if step.form == "backbone":
+        from consilience.agents.backbones.backbone import stored_backbone
+
+        return stored_backbone(data, step.file)
     if step.form == "table":
         return stored_preprocessing(data, step.file)
     transform: Callable[[Any], Any] = trusted.load(data, step.file).transform

@@ -11,7 +11,7 @@ from consilience.base.options import Options, from_table, option, to_table
 
 FILE = "model.json"
 VERSION = 1
-FORMS = ("scale", "table", "safetensors", "onnx", "skops", "xgboost", "lightgbm", "constant")
+FORMS = ("scale", "table", "backbone", "safetensors", "onnx", "skops", "xgboost", "lightgbm", "constant")
 LARGEST = 10_000_000
 """Bytes of a model.json that is still read."""
 

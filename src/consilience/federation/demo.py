@@ -20,7 +20,7 @@ from consilience.federation.site import Site
 from consilience.runtime.run import Run, load_run
 from consilience.settings.presets import read_settings
 from consilience.settings.settings import Settings
-from consilience.settings.wiring import build_scenario
+from consilience.settings.wiring import build_scenario, crossing_of
 
 OnLine = Callable[[str, str], None]
 """Is given a site's name and a line that it printed."""
@@ -64,6 +64,7 @@ def lay_out(
             ),
         )
     members = [path.parent / "member.toml" for path in sites.values()]
+    crossed, backbone = crossing_of(settings, scenario)
     federation = new_federation(
         settings.data.dataset,
         folder / "shared.npz",
@@ -73,6 +74,8 @@ def lay_out(
         deadline,
         quorum,
         start_wait=start_wait,
+        crossed=crossed,
+        backbone=backbone,
     )
     write_atomically(folder / "federation.toml", federation.to_toml().encode())
     return sites

@@ -5,11 +5,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from consilience.agents.backbones.names import PACKAGED, is_backbone
+from consilience.agents.models.backbones import backbone_named
 from consilience.base import toml
 from consilience.base.errors import ConsilienceError
 from consilience.base.files import write_atomically
 from consilience.base.options import differences, flat, meanings, to_table
 from consilience.base.rows import Rows, count
+from consilience.data.crossed import why_not
 from consilience.data.files import read_features, split_names
 from consilience.federation.peers import keys
 from consilience.federation.peers.federation import (
@@ -69,6 +72,8 @@ def new_federation(
     on_suspicion: str = "warn",
     start_wait: float = 3600.0,
     task: str = "classification",
+    crossed: int = 0,
+    backbone: str = "",
 ) -> Federation:
     """A federation of the members whose public files are given.
 
@@ -83,12 +88,19 @@ def new_federation(
         on_suspicion: warn or exclude.
         start_wait: Seconds in which all members are waited for before round 1.
         task: classification, regression or multilabel.
+        crossed: Rows that every site crosses from the shared data.
+        backbone: The model of all members, if it is one backbone: rows are then crossed among its features.
     """
     if isinstance(settings, dict):
         settings = _changed_settings(settings)
     check_method(settings.method)
     x, columns = read_features(shared)
     check_holds_no_labels(shared, x, columns, classes, members)
+    problem = why_not(x) if crossed and not backbone else ""
+    if problem:
+        raise ConsilienceError(f"{shared}: the shared data cannot be crossed: {problem}. Leave out --crossed.")
+    if backbone and not is_backbone(backbone):
+        raise ConsilienceError(f"{backbone!r} is no backbone. There are {', '.join(PACKAGED)} and hf:FOLDER.")
     roster = tuple(read_member(path) for path in members)
     return Federation(
         name=name,
@@ -103,6 +115,8 @@ def new_federation(
         on_suspicion=on_suspicion,
         start_wait=start_wait,
         task=task,
+        crossed=crossed,
+        backbone=backbone_named(backbone).fingerprint if backbone else "",
     )
 
 

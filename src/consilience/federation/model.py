@@ -43,7 +43,7 @@ def restored_agent(loaded: LoadedSite) -> Agent:
         raise ConsilienceError(f"{loaded.out} holds no trained model yet. Run `consilience site run` first.")
     agent, _ = build_site_agent(loaded)
     shared = loaded.features(loaded.shared)
-    agent.restore(checkpoint.with_prefix(arrays, f"agent/{agent.name}/"), shared)
+    agent.restore(checkpoint.with_prefix(arrays, f"agent/{agent.name}/"), loaded.learned_rows())
     check_reference_predictions(agent, shared, arrays, str(loaded.out))
     return agent
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from consilience.agents.backbones.names import is_backbone
 from consilience.base import toml
 from consilience.base.errors import ConsilienceError
 from consilience.base.options import Options, from_table, option
@@ -28,6 +29,7 @@ from consilience.federation.peers.untrusted_input import read_federation
 from consilience.federation.peers.zenoh_config import Tls
 from consilience.federation.preprocess import Fitted, preprocessing, scale_of
 from consilience.privacy.options import Privacy
+from consilience.runtime.crossed_shared import with_crossed
 from consilience.settings.settings import Settings
 
 MODEL = "model"
@@ -73,6 +75,11 @@ class Site(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_types(self.types)
+        if is_backbone(self.model) and (self.as_table or self.standardise):
+            raise ConsilienceError(
+                f"the model {self.model!r} is a backbone, which reads raw rows. Leave out standardise, preprocess, "
+                "drop and types."
+            )
         if (self.drop or self.types) and (self.python or self.preprocess not in ("", "table")):
             raise ConsilienceError(
                 "`drop` and `types` are for built-in models; the Python file decides how rows are read."
@@ -108,6 +115,11 @@ class LoadedSite:
         if self.read is not None:
             return self.read(x)
         return scale_of(self.shared)(x) if self.site.standardise else x
+
+    def learned_rows(self) -> Any:
+        """The shared rows and those that all sites cross from them, as inputs of the site's model."""
+        seed, federation = self.settings.run.seed, self.federation
+        return self.features(with_crossed(self.shared, federation.crossed, seed, [federation.backbone]))
 
     def prepare_steps(self) -> list[Prepare]:
         """Steps of an exported model that turn raw rows into inputs of the site's model."""
@@ -224,7 +236,9 @@ def load_site(path: Path) -> LoadedSite:
     agreed = shared if site.side else agreed
     kinds = read_columns(shared, site.types, site.drop) if site.drop or site.types else ()
     asked = site.preprocess or ("table" if kinds else "")
-    read = preprocessing(asked, folder, shared, built_in=bool(site.model), columns=kinds)
+    read = preprocessing(
+        asked, folder, shared, built_in=bool(site.model) and not is_backbone(site.model), columns=kinds
+    )
     return LoadedSite(site, folder, federation, settings, shared, columns, tls, changes, read, agreed)
 
 

@@ -30,7 +30,9 @@ def build_site_agent(loaded: LoadedSite) -> tuple[Agent, Evaluation]:
     target = _labelled(loaded, site.target) if site.target else None
     if site.python:
         own = {site.agent: _labelled(loaded, site.test)} if site.test else {}
-        return _own_agent(loaded), Evaluation(target=target, own=own)
+        agent = _own_agent(loaded)
+        _check_backbone(loaded, agent)
+        return agent, Evaluation(target=target, own=own)
     if not site.data:
         raise ConsilienceError(f"the model {site.model!r} needs `data`, the site's private training data.")
     x, y = _labelled(loaded, site.data)
@@ -46,8 +48,20 @@ def build_site_agent(loaded: LoadedSite) -> tuple[Agent, Evaluation]:
             f"a sample of {site.data} has the shape {x.shape[1:]}, one of the shared data {shape}. "
             "Both need the same features in the same order."
         )
-    agent = agent_for(loaded.settings, site.agent, site.model, x, y, len(classes), loaded.federation.task)
+    task, shared = loaded.federation.task, loaded.features(loaded.shared)
+    agent = agent_for(loaded.settings, site.agent, site.model, x, y, len(classes), task, shared=shared)
+    _check_backbone(loaded, agent)
     return agent, Evaluation(target=target, own={site.agent: test})
+
+
+def _check_backbone(loaded: LoadedSite, agent: Agent) -> None:
+    """Refuses an agent with another backbone than that among whose features the members cross rows."""
+    wanted, has = loaded.federation.backbone, getattr(getattr(agent, "transform", None), "fingerprint", "none")
+    if wanted and has != wanted:
+        raise ConsilienceError(
+            f"the members of {loaded.federation.name} cross rows among the features of the backbone {wanted[:12]}, and "
+            f"the agent has {has[:12]}. Use the same model and weights, or agree on a file without `backbone`."
+        )
 
 
 def _own_agent(loaded: LoadedSite) -> Agent:

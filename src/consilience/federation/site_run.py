@@ -58,7 +58,7 @@ def run_site(loaded: LoadedSite, say: Say, callbacks: Sequence[Callback] = (), s
             exchange.wait_for_peers()
         run = run_rounds(
             [agent],
-            loaded.features(loaded.shared),
+            loaded.learned_rows(),
             exchange,
             settings.method,
             summary,
@@ -124,6 +124,7 @@ def _summary(loaded: LoadedSite, agent: Agent) -> Summary:
         dataset=federation.name,
         seed=settings.run.seed,
         data=federation.shared,
+        crossed=federation.crossed,
         federation=federation.identity().hex(),
         notes=notes,
         warnings=warnings,

@@ -125,7 +125,7 @@ def _facts(run: Run) -> list[list[str]]:
         "dataset": known.dataset or None,
         "agents": f"{len(run.names)}" + (f", {low} with shifted labels" if low else "") + attack,
         "rounds": f"{run.metrics['round'].max()}{warmup}",
-        "shared data": f"{known.shared_samples} samples",
+        "shared data": known.shared_text,
         "seed": known.seed,
         "wall time": time,
     }

@@ -29,7 +29,7 @@ def privacy_card(run: Run) -> dict[str, Any]:
     what = "predictions on the shared data" if run.weighed else "weights" if rounds else "nothing"
     return {
         "facts": [
-            ["what left", f"{what}: {run.summary.shared_samples} samples" if run.weighed else what],
+            ["what left", f"{what}: {run.summary.shared_text}" if run.weighed else what],
             ["how often", f"{rounds} times, once in every round of collaboration" if rounds else "never"],
             ["to whom", f"all {len(run.names) - 1} peers" if rounds else "nobody"],
             ["unit of privacy", "one private row (added or removed)" if private else "none: nothing is promised"],

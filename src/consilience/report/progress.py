@@ -8,7 +8,7 @@ from typing import Self
 from rich import progress
 from rich.console import Console
 
-from consilience.runtime.callbacks import Callback, Finished, RunInfo, Started, Trained
+from consilience.runtime.callbacks import Callback, Computed, Finished, RunInfo, Started, Trained
 
 MOST_NAMES = 20
 """Up to this number of agents of a worker they are listed."""
@@ -66,6 +66,7 @@ class Progress(_Bars, Callback):
         """Rounds of a run."""
         self._workers: dict[str, list[progress.TaskID]] = {}
         """Lines of the workers of a run, which stay hidden until a round is slow."""
+        self._backbones: dict[str, progress.TaskID] = {}
         self._said: set[str] = set()
         """Lines about the data, which several runs share."""
         self._began: dict[str, float] = {}
@@ -93,6 +94,14 @@ class Progress(_Bars, Callback):
             )
             for number, agents in enumerate(agents_by_worker)
         ]
+
+    def computed(self, run: RunInfo, news: Computed) -> None:
+        """Shows how far a backbone is with a set of rows."""
+        if news.backbone not in self._backbones:
+            self._backbones[news.backbone] = self._bar.add_task(f"  {news.backbone}", state="features of rows")
+        line, done = self._backbones[news.backbone], min(news.done, news.rows)
+        self._bar.update(line, completed=done, total=news.rows, visible=done < news.rows)
+        self._print_seldom(f"{news.backbone}: features of {done} of {news.rows} rows")
 
     def trained(self, run: RunInfo, news: Trained) -> None:
         """Shows the line of a worker if the round is slow."""

@@ -9,6 +9,7 @@ from consilience.base.errors import ConsilienceError
 from consilience.methods.alone import Alone
 from consilience.methods.protocol import Start
 from consilience.runtime.checkpoint import by_agent, flat, with_prefix
+from consilience.runtime.crossed_shared import on_shared_rows
 from consilience.runtime.exchange import InMemory
 from consilience.runtime.history import Evaluation, History
 from consilience.runtime.run import Run
@@ -24,8 +25,16 @@ class Baseline:
     """The method alone with copies of the agents of one process, round by round beside the agents themselves."""
 
     def __init__(
-        self, agents: LocalAgents, shared: Array, evaluation: Evaluation, rounds: int, everyone: bool = True
+        self,
+        agents: LocalAgents,
+        shared: Array,
+        measured: int,
+        evaluation: Evaluation,
+        rounds: int,
+        everyone: bool = True,
     ) -> None:
+        """The first `measured` shared rows are not crossed."""
+        self._measured = measured
         self._agents = LocalAgents((copied(agent) for agent in agents), agents.names)
         self._evaluation, self._history = evaluation, History(agents.names, everyone)
         self._rounds = Alone().rounds(self._agents, shared, InMemory(agents.names), Start(rounds))
@@ -33,6 +42,7 @@ class Baseline:
     def train(self, number: int, last: bool) -> None:
         """One round of training, recorded under the `number` that it has for the agents."""
         done = replace(next(self._rounds), number=number)
+        done = replace(done, record=on_shared_rows(done.record, self._measured))
         published = done.record.predictions
         self._history.add(done, self._evaluation.scores_of(self._agents, published, number, last))
         if last:

@@ -32,6 +32,17 @@ class Started:
 
 
 @dataclass(frozen=True)
+class Computed:
+    """Features of more rows were computed, before or while a run is under way."""
+
+    backbone: str
+    done: int
+    """Rows of the set whose features are computed."""
+    rows: int
+    """All rows of the set."""
+
+
+@dataclass(frozen=True)
 class Trained:
     """An agent has trained in the round that is under way."""
 
@@ -60,7 +71,7 @@ class Ended:
     seconds: float | None = None
 
 
-Event = Started | Trained | Finished | Ended
+Event = Started | Computed | Trained | Finished | Ended
 EventSink = Callable[[Event], None]
 """A function that receives the events of one run."""
 
@@ -73,6 +84,9 @@ class Callback:
 
     def start(self, run: RunInfo, news: Started) -> None:
         """A run begins."""
+
+    def computed(self, run: RunInfo, news: Computed) -> None:
+        """Features of more rows were computed."""
 
     def trained(self, run: RunInfo, news: Trained) -> None:
         """An agent has trained."""
@@ -88,6 +102,8 @@ class Callback:
         match event:
             case Started():
                 self.start(run, event)
+            case Computed():
+                self.computed(run, event)
             case Trained():
                 self.trained(run, event)
             case Finished():

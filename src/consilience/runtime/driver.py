@@ -12,6 +12,7 @@ from consilience.agents.protocol import Agent
 from consilience.base.errors import ConsilienceError
 from consilience.base.files import write_atomically
 from consilience.base.malloc import give_memory_back
+from consilience.base.rows import count, take
 from consilience.methods.alone import Alone
 from consilience.methods.protocol import Exchange, Method, Start
 from consilience.runtime import baseline as reference
@@ -19,6 +20,7 @@ from consilience.runtime import privacy_budget as private
 from consilience.runtime.baseline import Baseline
 from consilience.runtime.callbacks import Ended, EventSink, Finished, Started, Trained
 from consilience.runtime.checkpoint import by_agent, flat
+from consilience.runtime.crossed_shared import on_shared_rows
 from consilience.runtime.group import Group, OneProcess, tables_to_first
 from consilience.runtime.history import Evaluation, History
 from consilience.runtime.run import Run
@@ -46,7 +48,7 @@ def run_rounds(
     baseline: bool = False,
     options: Mapping[str, str] | None = None,
 ) -> Run:
-    """Runs the method up to `summary.rounds`.
+    """Runs the method up to `summary.rounds`. Only the first `summary.shared_samples` shared rows are measured.
 
     With a `folder` every round is saved there, and the run resumes from the last one; a checkpoint of another method,
     seed, data, agents or `options` is refused. Every numerical library uses `threads` threads: small models are fastest
@@ -60,16 +62,18 @@ def run_rounds(
     group, evaluation = group or OneProcess(), evaluation or Evaluation()
     team = LocalAgents(agents, exchange.roster, lambda name: emit(Trained(name, group.number)))
     summary = _with_all_agents(summary, exchange.roster, group)
+    is_crossed = count(shared) > summary.shared_samples
+    measured = take(shared, slice(0, summary.shared_samples)) if is_crossed else shared
     names = exchange.roster if group.agents_by_worker and group.first else team.names
     everyone = len(names) == len(exchange.roster)
     history, alone, state = History(names, everyone), None, None
     if baseline and evaluation.measures and not isinstance(method, Alone):
-        alone = Baseline(team, shared, evaluation, summary.rounds, everyone)
+        alone = Baseline(team, shared, summary.shared_samples, evaluation, summary.rounds, everyone)
     with _limited(threads), cached_rows([shared, *evaluation.rows]):
         start, before = Start(summary.rounds, seed=summary.seed or 0), 0.0
         if folder is not None:
             facts = identity(summary, method, team, options or {}, group)
-            state = RunState(folder, facts, method, team, shared, exchange, group, history, alone)
+            state = RunState(folder, facts, method, team, shared, measured, exchange, group, history, alone)
             start, before = state.resume(start)
         private.plan(team, summary.rounds)
         planned = private.with_costs(summary, team, group)
@@ -78,6 +82,8 @@ def run_rounds(
             write_atomically(folder / STARTED, planned.to_json().encode())
         emit(Started(summary, group.agents_by_worker or (team.names,), start.done))
         for done in method.rounds(team, shared, exchange, start):
+            if is_crossed:
+                done = replace(done, record=on_shared_rows(done.record, summary.shared_samples))
             published, last = done.record.predictions, done.number >= summary.rounds
             scores = evaluation.scores_of(team, published, done.number, last)
             private.measure(team, scores)

@@ -35,6 +35,8 @@ class RunState:
     agents: LocalAgents
     """Those of this process."""
     shared: Array
+    measured: Array
+    """The shared rows that are not crossed."""
     exchange: Exchange
     group: Group
     history: History
@@ -45,7 +47,7 @@ class RunState:
         own = flat({agent.name: agent.state() for agent in self.agents}, "agent/")
         for agent in self.agents:
             published = done.record.predictions[agent.name]
-            own[f"reference/{agent.name}"] = reference_predictions(agent, self.method, self.shared, published)
+            own[f"reference/{agent.name}"] = reference_predictions(agent, self.method, self.measured, published)
         arrays = self.group.to_first(own)
         if not self.group.first:
             return

@@ -58,6 +58,8 @@ class Summary:
     seed: int | None = None
     data: str = ""
     """Fingerprint of the data."""
+    crossed: int = 0
+    """Rows that were crossed from the shared ones."""
     attack: str = ""
     """The name of the attack, if there are attackers."""
     federation: str = ""
@@ -79,6 +81,12 @@ class Summary:
     def names(self) -> list[str]:
         """Agents in the order of the trust matrices."""
         return [agent.name for agent in self.agents]
+
+    @property
+    def shared_text(self) -> str:
+        """How many samples are shared, and how many rows are crossed from them."""
+        more = f" and {self.crossed} crossed from them" if self.crossed else ""
+        return f"{self.shared_samples} samples{more}"
 
     @property
     def wrong_on_purpose(self) -> list[str]:

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from consilience.agents.backbones.names import is_backbone
 from consilience.agents.models import AgentSpec, build_agent, model_named
+from consilience.agents.models.backbones import backbone_named
 from consilience.agents.protocol import Agent
 from consilience.base.data_dir import data_folder
 from consilience.base.errors import ConsilienceError
@@ -28,6 +30,7 @@ from consilience.data.table_notes import one_class_warnings
 from consilience.methods.alone import Alone
 from consilience.methods.protocol import Exchange
 from consilience.methods.server import ServerMethod
+from consilience.runtime.crossed_shared import crossed_number, with_crossed
 from consilience.runtime.exchange import InMemory
 from consilience.runtime.history import Evaluation
 from consilience.runtime.lying import LyingExchange
@@ -46,7 +49,10 @@ def build_scenario(settings: Settings) -> Scenario:
     Real data are read from the folder named in the environment variable CONSILIENCE_DATA, if it is set.
     """
     data, agents, seed = settings.data, settings.agents.count, settings.run.seed
-    dataset = load(data.dataset, request_of(data, agents, seed))
+    dataset = load(data.dataset, request_of(data, agents, seed, settings.agents.models))
+    if isinstance(dataset, Dataset):
+        for model in filter(is_backbone, dict.fromkeys(settings.agents.models)):
+            backbone_named(model).remember(dataset.x)
     if isinstance(dataset, Dataset) and data.agent and dataset.group_names:
         data, agents = replace(data, partition="natural"), len(dataset.group_names)
     scenario = split(dataset, data, agents, seed) if isinstance(dataset, Dataset) else dataset
@@ -55,7 +61,7 @@ def build_scenario(settings: Settings) -> Scenario:
     return with_canaries(scenario, data.canaries, seed)
 
 
-def request_of(data: Data, agents: int, seed: int) -> Request:
+def request_of(data: Data, agents: int, seed: int, models: Sequence[str] = ()) -> Request:
     """What the settings ask of a dataset."""
     return Request(
         data_folder(),
@@ -68,7 +74,13 @@ def request_of(data: Data, agents: int, seed: int) -> Request:
         data.task,
         data.types,
         data.drop,
+        all_on_backbones(models),
     )
+
+
+def all_on_backbones(models: Sequence[str]) -> bool:
+    """Whether all models are heads on backbones, which read raw rows."""
+    return bool(models) and all(map(is_backbone, models))
 
 
 def with_notes(scenario: Scenario, data: Data) -> Scenario:
@@ -107,12 +119,28 @@ def build_agents(settings: Settings, scenario: Scenario, names: Collection[str] 
         transform=reading(scenario.shared, scenario.columns),
         class_names=scenario.classes,
         privacy=settings.agents.privacy,
+        shared=scenario.shared,
     )
     return [
         builders[model](made(name, model, share.x, share.y))
         for (name, share), model in dealt
         if names is None or name in names
     ]
+
+
+def shared_rows(settings: Settings, scenario: Scenario) -> Rows:
+    """The rows that agents learn from together: the shared ones, then those that are crossed from them."""
+    number, backbone = crossing_of(settings, scenario)
+    return with_crossed(scenario.shared, number, settings.run.seed, [backbone], scenario.columns)
+
+
+def crossing_of(settings: Settings, scenario: Scenario) -> tuple[int, str]:
+    """The number of crossed rows, and the backbone in whose features they are crossed, if it is in features."""
+    backbones = [model if is_backbone(model) else "" for model in settings.agents.models]
+    if not settings.method.uses_shared:
+        return 0, ""
+    number = crossed_number(settings.data.crossed, scenario.shared, backbones, scenario.columns)
+    return number, backbones[0] if number and len(set(backbones)) == 1 else ""
 
 
 def agent_for(
@@ -124,13 +152,17 @@ def agent_for(
     outputs: int,
     task: str,
     transform: Callable[[Rows], Any] | None = None,
+    shared: Rows = None,
 ) -> Agent:
-    """One agent with a built-in model and private data (x, y), which it reads through `transform`."""
+    """One agent with a built-in model and private data (x, y), which it reads through `transform`.
+
+    A head on a backbone standardises its features by the `shared` rows.
+    """
     device, seed = _device(settings), settings.run.seed
     order = AgentSpec(
         name, model, x, y, outputs, task_named(task), settings.training, seed, device, transform=transform
     )
-    return build_agent(replace(order, privacy=settings.agents.privacy))
+    return build_agent(replace(order, privacy=settings.agents.privacy, shared=shared))
 
 
 def reading(shared: Rows, columns: Sequence[Column] = ()) -> Callable[[Rows], Any] | None:
@@ -156,6 +188,7 @@ def summarise(settings: Settings, scenario: Scenario, agents: list[Agent]) -> Su
         dataset=settings.data.dataset,
         seed=settings.run.seed,
         data=data_fingerprint(settings, scenario),
+        crossed=crossing_of(settings, scenario)[0],
         attack=attack_name(settings.data.attack) if settings.data.attackers else "",
         notes=list(scenario.notes),
         warnings=list(scenario.warnings),
@@ -211,7 +244,8 @@ def build_evaluation(settings: Settings, scenario: Scenario, names: Collection[s
         draw = stream(settings.run.seed, "evaluate sample")
         picked = np.sort(draw.choice(len(scenario.target_y), most, replace=False))
         target = take(scenario.target_x, picked), scenario.target_y[picked]
-    return Evaluation(scenario.shared_y, target, own, more, settings.run.evaluate_every)
+    shared_y = scenario.shared_y if scenario.labels_known else None
+    return Evaluation(shared_y, target, own, more, settings.run.evaluate_every)
 
 
 def _device(settings: Settings) -> str:

@@ -4,14 +4,22 @@ from pathlib import Path
 
 import numpy as np
 
+from consilience.agents.backbones.feature_cache import watched
 from consilience.base.errors import ConsilienceError
 from consilience.base.malloc import give_memory_back, keep_memory
 from consilience.base.rows import values_of
-from consilience.runtime.callbacks import EventSink
+from consilience.runtime.callbacks import Computed, EventSink
 from consilience.runtime.driver import run_rounds
 from consilience.settings.presets import write_config
 from consilience.settings.settings import Settings
-from consilience.settings.wiring import build_agents, build_evaluation, build_exchange, build_scenario, summarise
+from consilience.settings.wiring import (
+    build_agents,
+    build_evaluation,
+    build_exchange,
+    build_scenario,
+    shared_rows,
+    summarise,
+)
 from consilience.workers.group import WorkerExchange, WorkerGroup
 from consilience.workers.scheduling import balance, expected_costs
 
@@ -32,6 +40,11 @@ def work(
     keep_memory()
     if worker == 0:
         write_config(settings, folder)
+    with watched(lambda *news: emit(Computed(*news))):
+        _work(settings, folder, emit, worker, workers)
+
+
+def _work(settings: Settings, folder: Path, emit: EventSink, worker: int, workers: int) -> None:
     scenario = build_scenario(settings)
     roster = tuple(scenario.shares)
     agents_by_worker = [list(roster)]
@@ -48,7 +61,7 @@ def work(
     summary = summarise(settings, scenario, agents)
     if group is not None:
         _check_same_data(summary.data, group)
-    shared, evaluation = scenario.shared, build_evaluation(settings, scenario, agents_by_worker[worker])
+    shared, evaluation = shared_rows(settings, scenario), build_evaluation(settings, scenario, agents_by_worker[worker])
     del scenario  # frees what other workers' agents hold
     give_memory_back()
     run_rounds(

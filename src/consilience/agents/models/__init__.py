@@ -12,6 +12,7 @@ from importlib import import_module
 from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from consilience.agents.backbones.names import HUGGING_FACE, PACKAGED
 from consilience.agents.input_cache import Transform
 from consilience.agents.protocol import AcceptsMoreClasses, Agent, implements, missing
 from consilience.agents.training import Training
@@ -48,6 +49,8 @@ class AgentSpec:
     privacy: Privacy = field(default_factory=Privacy)
     title: str = ""
     """How tables call the model, if not by its name."""
+    shared: Rows = None
+    """The shared rows, by which models standardise that are built on features."""
 
 
 @dataclass(frozen=True)
@@ -213,8 +216,14 @@ def own_agents(name: str, make_agent: Callable[..., Agent], where: str) -> None:
 
 
 def model_named(model: str) -> Callable[[AgentSpec], Agent]:
-    """The function that builds an agent with this model; NAME-4 is the model NAME with the number 4."""
+    """The function that builds an agent with this model; NAME-4 is the model NAME with the number 4.
+
+    hf:FOLDER is a linear head on a backbone of Hugging Face.
+    """
     known = MODELS.names()
+    if model.startswith(HUGGING_FACE):
+        known_head: Callable[[AgentSpec], Agent] = MODELS.find(PACKAGED[0])
+        return known_head
     head, _, number = model.rpartition("-")
     numbered = model not in known and head in known and number.isdecimal()
     build: Callable[[AgentSpec], Agent] = MODELS.find(head if numbered else model)
@@ -239,4 +248,5 @@ def _number(name: str, order: AgentSpec, takes: bool, needs: bool) -> int | None
 def cost_of(model: str) -> Cost:
     """What a model is expected to cost."""
     MODELS.names()
+    model = PACKAGED[0] if model.startswith(HUGGING_FACE) else model
     return COSTS.get(model, COSTS.get(model.rpartition("-")[0], UNKNOWN_COST))

@@ -100,6 +100,14 @@ class Federation(Options):
         above=0,
         below=LONGEST,
     )
+    crossed: int = option(
+        0, "rows that every site crosses from the shared data, the same everywhere", at_least=0, below=1e6
+    )
+    backbone: str = option(
+        "",
+        "fingerprint of the backbone of all members, among whose features rows are crossed",
+        pattern=r"([0-9a-f]{64})?",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -134,9 +142,14 @@ class Federation(Options):
             return f"there must be at least two classes, and at most {MOST_CLASSES}"
         if not all(0 < len(name) <= 200 and name.isprintable() for name in self.classes):
             return "a class must be named by 1 to 200 printable characters"
-        if 4 * self.shared_samples * len(self.classes) > LARGEST_PREDICTIONS:
+        if 4 * self.samples * len(self.classes) > LARGEST_PREDICTIONS:
             return f"predictions would have more than {LARGEST_PREDICTIONS} bytes; share fewer samples"
         return "" if _is_shallow(self.settings) else "the settings are no tables of plain values"
+
+    @property
+    def samples(self) -> int:
+        """How many rows an agent predicts in a round: the shared ones and those crossed from them."""
+        return self.shared_samples + self.crossed
 
     @property
     def hostile(self) -> int:
@@ -164,8 +177,9 @@ class Federation(Options):
         raise ConsilienceError(f"agent {agent!r} is not in federation {self.name!r}. It has: {', '.join(self.names)}.")
 
     def identity(self) -> bytes:
-        """SHA-256 over every field."""
-        text = json.dumps(asdict(self), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+        """SHA-256 over every field; those on crossed rows count where there are such."""
+        facts = {name: value for name, value in asdict(self).items() if value or name not in ("crossed", "backbone")}
+        text = json.dumps(facts, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
         return hashlib.sha256(text.encode()).digest()
 
     @cached_property

@@ -69,7 +69,7 @@ class Format:
     def __init__(self, federation: Federation) -> None:
         self.run = federation.identity()
         self.shared = bytes.fromhex(federation.shared)
-        self.samples, self.classes = federation.shared_samples, len(federation.classes)
+        self.samples, self.classes = federation.samples, len(federation.classes)
         self.names, self.task = federation.names, federation.task
         self.keys = [member.key for member in federation.roster]
         self.rounds = federation.agreed.run.rounds

