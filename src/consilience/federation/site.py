@@ -19,12 +19,13 @@ from consilience.data.columns import TYPES, holds_texts, read_columns
 from consilience.data.files import read_features, split_names
 from consilience.data.options import check_types
 from consilience.export.inputs import Prepare
+from consilience.federation.outgoing import Outgoing
 from consilience.federation.peers import keys
 from consilience.federation.peers.audit import AuditLog
 from consilience.federation.peers.federation import Federation, check_address, fingerprint
 from consilience.federation.peers.inbox import Say
 from consilience.federation.peers.signed_changes import PROPOSED, SignedChanges
-from consilience.federation.peers.site_exchange import SiteExchange
+from consilience.federation.peers.site_exchange import Release, SiteExchange
 from consilience.federation.peers.untrusted_input import read_federation
 from consilience.federation.peers.zenoh_config import Tls
 from consilience.federation.preprocess import Fitted, preprocessing, scale_of
@@ -71,6 +72,7 @@ class Site(Options):
     ledger: str = option("", "folder of the privacy ledgers, kept as long as the data; default: ~/.local/state/...")
     other_ledgers: tuple[str, ...] = option((), "names of this site's ledgers that are for other rows than `data`")
     privacy: Privacy = option(Privacy(), "privacy of the site's private rows")
+    outgoing: Outgoing = option(Outgoing(), "what of its predictions may leave the site")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -175,12 +177,18 @@ class LoadedSite:
         return AuditLog(out / "audit.jsonl", self.signing_key)
 
     def exchange(
-        self, out: Path, audit: AuditLog, say: Say, listen: str | None = None, role: str = "agent"
+        self,
+        out: Path,
+        audit: AuditLog,
+        say: Say,
+        listen: str | None = None,
+        role: str = "agent",
+        release: Release | None = None,
     ) -> SiteExchange:
         """The site's exchange with its peers. It listens at `listen`; None for the site's own address."""
         me, listen = self.site.agent, self.listen if listen is None else listen
         peers = self.federation, me, self.signing_key, self.tls
-        return SiteExchange(*peers, out, audit, say, listen, role, self.changes)
+        return SiteExchange(*peers, out, audit, say, listen, role, self.changes, release)
 
 
 def load_site(path: Path) -> LoadedSite:

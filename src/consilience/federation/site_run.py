@@ -47,7 +47,7 @@ def run_site(loaded: LoadedSite, say: Say, callbacks: Sequence[Callback] = (), s
     write_config(settings, out)
     audit.add("start", agent=agent.name, federation=federation.identity().hex(), epoch=federation.epoch)
     ledger = keep_ledger(loaded, agent, audit, say)
-    exchange = loaded.exchange(out, audit, say)
+    exchange = loaded.exchange(out, audit, say, release=loaded.site.outgoing.release(agent))
     told = Callbacks([ProgressFile(), *callbacks, Spending(agent, audit, say)])
     about = RunInfo(agent.name, out, flat(to_table(settings)))
     try:
