@@ -39,7 +39,7 @@ def run_site(loaded: LoadedSite, say: Say, callbacks: Sequence[Callback] = (), s
     """
     out, federation = loaded.out, loaded.federation
     lock_run_folder(out, federation, loaded.path(loaded.site.signing_key))
-    audit = loaded.audit(out)
+    audit = loaded.audit(out, monitored=True)
     agent, evaluation = build_site_agent(loaded)
     settings, summary = loaded.settings, _summary(loaded, agent)
     for line in summary.opening:
@@ -103,7 +103,7 @@ def keep_model(loaded: LoadedSite, agent: Agent, run: Run, say: Say) -> None:
 
 def serve_site(loaded: LoadedSite, say: Say) -> None:
     """Answers for a finished run until every peer, however late, has finished, too."""
-    with closing(loaded.audit(loaded.out)) as audit:
+    with closing(loaded.audit(loaded.out, monitored=True)) as audit:
         audit.add("start", agent=loaded.site.agent, serves=True)
         with closing(loaded.exchange(loaded.out, audit, say)) as exchange:
             exchange.finish(inf)
