@@ -11,7 +11,7 @@ from consilience.base.errors import ConsilienceError
 from consilience.cli.main import app
 from consilience.data.datasets import Request
 from consilience.data.loading import load
-from consilience.experiments.load_agents import restore
+from consilience.experiments.run import restore
 from consilience.export.folder import load_model
 from consilience.settings.presets import read_settings
 from consilience.workers.work import work

@@ -23,8 +23,7 @@ from consilience.audit.attacks import (
 from consilience.base.errors import ConsilienceError
 from consilience.base.files import write_atomically
 from consilience.base.rows import Rows, join
-from consilience.data.canaries import canaries
-from consilience.data.scenario import Scenario
+from consilience.data.scenario import Scenario, canaries
 from consilience.runtime import checkpoint
 from consilience.runtime.privacy_budget import mechanism_of
 from consilience.runtime.run import load_run

@@ -12,7 +12,7 @@ import numpy as np
 
 from consilience.base.chained_log import Sign, Verify, is_line_signed, line_hash
 from consilience.base.errors import ConsilienceError
-from consilience.privacy.entry import LedgerEntry
+from consilience.privacy.accountants import LedgerEntry
 from consilience.privacy.row_fingerprints import Hashes, RowFingerprints
 
 HEAD = ".head"

@@ -15,8 +15,16 @@ from consilience.base.files import write_atomically
 from consilience.report.gains import PLACES, Gain, Measure, gains, mean_gain, measures, verdicts
 from consilience.report.large_runs import LargeRun, large_run, sentences, shown_agents, subset
 from consilience.report.numbers import bounds, number, rounded, signed
-from consilience.report.page_sent import sent, total_sent
-from consilience.report.page_trust import agreement, first_round, influence, received, trust_by_class, trust_matrices
+from consilience.report.page_trust import (
+    agreement,
+    first_round,
+    influence,
+    received,
+    sent,
+    total_sent,
+    trust_by_class,
+    trust_matrices,
+)
 from consilience.report.privacy import privacy_card
 from consilience.report.tables import good_agents
 from consilience.report.theory import findings, low_quality

@@ -13,7 +13,7 @@ from consilience.core.sparse import SparseTrust
 from consilience.data.arrays import MOST_PACKED, read_arrays
 from consilience.data.parquet import read_parquet
 from consilience.runtime import checkpoint
-from consilience.runtime.checksums import checked_files, write_sums
+from consilience.runtime.checkpoint import checked_files, write_sums
 from consilience.runtime.summary import Summary, summary_from
 from consilience.tasks.protocol import Array
 
