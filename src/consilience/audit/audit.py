@@ -206,7 +206,6 @@ def _classes(scenario: Scenario, released: dict[str, Array]) -> list[ClassGuess]
 
 
 def _bound(agents: list[Agent], scenario: Scenario, count: int, seed: int, delta: float) -> float:
-    """The bound on epsilon from the canaries of all agents."""
     scores, inside = [], []
     for name, own in canaries(scenario, count, seed).items():
         by = {agent.name: margin(agent.predict(own.x), own.y) for agent in agents}

@@ -104,7 +104,6 @@ def _with_columns(path: Path, request: Request, table: Any, data: Dataset, how: 
 
 
 def _feature_names(names: list[str], request: Request) -> list[str]:
-    """Columns that models may see."""
     features = [name for name in names if name not in (*_not_features(request), *request.drop)]
     if not features:
         raise ConsilienceError("no column is left as a feature. Take some out of data.drop.")
@@ -112,7 +111,6 @@ def _feature_names(names: list[str], request: Request) -> list[str]:
 
 
 def _not_features(request: Request) -> list[str]:
-    """The columns of labels and of agents."""
     return [*split_names(request.label), request.agent]
 
 
@@ -127,7 +125,6 @@ def _owner(path: Path, request: Request, columns: list[str], column: Any) -> Arr
 
 
 def _labelled(path: Path, request: Request, x: Any, y: Any, owner: Array | None) -> Dataset:
-    """A dataset with numbered classes and agents."""
     task = task_named(request.task)
     names: tuple[str, ...] = ()
     labels = np.asarray(y)

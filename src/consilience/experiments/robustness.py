@@ -258,7 +258,6 @@ def _listed(by_attack: dict[str, int], agents: int) -> str:
 
 
 def _cost(rule: str, results: Robustness) -> str:
-    """The difference to the first rule when all agents are honest."""
     table = results.table[results.table["attackers"] == 0].pivot(index="seed", columns="rule", values="score")
     difference = estimate((table[rule] - table[results.rules[0]]).to_numpy())
     return f"{rule} against {results.rules[0]} when all are honest: {difference.text(signed=True)}."

@@ -187,7 +187,6 @@ def _to_ship(function: str, scaled: bool) -> str:
 
 
 def _classes(agent: Agent) -> tuple[str, ...]:
-    """Names of the agent's classes or labels, or else their numbers; none for values."""
     named = tuple(getattr(agent, "class_names", ()))
     return named or (tuple(str(number) for number in range(agent.outputs)) if agent.task.named_outputs else ())
 

@@ -128,7 +128,6 @@ def packed_rows(rows: RowFingerprints) -> dict[str, Any]:
 
 
 def _rows_of(content: dict[str, Any]) -> RowFingerprints:
-    """The inverse of `packed_rows`."""
     rows, rest = _unpacked(content["rows"]), _unpacked(content["without_one"])
     if rest.size % max(1, rows.size):
         raise ValueError("its fingerprints are not as many as its rows")

@@ -253,7 +253,6 @@ class Mechanism:
         return LedgerEntry(number, self.rate, self.noise, self.steps * rounds)
 
     def _all(self) -> list[LedgerEntry]:
-        """All known entries on these rows."""
         return self._file.entries if self._file is not None else self.entries
 
     def _earlier(self) -> list[LedgerEntry]:

@@ -122,7 +122,6 @@ def _before(run: Run) -> list[int]:
 
 
 def _facts(run: Run) -> list[list[str]]:
-    """Facts about the run, as pairs of a name and a value."""
     known, low, start, seconds = run.summary, len(low_quality(run)), first_round(run), run.summary.seconds
     attackers = sum(agent.attacker for agent in known.agents)
     attack = f", {attackers} of them attackers ({known.attack})" if attackers else ""

@@ -137,7 +137,6 @@ def _load(folder: Path, references: bool) -> Run:
 def _check_together(
     summary: Summary, table: "pd.DataFrame", trust: Array, rounds: Array, sparse: SparseTrust | None
 ) -> None:
-    """Refuses files of different runs."""
     if not {"round", "agent"} <= set(table.columns) or not len(table):
         raise ConsilienceError("metrics.parquet has no rows of rounds and agents")
     names = summary.names or list(dict.fromkeys(table["agent"]))

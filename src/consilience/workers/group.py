@@ -65,7 +65,6 @@ class WorkerGroup:
 
     @property
     def _own(self) -> tuple[str, ...]:
-        """The agents of this worker."""
         return self.agents_by_worker[self.number]
 
     def all_predictions(self, own_predictions: dict[str, Array]) -> dict[str, Array]:

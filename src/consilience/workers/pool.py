@@ -28,8 +28,6 @@ _PRELOAD = ["consilience.workers.preload"]
 
 @dataclass
 class _Worker:
-    """A process that trains some agents of a job."""
-
     job: Job
     number: int
     slot: int

@@ -72,7 +72,6 @@ def dismiss() -> None:
 
 
 def _world() -> tuple[int, WorkerGroup]:
-    """This process's number, and all processes."""
     import torch.distributed as dist
 
     number, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
