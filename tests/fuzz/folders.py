@@ -98,7 +98,7 @@ def exported_folders(scratch: Path) -> dict[str, Target]:
         if path.name != "README.md":
             same = _same_json if path.suffix == ".json" else bytes.__eq__
             found[f"{path.name} of a model"] = damaged(path, lambda: load_model(folder), same)
-    return {name: replace(target, weight=1) for name, target in found.items()} | _sealed_models(scratch)
+    return found | _sealed_models(scratch)
 
 
 def _sealed_models(scratch: Path) -> dict[str, Target]:
@@ -149,7 +149,7 @@ def _sealed_model(folder: Path, kind: str, rows: Rows) -> dict[str, Target]:
             continue
         read, seal = partial(_predicted, folder, rows), partial(_seal_model, folder)
         good = _unpacked(path) if path.suffix == ".skops" else path.read_bytes()
-        target = replace(resealed(path, read, seal, good), weight=2)
+        target = resealed(path, read, seal, good)
         found[f"{path.name} of a model ({kind}), sealed again"] = (
             replace(target, remake=_packed) if path.suffix == ".skops" else target
         )
