@@ -9,6 +9,7 @@ from consilience.base import toml
 from consilience.base.errors import ConsilienceError
 from consilience.base.files import write_atomically
 from consilience.base.options import differences, flat, from_table, hint, to_table
+from consilience.data.files import KINDS
 from consilience.data.loading import is_path
 from consilience.data.options import Data
 from consilience.settings.own_data import tables_for
@@ -98,6 +99,11 @@ def _tables_of(source: str) -> dict[str, Any]:
     """The tables of a preset or a TOML file, all of them known."""
     if source in preset_names():
         tables = toml.parse(preset_text(source), source)
+    elif Path(source).suffix in KINDS and Path(source).is_file():
+        raise ConsilienceError(
+            f"{source} holds data, and here stands a preset or a TOML file. Name data by the setting dataset: "
+            f"--set dataset={source} --set label=COLUMN."
+        )
     elif Path(source).is_file():
         tables = toml.read(Path(source))
     else:
