@@ -102,5 +102,5 @@ def test_the_documentation_site(tmp_path, browser):
     pytest.importorskip("material", reason="mkdocs-material is not installed: pip install 'consilience[docs]'")
     command = [sys.executable, "-m", "mkdocs", "build", "-q", "--strict", "-d", str(tmp_path / "site")]
     subprocess.run(command, cwd=ROOT, check=True, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"})
-    for page in sorted({*(tmp_path / "site").glob("*.html")} - {tmp_path / "site" / "404.html"}):
+    for page in sorted({*(tmp_path / "site").rglob("*.html")} - {tmp_path / "site" / "404.html"}):
         check(browser, page.as_uri())

@@ -23,7 +23,7 @@ from consilience.base.rows import Rows
 from consilience.tasks.protocol import Array
 
 LARGEST_MODEL = 100_000
-"""Largest number of parameters for which batches are faster (docs/benchmarks.md)."""
+"""Largest number of parameters for which batches are faster (docs/results/speed.md)."""
 LARGEST_DATA = 500_000
 """Largest number of values in an agent's private data: a batch copies them into one tensor every round."""
 LARGEST_BATCH = 16

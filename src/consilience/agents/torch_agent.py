@@ -76,7 +76,7 @@ class TorchAgent:
         optimizer: Makes an optimizer from the parameters; by default Adam. Its state lives on across rounds.
         seed: Of the agent's random numbers.
         device: Where the model is: cpu, cuda, cuda:1 or mps.
-        privacy: Differential privacy of each private row for everything that leaves the agent (docs/privacy.md).
+        privacy: Differential privacy of each private row for all that leaves the agent (docs/explanation/privacy.md).
 
     >>> x, y = np.eye(4, dtype=np.float32), np.array([0, 1, 0, 1])
     >>> agent = TorchAgent(nn.Linear(4, 2), x, y, name="a")
