@@ -9,10 +9,7 @@ Every cell (dataset, labels, method, seed) is a line of FOLDER/cells.jsonl; thos
 
 import fcntl
 import json
-import os
-import sys
 import time
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +18,6 @@ import numpy as np
 
 from consilience.base.rows import Rows, join
 from consilience.data.scenario import AgentData, Scenario
-from consilience.experiments.compare import estimate
 from consilience.runtime.driver import run_rounds
 from consilience.runtime.ensemble import collective, weights_of
 from consilience.settings.presets import read_settings

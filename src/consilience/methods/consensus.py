@@ -33,11 +33,11 @@ from consilience.methods.trust.remembering import Gate
 from consilience.methods.trust.simple import Default, Paper
 from consilience.tasks.protocol import Array, Task
 
-
 HEADS_NOTE = (
-    "Every agent learns one layer on a backbone, so that consensus has exact steps, dual variables, the geometric mean, "
-    "samples as weights, the trust rule gate and no warm-up (docs/pretrained.md); what is set otherwise is kept."
+    "Every agent learns one layer on a backbone: by default exact steps, dual variables, the geometric mean, samples "
+    "as weights, the trust rule gate and no warm-up (docs/how-to/pretrained.md). What you set yourself is kept."
 )
+"""Says what was chosen for such agents."""
 
 
 @METHODS.add("consensus")

@@ -3,11 +3,12 @@
 from typing import Any
 
 from consilience.agents.backbones.names import is_backbone
-from consilience.base.options import to_table
+from consilience.base.options import from_table, to_table
 from consilience.methods.consensus import HEADS_NOTE, Consensus
-from consilience.settings.settings import Settings
+from consilience.settings.settings import Agents, Settings
 
 ROUNDS = 30
+"""Rounds of these agents, where nothing else is set."""
 
 
 def tables_for_heads(asked: dict[str, Any]) -> dict[str, Any]:
@@ -16,9 +17,8 @@ def tables_for_heads(asked: dict[str, Any]) -> dict[str, Any]:
     Args:
         asked: All settings as tables, as the user has them. Without heads, or for private agents, nothing follows.
     """
-    models, private = asked["agents"]["models"], asked["agents"]["privacy"]["epsilon"]
-    by_class, method = asked["data"]["task"] == "classification", asked["method"].get("name")
-    if not models or not all(map(is_backbone, models)) or private or not by_class:
+    agents = from_table(Agents, asked["agents"], "settings.agents")
+    if not all(map(is_backbone, agents.models)) or agents.privacy.on or asked["data"]["task"] != "classification":
         return {}
     own, usual = to_table(Consensus.for_heads()), to_table(Consensus())
     return {
