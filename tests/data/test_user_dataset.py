@@ -61,7 +61,7 @@ def test_a_row_that_belongs_to_nobody_is_named(patients, kind, tmp_path):
         ConsilienceError, match="'hospital' says whose a row is, and it is empty in row 3 and in 1 more"
     ):
         read(path, label="illness", agent="hospital")
-    with pytest.raises(ConsilienceError, match="no column 'hospita' .* Did you mean 'hospital'"):
+    with pytest.raises(ConsilienceError, match=r"no column 'hospita' .* Did you mean 'hospital'"):
         read(path, label="illness", agent="hospita")
 
 
