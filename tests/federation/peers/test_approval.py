@@ -1,4 +1,4 @@
-"""A site works with files that a quorum signed, that are not expired, and with none older than the newest it has seen."""
+"""A federation file is signed by a quorum, not expired, and not older than the newest that a site has seen."""
 
 import shutil
 from dataclasses import replace
