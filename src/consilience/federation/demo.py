@@ -10,9 +10,8 @@ from threading import Thread
 
 import numpy as np
 
-from consilience.base.data_dir import data_folder
 from consilience.base.errors import ConsilienceError
-from consilience.base.files import write_atomically
+from consilience.base.files import data_folder, write_atomically
 from consilience.data.scenario import Scenario
 from consilience.federation.membership import make_keys, new_federation, sign_federation, write_site
 from consilience.federation.peers.ports import free_addresses
