@@ -9,8 +9,7 @@ import pytest
 
 from consilience import ConsilienceError, load_model, load_run
 from consilience.audit.audit import audit_run
-from consilience.experiments.load_agents import export_run, restore
-from consilience.experiments.run import run_experiment
+from consilience.experiments.run import export_run, restore, run_experiment
 from consilience.methods.consensus import Consensus
 from consilience.settings.presets import preset_names, read_settings
 from consilience.settings.wiring import build_scenario, crossing_of, shared_rows

@@ -11,7 +11,7 @@ from consilience.base.errors import ConsilienceError
 from consilience.cli.main import app
 from consilience.data.datasets import Request
 from consilience.data.loading import load
-from consilience.experiments.load_agents import restore
+from consilience.experiments.run import restore
 from consilience.export.folder import load_model
 from consilience.export.inputs import read_samples
 from consilience.export.manifest import Manifest

@@ -23,8 +23,7 @@ from consilience.audit.attacks import (
 from consilience.base.errors import ConsilienceError
 from consilience.base.files import write_atomically
 from consilience.base.rows import Rows, join
-from consilience.data.canaries import canaries
-from consilience.data.scenario import Scenario
+from consilience.data.scenario import Scenario, canaries
 from consilience.runtime import checkpoint
 from consilience.runtime.privacy_budget import mechanism_of
 from consilience.runtime.run import load_run
@@ -207,7 +206,6 @@ def _classes(scenario: Scenario, released: dict[str, Array]) -> list[ClassGuess]
 
 
 def _bound(agents: list[Agent], scenario: Scenario, count: int, seed: int, delta: float) -> float:
-    """The bound on epsilon from the canaries of all agents."""
     scores, inside = [], []
     for name, own in canaries(scenario, count, seed).items():
         by = {agent.name: margin(agent.predict(own.x), own.y) for agent in agents}
