@@ -126,6 +126,7 @@ class Sealer:
             raise InvalidInput(f"not signed by {sender}")
         return Message(Kind(kind), sender, number, run, plain)
 
+    @strict
     def _decrypted(self, view: memoryview, header: bytes, slots: int) -> memoryview:
         """The content of a message for this member."""
         start, mine = HEADER.size + slots * SLOT.size, _mark(self._me)
