@@ -13,15 +13,20 @@ from typer.testing import CliRunner
 from consilience import ConsilienceError
 from consilience.cli.main import app
 from consilience.paper import fig1, fig2, fig3, figA1
-from consilience.paper.artefact import FromRuns
+from consilience.paper.artefact import FromRuns, mean_score
 from consilience.paper.artefacts import ARTEFACTS, artefact
 from consilience.paper.communication import check as check_communication
-from consilience.paper.measures import mean_score
 from consilience.paper.scales import CAVEATS, CONSENSUS, DATASETS, METHODS, settings_for
 from consilience.paper.table1 import PRINTED
 from consilience.workers.jobs import run_jobs
 
 FROM_RUNS = [one for one in ARTEFACTS if isinstance(one, FromRuns)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Artefacts that need the same runs share them, here as for a user."""
+    return tmp_path_factory.mktemp("reproduce")
 
 
 LEFT_OUT = {
