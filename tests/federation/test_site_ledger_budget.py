@@ -19,8 +19,7 @@ from consilience.federation import demo as trial
 from consilience.federation.membership import write_site
 from consilience.federation.peers.untrusted_input import read_federation
 from consilience.federation.site import read_site
-from consilience.privacy.accountants import epsilon_of_record
-from consilience.privacy.entry import LedgerEntry, used
+from consilience.privacy.accountants import LedgerEntry, epsilon_of_record, used
 from consilience.privacy.options import Privacy
 from consilience.runtime.run import load_run
 from consilience.settings.presets import read_settings

@@ -15,12 +15,13 @@ from consilience.report import html
 from consilience.report.gains import PLACES, Gain, Measure, gains, mean_gain, measures, verdicts
 from consilience.report.large_runs import LargeRun, large_run, sentences, shown_agents, subset
 from consilience.report.numbers import bounds, number, rounded, signed
-from consilience.report.page_sent import sent, total_sent
 from consilience.report.page_trust import (
     agreement,
     first_round,
     influence,
     received,
+    sent,
+    total_sent,
     trust_by_class,
     trust_matrices,
     trust_sentences,
@@ -124,7 +125,6 @@ def _before(run: Run) -> list[int]:
 
 
 def _facts(run: Run) -> list[list[str]]:
-    """Facts about the run, as pairs of a name and a value."""
     known, low, start, seconds = run.summary, len(low_quality(run)), first_round(run), run.summary.seconds
     attackers = sum(agent.attacker for agent in known.agents)
     attack = f", {attackers} of them attackers ({known.attack})" if attackers else ""

@@ -246,6 +246,5 @@ def _short(cell: str) -> str:
 
 
 def _reports(folder: Path, standings: Sequence[Standing]) -> list[str]:
-    """Links to the reports of runs that have one."""
     paths = [f"{run.name}/report.html" for run in standings]
     return [quote(path) if (folder / path).is_file() else "" for path in paths]
