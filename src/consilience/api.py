@@ -278,7 +278,6 @@ def _shared_rows(shared: Any) -> Rows:
 
 
 def _pair(pair: Any, what: str) -> tuple[Rows, Any]:
-    """Rows and labels, in this order."""
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise ConsilienceError(f"{what} is not a pair. Give rows and their labels: {what}=(x, y).")
     x, y = pair

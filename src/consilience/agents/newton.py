@@ -239,7 +239,6 @@ class Exact:
         return float(local.detach()), disagreement
 
     def _corrected(self, gradient: Tensor, correct: Correction) -> Tensor:
-        """The same after a method has changed the gradient of each tensor."""
         gradients = {"weight": gradient.T[:, : self.layer.in_features]}
         if self.layer.bias is not None:
             gradients["bias"] = gradient[-1]

@@ -54,7 +54,6 @@ def _tensor(who: str, rows: Rows, floats: bool) -> Tensor:
 
 
 def _numbers(who: str, table: Any) -> Array:
-    """A table of numbers as an array."""
     columns = table.columns if table.ndim == 2 else [table.name]
     words = [c for c in columns if (table[c] if table.ndim == 2 else table).dtype.kind not in "biuf"]
     if words or table.isna().to_numpy().any():

@@ -48,8 +48,7 @@ from consilience.base.options import stable_text
 from consilience.base.rows import Rows, count, fingerprint
 from consilience.core.class_prior import class_offsets
 from consilience.core.streams import stream
-from consilience.privacy.draws import Draws
-from consilience.privacy.mechanism import Mechanism
+from consilience.privacy.mechanism import Draws, Mechanism
 from consilience.privacy.options import Privacy
 from consilience.tasks import task_named
 from consilience.tasks.protocol import Array, Task, labelled, require_classes

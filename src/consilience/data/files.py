@@ -127,7 +127,6 @@ def split_names(label: str) -> list[str]:
 
 
 def _labels(y: Array, task: str, classes: tuple[str, ...], path: Path) -> Array:
-    """Labels as the task has them."""
     if not classes:
         return y
     if task == "classification":

@@ -18,7 +18,6 @@ from consilience.base.rows import Rows, count, take
 from consilience.data.preprocess import TablePreprocessing
 from consilience.export import estimators, networks
 from consilience.export.card import card
-from consilience.export.consistency import check_manifest
 from consilience.export.inputs import (
     Prepare,
     as_samples,
@@ -28,7 +27,7 @@ from consilience.export.inputs import (
     read_prepare,
     write_prepare,
 )
-from consilience.export.manifest import FILE, Architecture, Manifest, Part, checked_bytes, read_manifest
+from consilience.export.manifest import FILE, Architecture, Manifest, Part, check_manifest, checked_bytes, read_manifest
 from consilience.runtime.privacy_budget import mechanism_of
 from consilience.runtime.summary import versions
 from consilience.tasks import TASKS, task_named
@@ -188,7 +187,6 @@ def _to_ship(function: str, scaled: bool) -> str:
 
 
 def _classes(agent: Agent) -> tuple[str, ...]:
-    """Names of the agent's classes or labels, or else their numbers; none for values."""
     named = tuple(getattr(agent, "class_names", ()))
     return named or (tuple(str(number) for number in range(agent.outputs)) if agent.task.named_outputs else ())
 

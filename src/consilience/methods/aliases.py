@@ -10,9 +10,7 @@ from typing import Any, final
 
 from consilience.core.wire import Wire
 from consilience.methods.learning.joint import Joint
-from consilience.methods.learning.one_set import OneSet
-from consilience.methods.learning.revisit import Revisit
-from consilience.methods.learning.sequential import Sequential
+from consilience.methods.learning.separate import OneSet, Revisit, Sequential
 from consilience.methods.trust.ktpfl import KTpFL
 from consilience.methods.trust.labels import FilteredMean, MeanLogits, SharpenedMean, Vote
 from consilience.methods.trust.simple import Default, Paper, Uniform

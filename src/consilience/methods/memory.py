@@ -72,5 +72,4 @@ class ConsensusMemory:
 
 
 def _with_prefix(arrays: dict[str, Array], prefix: str) -> dict[str, Array]:
-    """The arrays whose names begin with `prefix`, without it."""
     return {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
