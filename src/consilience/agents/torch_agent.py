@@ -28,13 +28,12 @@ from consilience.agents.tensors import (
     called,
     fixed_part,
     for_network,
+    in_batches,
     lone_sample,
     on,
     picked,
     placed,
-    rows_at_once,
     single_precision,
-    size,
 )
 from consilience.agents.training import Training, batches, endless_batches, number_of_batches
 from consilience.agents.unreadable import FILL, explained, first_gap
@@ -224,10 +223,8 @@ class TorchAgent(StoredNetwork):
         """Class probabilities (samples, classes) or values (samples, outputs), in evaluation mode."""
         model = self.predictor.eval()
         inputs = self.read(x)
-        step = rows_at_once(inputs)
-        batches = (picked(inputs, slice(start, start + step)) for start in range(0, max(1, size(inputs)), step))
         with torch.inference_mode(), explained(self.who, self.kind, inputs, self.x):
-            out = torch.cat([called(model, on(batch, self.device)) for batch in batches])
+            out = torch.cat([called(model, on(batch, self.device)) for batch in in_batches(inputs)])
             self._check_logits(out)
             out = self.task.predictions(single_precision(out))
         return out.float().cpu().numpy()

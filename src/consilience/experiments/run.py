@@ -82,7 +82,7 @@ def restore(folder: Path, names: Collection[str] | None = None) -> Restored:
 
 def export_run(folder: Path, agent: str, to: Path) -> Path:
     """Writes the model of one agent of a run into the folder `to`, with the steps that prepare raw samples for it."""
-    from consilience.export.facts import facts_of
+    from consilience.export.card import facts_of
     from consilience.export.folder import export_agent
     from consilience.export.inputs import AS_ARRAY, Scale
 
