@@ -70,8 +70,8 @@ def _heads() -> str:
     rows = [["`run cifar10-pretrained`", ranged(own, unit="s"), ranged(bare, unit="s"), ranged(over(own, bare))]]
     return (
         "The preset cifar10-pretrained: ten heads, 300 shared and 3,000 crossed rows, "
-        f"{settings.run.rounds} rounds with scores and checkpoints, features from the cache, one process; CPU time. The "
-        "algebra alone are its products and factorisations with random numbers.\n\n"
+        f"{settings.run.rounds} rounds with scores and checkpoints, features from the cache, one process; CPU time. "
+        "The algebra alone are its products and factorisations with random numbers.\n\n"
         + table(["", "the run", "the algebra alone", "ratio"], rows)
     )
 
