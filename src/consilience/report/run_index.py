@@ -71,7 +71,7 @@ def _scores(run: Path, done: int, finished: bool) -> tuple[tuple[int, ...], tupl
     current = snapshot(run)
     if current is None:
         return (), (), ""
-    columns = [f"{current.summary.scores[0].name}_{place}" for place in ("target", "shared", "own")]
+    columns = [f"{current.summary.scores[0].name}_{where}" for where in ("target", "shared", "own")]
     column = next((name for name in columns if name in current.metrics and current.metrics[name].notna().any()), "")
     if not column:
         return (), (), ""
