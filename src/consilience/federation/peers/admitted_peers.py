@@ -70,8 +70,8 @@ class AdmittedPeers:
     def exclude_equivocators(self, known: Iterable[Receipt], brought: dict[str, tuple[Receipt, ...]]) -> bool:
         """Excludes every agent that signed two different predictions for one round; returns whether there is one.
 
-        `known` are receipts of what this site heard, `brought` those that each peer has. Of a revoked member the proof is
-        kept, too.
+        `known` are receipts of what this site heard, `brought` those that each peer has. A revoked member can be proven
+        to have done so, too.
         """
         proofs = equivocations(self._format, known, brought, self._proven)
         for proof in proofs:
