@@ -10,7 +10,7 @@ from typer.core import TyperCommand
 
 from consilience.base.errors import ConsilienceError, sentence_of
 from consilience.base.registry import user_file_location
-from consilience.cli import federation, measures, models, reproduce, runs, site
+from consilience.cli import federation, measures, models, relay, reproduce, runs, site
 from consilience.cli.common_options import end_with_error
 from consilience.cli.signals import install_signal_handlers, leave, was_asked
 
@@ -100,6 +100,7 @@ for _command in _SITE:
     _site.command()(_command)
 app.add_typer(_site, name="site", rich_help_panel=_SITES)
 app.add_typer(federation.federation, name="federation", rich_help_panel=_SITES)
+app.command(rich_help_panel=_SITES)(relay.relay)
 
 
 def main() -> None:

@@ -150,7 +150,7 @@ def compare(
         from consilience.experiments.compare import summarise
         from consilience.methods import check_rounds, method_named
         from consilience.report import sweep
-        from consilience.report.compare import write_compare
+        from consilience.report.compare import verdicts, write_compare
         from consilience.report.tables import compare_grid
         from consilience.settings.presets import run_name, write_config
 
@@ -176,7 +176,10 @@ def compare(
         title = f"{stem}: {', '.join(axis.key for axis in axes)}"
         print_report(sweep.write_sweep(compared, folder, title, score))
         return
-    console.print(compare_grid(summarise(compared, score), score or compared.default_score, len(numbers)))
+    column = score or compared.default_score
+    console.print(compare_grid(summarise(compared, score), column, len(numbers), compared.higher_is_better(column)))
+    for sentence in verdicts(compared, score):
+        console.print(f"- {sentence}", highlight=False)
     print_report(write_compare(compared, score, folder, f"{stem}: methods over {len(numbers)} seeds"))
 
 
