@@ -3,21 +3,38 @@
 import tomllib
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 import tomli_w
 
 from consilience.base.errors import ConsilienceError
+from consilience.base.options import to_table
+from consilience.federation import membership
 from consilience.federation.membership import make_keys, new_federation, write_site
 from consilience.federation.peers.federation import Federation
 from consilience.federation.peers.untrusted_input import read_member, table_from
 from consilience.federation.site import Site, load_site, read_site
+from consilience.methods.consensus import Consensus
 from consilience.privacy.options import Privacy
 from consilience.settings.settings import Settings, changed
 from tests.federation.conftest import change
 
 pytest.importorskip("zenoh", reason="needs consilience[peers]")
+
+
+def test_members_on_one_backbone_have_the_method_of_heads(site: Path, monkeypatch) -> None:
+    monkeypatch.setattr(membership, "backbone_named", lambda name: SimpleNamespace(fingerprint="f" * 64))
+    members = [site.parent.parent / name / "member.toml" for name in "abc"]
+    arguments = ("t", site.parent / "shared.csv", ["x", "y"], members)
+    made = new_federation(*arguments, {}, 5.0, crossed=9, backbone="minilm")
+    assert made.settings["method"] == to_table(Settings(method=Consensus.for_heads()))["method"]
+    assert made.settings["training"]["epochs"] == 1
+    kept = new_federation(*arguments, {"duals": 0.0, "rounds": 7}, 5.0, backbone="minilm").settings
+    assert (kept["method"]["duals"], kept["method"]["mean"], kept["run"]["rounds"]) == (0.0, "geometric", 7)
+    others = new_federation(*arguments, {}, 5.0, task="regression", backbone="minilm").settings
+    assert others["method"]["duals"] == new_federation(*arguments, {}, 5.0).settings["method"]["duals"] == 0.0
 
 
 def test_private_keys_are_their_owners_alone_and_never_overwritten(site: Path) -> None:

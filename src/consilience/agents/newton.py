@@ -42,9 +42,10 @@ def exact_solver(
     task: Task,
     augmented: bool,
     privacy: Privacy | None,
+    on_backbone: bool,
 ) -> "Exact | None":
-    """The exact solver, if `training` asks for it; an error where it does not fit the agent."""
-    if training.solver == "steps":
+    """The exact solver, if `training` asks for it, or with auto if it fits a head `on_backbone`; otherwise an error."""
+    if training.solver == "steps" or (training.solver == "auto" and not on_backbone):
         return None
     refused = {
         f"a model for {task.name}": not task.has_classes,
@@ -52,9 +53,19 @@ def exact_solver(
         "a private agent": privacy is not None and privacy.on,
     }
     for reason, given in refused.items():
+        if given and training.solver == "auto":
+            return None
         if given:
             raise ConsilienceError(f"{who}: the solver 'exact' cannot be used for {reason}. Use solver='steps'.")
+    if training.solver == "auto" and not _is_one_layer(model):
+        return None
     return Exact(who, model, x, training.decay)
+
+
+def _is_one_layer(model: nn.Module) -> bool:
+    """Whether the model is one linear layer, after flattening at most."""
+    layers = list(model) if isinstance(model, nn.Sequential) else [model]
+    return isinstance(layers[-1], nn.Linear) and all(isinstance(layer, nn.Flatten) for layer in layers[:-1])
 
 
 def learned_layer(who: str, model: nn.Module, sample: Inputs) -> tuple[str, nn.Linear]:

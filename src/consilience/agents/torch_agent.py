@@ -141,7 +141,8 @@ class TorchAgent:
                 "agent is private. Leave one of them out."
             )
         self._offsets = self._class_offsets() if training.class_balanced else None
-        self._exact = exact_solver(self.who, training, self.model, self.x, self.task, self.augment is not None, privacy)
+        augmented, on_backbone = self.augment is not None, getattr(transform, "is_backbone", False)
+        self._exact = exact_solver(self.who, training, self.model, self.x, self.task, augmented, privacy, on_backbone)
         self._averaged = AveragedWeights(self.model, training.ema) if training.ema else None
         self._make_optimizer = optimizer or (lambda parameters: Adam(parameters, training.lr))
         self.reset_optimizer()
@@ -158,6 +159,11 @@ class TorchAgent:
     def who(self) -> str:
         """How messages call the agent."""
         return f"agent {self.name!r}" if self.name else "an agent"
+
+    @property
+    def solves_exactly(self) -> bool:
+        """Whether its one learned layer is solved without a learning rate (`agents/newton.py`)."""
+        return self._exact is not None
 
     @property
     def noise(self) -> float:
@@ -269,7 +275,7 @@ class TorchAgent:
 
     def train_on_shared(self, shared: Rows, labels: Array, passes: int) -> Losses:
         """Trains on the shared data with `labels` alone, for this number of passes."""
-        if self._exact is not None:
+        if self.training.solver == "exact":
             raise ConsilienceError(
                 f"{self.who}: the solver 'exact' learns private and shared data together. Use solver='steps', or a "
                 "method that learns both at once, such as consensus with learning=joint."

@@ -31,9 +31,9 @@ class Training(Options):
         below=1,
     )
     solver: str = option(
-        "steps",
+        "auto",
         "steps (Adam, in batches) | exact (for models whose last linear layer alone is trained: an epoch is one step "
-        "over all private and shared samples, without a learning rate)",
-        one_of=("steps", "exact"),
+        "over all private and shared samples, without a learning rate) | auto (exact for one layer on a backbone)",
+        one_of=("auto", "steps", "exact"),
     )
     decay: float = option(2e-5, "weight decay of the solver exact, in units of the mean squared feature", at_least=0)

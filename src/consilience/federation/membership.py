@@ -26,7 +26,8 @@ from consilience.federation.peers.federation import (
 )
 from consilience.federation.peers.untrusted_input import read_member
 from consilience.federation.site import Site
-from consilience.settings.settings import Settings, agreed, changed
+from consilience.settings.heads import tables_for_heads
+from consilience.settings.settings import Settings, agreed, changed, settings_from
 
 
 def make_keys(folder: Path, agent: str, address: str, authority: Path | None = None, samples: int = 0) -> list[Path]:
@@ -92,7 +93,7 @@ def new_federation(
         backbone: The model of all members, if it is one backbone: rows are then crossed among its features.
     """
     if isinstance(settings, dict):
-        settings = _changed_settings(settings)
+        settings = _changed_settings(settings, backbone, task)
     check_method(settings.method)
     x, columns = read_features(shared)
     check_holds_no_labels(shared, x, columns, classes, members)
@@ -120,9 +121,15 @@ def new_federation(
     )
 
 
-def _changed_settings(changes: dict[str, Any]) -> Settings:
-    """The default settings with changes, which must be of settings that a federation agrees on."""
+def _changed_settings(changes: dict[str, Any], backbone: str, task: str) -> Settings:
+    """The default settings with changes, which must be of settings that a federation agrees on.
+
+    Where all members have one backbone, the default is that of heads (`settings/heads.py`).
+    """
     settings = changed(Settings(), changes, "settings")
+    if is_backbone(backbone):
+        asked = to_table(changed(settings, {"agents.models": [backbone], "data.task": task}))
+        settings = changed(settings_from(tables_for_heads(asked), "settings"), changes, "settings")
     differing = differences(to_table(Settings()), to_table(settings))
     known = flat(agreed(settings)) | flat(agreed(Settings()))
     others = [key for key in differing if key not in known]

@@ -39,7 +39,7 @@ def run_site(loaded: LoadedSite, say: Say, callbacks: Sequence[Callback] = (), s
     """
     out, federation = loaded.out, loaded.federation
     lock_run_folder(out, federation, loaded.path(loaded.site.signing_key))
-    audit = loaded.audit(out)
+    audit = loaded.audit(out, monitored=True)
     agent, evaluation = build_site_agent(loaded)
     settings, summary = loaded.settings, _summary(loaded, agent)
     for line in summary.opening:
@@ -47,7 +47,7 @@ def run_site(loaded: LoadedSite, say: Say, callbacks: Sequence[Callback] = (), s
     write_config(settings, out)
     audit.add("start", agent=agent.name, federation=federation.identity().hex(), epoch=federation.epoch)
     ledger = keep_ledger(loaded, agent, audit, say)
-    exchange = loaded.exchange(out, audit, say)
+    exchange = loaded.exchange(out, audit, say, release=loaded.site.outgoing.release(agent))
     told = Callbacks([ProgressFile(), *callbacks, Spending(agent, audit, say)])
     about = RunInfo(agent.name, out, flat(to_table(settings)))
     try:
@@ -103,7 +103,7 @@ def keep_model(loaded: LoadedSite, agent: Agent, run: Run, say: Say) -> None:
 
 def serve_site(loaded: LoadedSite, say: Say) -> None:
     """Answers for a finished run until every peer, however late, has finished, too."""
-    with closing(loaded.audit(loaded.out)) as audit:
+    with closing(loaded.audit(loaded.out, monitored=True)) as audit:
         audit.add("start", agent=loaded.site.agent, serves=True)
         with closing(loaded.exchange(loaded.out, audit, say)) as exchange:
             exchange.finish(inf)

@@ -35,6 +35,7 @@ from consilience.runtime.exchange import InMemory
 from consilience.runtime.history import Evaluation
 from consilience.runtime.lying import LyingExchange
 from consilience.runtime.summary import Summary, summarised
+from consilience.settings.heads import heads_notes
 from consilience.settings.settings import Settings
 from consilience.tasks import task_named
 from consilience.tasks.protocol import Array, Score, require_classes
@@ -190,7 +191,7 @@ def summarise(settings: Settings, scenario: Scenario, agents: list[Agent]) -> Su
         data=data_fingerprint(settings, scenario),
         crossed=crossing_of(settings, scenario)[0],
         attack=attack_name(settings.data.attack) if settings.data.attackers else "",
-        notes=list(scenario.notes),
+        notes=[*heads_notes(settings), *scenario.notes],
         warnings=list(scenario.warnings),
     )
 

@@ -1,4 +1,4 @@
-"""Sweeps: methods x settings x seeds."""
+"""Comparisons of methods x settings x seeds."""
 
 import itertools
 
@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from consilience import ConsilienceError
-from consilience.experiments.compare import compare
-from consilience.experiments.sweep import Axis, Sweep, given, parse_axis, plan, summarise, sweep
+from consilience.experiments.axes import Axis, given, parse_axis, plan
+from consilience.experiments.compare import Comparison, compare, summarise
 from consilience.report.sweep import drawings, grid, write_sweep
 from consilience.settings.presets import read_settings
 from consilience.tasks import task_named
@@ -19,7 +19,7 @@ SMALL |= {"shared_per_agent": 5}
 LAM, ALPHA = Axis("lam", (0.1, 1)), Axis("alpha", (0.5, 5))
 
 
-def made(values: dict[tuple[float, float], list[float]], seeds: int = 4) -> Sweep:
+def made(values: dict[tuple[float, float], list[float]], seeds: int = 4) -> Comparison:
     """A sweep of one method over lam and alpha whose scores are given by seed; agent b always has wrong labels."""
     rows = [
         {"method": "paper", "lam": lam, "alpha": alpha, "seed": seed, "agent": agent, "accuracy_target": value}
@@ -30,7 +30,7 @@ def made(values: dict[tuple[float, float], list[float]], seeds: int = 4) -> Swee
     ]
     axes = [Axis("lam", (0.1, 1)), Axis("alpha", (0.5, 5))]
     scores = task_named("classification").scores
-    return Sweep(pd.DataFrame(rows), axes, ["paper"], list(range(seeds)), scores, frozenset({"alpha"}))
+    return Comparison(pd.DataFrame(rows), scores, {"paper": "paper"}, (), axes, frozenset({"alpha"}))
 
 
 VALUES = {
@@ -52,14 +52,15 @@ def test_lines_are_means_over_good_agents_and_seeds_in_the_order_of_the_grid():
 def test_a_sweep_runs_all_combinations_once_and_what_does_not_apply_only_once(tmp_path):
     settings = read_settings("digits", SMALL)
     methods, seeds = ["paper", "alone"], [0, 1]
-    found = sweep(settings, methods, [LAM, ALPHA], seeds, tmp_path, 1)
+    found = compare(settings, methods, seeds, tmp_path, 1, axes=[LAM, ALPHA])
     runs = found.table[["method", "lam", "alpha", "seed"]].drop_duplicates()
     expected = set(itertools.product(["paper"], LAM.values, ALPHA.values, seeds))
     assert {tuple(row) for row in runs[runs["method"] == "paper"].to_numpy().tolist()} == expected
     alone = runs[runs["method"] == "alone"]
     assert alone["lam"].isna().all(), "agents alone have no lam"
     assert len(alone) == len(ALPHA.values) * len(seeds)
-    again = sweep(settings, methods, [LAM, ALPHA], seeds, tmp_path, 1, [Hears(lambda *_: pytest.fail("ran again"))])
+    never = Hears(lambda *_: pytest.fail("ran again"))
+    again = compare(settings, methods, seeds, tmp_path, 1, [never], axes=[LAM, ALPHA])
     pd.testing.assert_frame_equal(found.table, again.table)
     same = compare(read_settings("digits", SMALL | {"lam": 0.1, "alpha": 5}), ["paper"], [1], tmp_path / "compare")
     mine = found.table.query("method == 'paper' and lam == 0.1 and alpha == 5 and seed == 1")
@@ -68,12 +69,12 @@ def test_a_sweep_runs_all_combinations_once_and_what_does_not_apply_only_once(tm
     tidy = pd.read_csv(tmp_path / "sweep.csv")
     assert len(tidy) == len(found.table) == 2 * (4 + 2) * 2
     assert list(tidy.columns[:5]) == ["method", "lam", "alpha", "seed", "agent"]
-    assert {path.name for path in written} == {"sweep.csv", "sweep.md", "sweep.html", "sweep.svg"}
+    assert {path.name for path in written} == {f"sweep.{ending}" for ending in ("csv", "md", "tex", "html", "svg")}
     assert len(grid(found).rows) == 6
 
 
 def test_gains_are_over_agents_alone_with_the_same_setting_seed_by_seed(tmp_path):
-    found = sweep(read_settings("digits", SMALL), ["paper", "alone"], [LAM, ALPHA], [0, 1], tmp_path, 1)
+    found = compare(read_settings("digits", SMALL), ["paper", "alone"], [0, 1], tmp_path, 1, axes=[LAM, ALPHA])
     score = found.table.groupby(["method", "alpha", "seed"])["accuracy_target"].mean()
     for line in summarise(found):
         if line.method == "alone":
@@ -89,7 +90,7 @@ def test_gains_are_over_agents_alone_with_the_same_setting_seed_by_seed(tmp_path
 
 def test_a_privacy_budget_is_an_axis_of_every_method_and_never_chosen():
     axes = [Axis("agents.epsilon", (0, 4)), Axis("rounds", (2, 3))]
-    planned = plan(read_settings("digits", SMALL), ["paper", "alone"], axes, [0])
+    planned = plan(read_settings("digits", SMALL), ["paper", "alone"], [0], axes)
     assert [one.job.settings.agents.privacy.epsilon for one in planned] == [0, 0, 4, 4] * 2
     assert [one.job.settings.run.rounds for one in planned] == [2, 3] * 4
     assert given(read_settings("digits", SMALL), [*axes, LAM, ALPHA]) == {"agents.epsilon", "alpha"}
@@ -103,4 +104,4 @@ def test_a_wrong_axis_is_refused(text):
 
 def test_an_unknown_setting_is_refused_before_anything_runs():
     with pytest.raises(ConsilienceError, match=r"unknown setting 'lamb'"):
-        plan(read_settings("digits", SMALL), ["paper"], [Axis("lamb", (1,))], [0])
+        plan(read_settings("digits", SMALL), ["paper"], [0], [Axis("lamb", (1,))])
