@@ -203,8 +203,7 @@ def escaped(text: str) -> str:
 
 
 SECTIONS: dict[str, Section] = {
-    section.__name__: section
-    for section in (settings, parts, methods, rules, attacks, site, presets, commands)
+    section.__name__: section for section in (settings, parts, methods, rules, attacks, site, presets, commands)
 }
 
 
