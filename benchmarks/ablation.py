@@ -23,7 +23,7 @@ from consilience.agents.input_cache import cached_rows
 from consilience.base.toml import value
 from consilience.data.datasets import Request
 from consilience.data.loading import load
-from consilience.data.partition import rank_in_class
+from consilience.data.partitions import rank_in_class
 from consilience.experiments.axes import parse_seeds
 from consilience.experiments.compare import Estimate, estimate
 from consilience.experiments.load_agents import restore

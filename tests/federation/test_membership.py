@@ -13,6 +13,7 @@ from consilience.base.errors import ConsilienceError
 from consilience.base.options import to_table
 from consilience.federation import membership
 from consilience.federation.membership import make_keys, new_federation, write_site
+from consilience.federation.outgoing import Outgoing
 from consilience.federation.peers.federation import Federation
 from consilience.federation.peers.untrusted_input import read_member, table_from
 from consilience.federation.site import Site, load_site, read_site
@@ -130,6 +131,9 @@ def test_a_site_file_shows_every_entry_with_its_meaning_and_reads_as_it_was_writ
     text = (tmp_path / "site.toml").read_text()
     lines = [line for line in text.splitlines() if line and not line.startswith("[")]
     assert "\n[types]  # what columns hold" in text and "\n[privacy]" in text
-    own = [field.name for field in fields(Site) if field.name not in ("types", "privacy")]
-    assert [line.split(" = ")[0] for line in lines] == [*own, *(field.name for field in fields(Privacy))]
+    own = [field.name for field in fields(Site) if field.name not in ("types", "privacy", "outgoing")]
+    assert [line.split(" = ")[0] for line in lines] == [
+        *own,
+        *(field.name for kind in (Privacy, Outgoing) for field in fields(kind)),
+    ]
     assert all("  # " in line for line in lines)

@@ -13,10 +13,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from consilience.agents.adam import Adam
 from consilience.agents.batch_plan import Lesson, Plan
-from consilience.agents.correction import GradientCorrection
-from consilience.agents.protocol import Agent, Averageable, Correction, Losses, OwnRows, TrainsOnShared
+from consilience.agents.optimizers import Adam
+from consilience.agents.protocol import (
+    Agent,
+    Averageable,
+    Correction,
+    GradientCorrection,
+    Losses,
+    OwnRows,
+    TrainsOnShared,
+)
 from consilience.agents.stacked_weights import StackedCorrection, StackedWeights
 from consilience.agents.torch_agent import TorchAgent
 from consilience.base.rows import Rows

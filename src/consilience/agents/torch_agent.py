@@ -12,20 +12,24 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from consilience.agents.adam import Adam
-from consilience.agents.augment import augmentation
-from consilience.agents.averaging import AveragedWeights
-from consilience.agents.batches import batches, endless_batches, number_of_batches
 from consilience.agents.classes import renumbered
 from consilience.agents.input_cache import Transform
-from consilience.agents.network_inputs import NetworkInputs
-from consilience.agents.network_outputs import LogitsCheck, first_output
+from consilience.agents.network_io import LogitsCheck, NetworkInputs, first_output
 from consilience.agents.newton import Exact, exact_solver
 from consilience.agents.noise import folds, noise_of
-from consilience.agents.optimizers import MakeOptimizer, as_numpy, optimizer_arrays, optimizer_text, restore_optimizer
+from consilience.agents.optimizers import (
+    Adam,
+    AveragedWeights,
+    MakeOptimizer,
+    as_numpy,
+    optimizer_arrays,
+    optimizer_text,
+    restore_optimizer,
+)
 from consilience.agents.protocol import Correction, Losses, Weights, agent_repr
 from consilience.agents.tensors import (
     Inputs,
+    augmentation,
     called,
     fixed_part,
     for_network,
@@ -37,7 +41,7 @@ from consilience.agents.tensors import (
     single_precision,
     size,
 )
-from consilience.agents.training import Training
+from consilience.agents.training import Training, batches, endless_batches, number_of_batches
 from consilience.agents.unreadable import FILL, explained, first_gap
 from consilience.base.errors import ConsilienceError
 from consilience.base.options import stable_text

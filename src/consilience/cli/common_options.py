@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from consilience.base.data_dir import DATA_VARIABLE
 from consilience.base.errors import ConsilienceError
+from consilience.base.files import DATA_VARIABLE
 
 if TYPE_CHECKING:
     from consilience.runtime.callbacks import Callback

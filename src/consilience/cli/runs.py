@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from consilience.base.errors import ConsilienceError
-from consilience.base.plugins import user_file_location
+from consilience.base.registry import user_file_location
 from consilience.cli.common_options import (
     RUNS,
     Changes,

@@ -22,6 +22,7 @@ from consilience.export.inputs import Prepare
 from consilience.federation.metrics import Metrics
 from consilience.federation.outgoing import Outgoing
 from consilience.federation.peers import keys
+from consilience.federation.peers.approval import check_approved
 from consilience.federation.peers.audit import AuditLog, Monitor
 from consilience.federation.peers.federation import Federation, check_address, fingerprint
 from consilience.federation.peers.inbox import Say
@@ -246,6 +247,7 @@ def load_site(path: Path) -> LoadedSite:
             "All sites need the same samples in the same order; get the file again."
         )
     settings = replace(federation.agreed, run=replace(federation.agreed.run, device=site.device))
+    check_approved(federation, signing.parent)
     settings = replace(settings, agents=replace(settings.agents, privacy=site.privacy))
     agreed = shared
     if site.as_table or site.side:

@@ -13,8 +13,8 @@ from consilience.agents.backbones.names import is_backbone
 from consilience.agents.models import AgentSpec, build_agent, model_named
 from consilience.agents.models.backbones import backbone_named
 from consilience.agents.protocol import Agent
-from consilience.base.data_dir import data_folder
 from consilience.base.errors import ConsilienceError
+from consilience.base.files import data_folder
 from consilience.base.rows import Rows, count, fingerprint, take
 from consilience.core import many_scores
 from consilience.core.attacks import Targeted, attack_name, none

@@ -9,10 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consilience import ConsilienceError
-from consilience.data.partition import balanced_quotas, dirichlet, first_of_each, rank_in_class
-from consilience.data.partitions import Deal
-from consilience.data.partitions.iid import equal_parts
-from consilience.data.partitions.natural import as_it_came
+from consilience.data.partitions import (
+    Deal,
+    as_it_came,
+    balanced_quotas,
+    dirichlet,
+    equal_parts,
+    first_of_each,
+    rank_in_class,
+)
 
 
 def test_natural_parts_are_the_hospitals_even_those_without_samples():

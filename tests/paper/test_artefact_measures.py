@@ -1,6 +1,6 @@
 """Means, intervals and marked agents, as plain loops give them."""
 
-from consilience.paper.measures import marked_agents
+from consilience.paper.artefact import marked_agents
 from tests.paper.conftest import made_runs
 
 

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from consilience.agents.adam import Adam
+from consilience.agents.optimizers import Adam
 
 
 def network() -> nn.Module:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from consilience.core import ktpfl as knowledge
+from consilience.core import distillation as knowledge
 from consilience.core import trust
 
 

@@ -5,7 +5,7 @@ from math import comb, exp, log
 import numpy as np
 import pytest
 
-from consilience.audit.scores import auc, canary_bound, p_value, true_positives
+from consilience.audit.attacks import auc, canary_bound, p_value, true_positives
 
 
 def test_auc_is_the_share_of_pairs_in_order_and_its_interval_covers():

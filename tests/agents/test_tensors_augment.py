@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from consilience import ConsilienceError
-from consilience.agents.augment import augmentation, crop_flip
+from consilience.agents.tensors import augmentation, crop_flip
 
 
 def test_crop_flip_with_plain_loops():

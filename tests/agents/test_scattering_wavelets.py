@@ -8,8 +8,7 @@ import torch
 
 from consilience import ConsilienceError, TorchAgent
 from consilience.agents.input_cache import cached_rows
-from consilience.agents.scattering import morlet, scattering
-from consilience.agents.wavelets import COLOURS, LEVELS, ROOTS, SIZES, Wavelets, wavelets
+from consilience.agents.scattering import COLOURS, LEVELS, ROOTS, SIZES, Wavelets, morlet, scattering, wavelets
 from tests.torch_options import torch_options
 
 
