@@ -101,6 +101,31 @@ def test_links_lead_somewhere(path):
         assert (path.parent / target).exists(), f"{path.name} links to {target}"
 
 
+PAGES = [path for path in sorted((ROOT / "docs").rglob("*.md")) if path.name != "speed.md"]
+"""Pages that were written; `make bench` writes the one on speed."""
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_a_page_says_first_for_whom_it_is_and_what_they_have_at_its_end(path):
+    title, paragraph = path.read_text().split("\n\n")[:2]
+    assert title.startswith("# ")
+    assert paragraph.startswith("For everybody"), paragraph
+    assert re.search(r"\b(you|will|each takes)\b", paragraph, re.IGNORECASE)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_pages_have_no_words_of_a_laboratory(path):
+    text = re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL)
+    assert re.findall(r"\b(goals?|anew|liars?|aim(?:ed)? for|earlier version)\b", text) == []
+
+
+@pytest.mark.parametrize("path", [path for path in PAGES if path.parent.name == "results"], ids=lambda path: path.name)
+def test_pages_of_results_are_short_and_have_the_command_of_their_numbers(path):
+    text = path.read_text()
+    assert len(text.split()) <= 800
+    assert re.search(r"consilience |python -m benchmarks|make bench", text)
+
+
 def test_every_function_that_notation_names_exists():
     """docs/reference/notation.md maps equations to functions: each must be there."""
     names = re.findall(
@@ -181,9 +206,11 @@ def commands(path: Path) -> list[list[str]]:
 COMMANDS = [(path.name, words) for path in DOCUMENTS for words in commands(path)]
 
 
-@pytest.mark.parametrize(("page", "words"), [(p, w) for p, w in COMMANDS if p != "extend.md"], ids=" ".join)
+@pytest.mark.parametrize(
+    ("page", "words"), [(p, w) for p, w in COMMANDS if "plugins=" not in " ".join(w)], ids=" ".join
+)
 def test_settings_and_methods_of_commands_are_known(page, words):
-    """They are read as the program would read them; tests/test_extend.py runs those of extend.md."""
+    """They are read as the program would read them; those with plugins are run by others."""
     source = words[1] if len(words) > 1 and words[1] in preset_names() else "digits"
     after = dict(pairwise(words))
     changes = [words[place + 1] for place, word in enumerate(words) if word == "--set"]

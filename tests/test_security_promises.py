@@ -1,4 +1,4 @@
-"""SECURITY.md, read against the code: the tests that it names are there, and its numbers are those in force."""
+"""docs/explanation/security.md against the code: the tests that it names are there, its numbers those in force."""
 
 import ast
 import contextlib
@@ -28,7 +28,7 @@ from consilience.report import live
 from tests.federation.peers.conftest import SIGNING, Query
 
 ROOT = Path(__file__).parents[1]
-TEXT = (ROOT / "SECURITY.md").read_text()
+TEXT = (ROOT / "docs" / "explanation" / "security.md").read_text()
 
 
 def federation_of(members: int, quorum: int) -> Federation:
