@@ -19,7 +19,7 @@ from consilience.base.errors import ConsilienceError
 from consilience.base.options import flat, hint, stable_text, to_table
 from consilience.base.rows import Rows, as_rows, count, fingerprint
 from consilience.core.consensus import influence
-from consilience.export.facts import facts_of
+from consilience.export.card import facts_of
 from consilience.export.folder import export_agent
 from consilience.methods import check_rounds, method_named
 from consilience.methods.consensus import HEADS_NOTE, Consensus

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from consilience.agents.protocol import Agent
 from consilience.audit.attacks import (
@@ -22,7 +21,7 @@ from consilience.audit.attacks import (
 )
 from consilience.base.errors import ConsilienceError
 from consilience.base.files import write_atomically
-from consilience.base.rows import Rows, join
+from consilience.base.rows import Array, Rows, join
 from consilience.data.scenario import Scenario, canaries
 from consilience.experiments.run import restore
 from consilience.runtime.privacy_budget import mechanism_of
@@ -32,9 +31,6 @@ from consilience.settings.settings import changed
 from consilience.settings.wiring import build_scenario, shared_rows
 from consilience.tasks import task_named
 from consilience.tasks.protocol import require_classes
-
-Array = NDArray[Any]
-
 
 StepSink = Callable[[int, int, str], None]
 """Receives the steps done, their number, and the current step."""

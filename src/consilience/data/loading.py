@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from consilience.base.errors import ConsilienceError
 from consilience.base.options import hint
+from consilience.base.rows import Array
 from consilience.data.arrays import read_arrays
 from consilience.data.columns import read_columns
-from consilience.data.datasets import DATASETS, Array, Dataset, Request, first_of_classes
+from consilience.data.datasets import DATASETS, Dataset, Request, first_of_classes
 from consilience.data.files import KINDS, labelled_table, read_labelled, read_table_and_notes, split_names
 from consilience.data.hub import SAVED, check_files, check_pictures, hugging_face
 from consilience.data.image_folders import pixels_of, scaled

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consilience.base.errors import ConsilienceError
-from consilience.base.rows import Rows, count, fingerprint, take
+from consilience.base.rows import Array, Rows, count, fingerprint, take
 from consilience.core.streams import stream
 from consilience.data.columns import Column
-from consilience.data.datasets import Array, Dataset, RawScale, RawSteps
+from consilience.data.datasets import Dataset, RawScale, RawSteps
 from consilience.data.options import Data
 from consilience.data.partitions import PARTITIONS, Deal, Indices, balanced_quotas, rank_in_class
 from consilience.tasks import task_named

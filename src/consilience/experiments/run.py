@@ -12,9 +12,6 @@ from consilience.data.datasets import RawScale, RawSteps
 from consilience.data.loading import is_own
 from consilience.data.preprocess import TablePreprocessing
 from consilience.data.scenario import Scenario
-from consilience.export.facts import facts_of
-from consilience.export.folder import export_agent
-from consilience.export.inputs import AS_ARRAY, Scale
 from consilience.runtime import checkpoint
 from consilience.runtime.callbacks import Callback
 from consilience.runtime.run import Run, load_run
@@ -85,6 +82,10 @@ def restore(folder: Path, names: Collection[str] | None = None) -> Restored:
 
 def export_run(folder: Path, agent: str, to: Path) -> Path:
     """Writes the model of one agent of a run into the folder `to`, with the steps that prepare raw samples for it."""
+    from consilience.export.card import facts_of
+    from consilience.export.folder import export_agent
+    from consilience.export.inputs import AS_ARRAY, Scale
+
     loaded = restore(folder, [agent])
     settings, raw, shared = settings_of(folder), loaded.scenario.raw, loaded.scenario.shared
     facts = facts_of(loaded.run, agent)

@@ -4,7 +4,7 @@ import glob
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast, final
@@ -17,7 +17,7 @@ from consilience.base.files import write_atomically
 from consilience.base.rows import Rows, count, take
 from consilience.data.preprocess import TablePreprocessing
 from consilience.export import estimators, networks
-from consilience.export.card import card
+from consilience.export.card import Facts, card
 from consilience.export.inputs import (
     Prepare,
     as_samples,
@@ -38,20 +38,6 @@ CLOSE = 1e-5
 """The largest difference between predictions of the exported model and of the agent."""
 ASKED = 64
 """Rows on which the exported model is compared with the agent."""
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What the model card says beside what the agent knows of itself."""
-
-    classes: tuple[str, ...] = ()
-    training: dict[str, Any] = field(default_factory=dict)
-    scores: dict[str, float] = field(default_factory=dict)
-    columns: tuple[str, ...] = ()
-    about: str = ""
-    """What was done to the samples before the model saw them, in a sentence."""
-    largest: int = 0
-    """The largest number in raw pixels, where samples are such."""
 
 
 @final

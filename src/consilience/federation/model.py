@@ -5,7 +5,7 @@ from pathlib import Path
 from consilience.agents.protocol import Agent
 from consilience.base.errors import ConsilienceError
 from consilience.data.files import read_features
-from consilience.export.facts import facts_of
+from consilience.export.card import facts_of
 from consilience.export.folder import copy_model, export_agent, load_model
 from consilience.export.inputs import read_samples
 from consilience.export.manifest import FILE

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consilience.base.errors import ConsilienceError
+from consilience.base.rows import Array
 from consilience.core.streams import stream
 from consilience.privacy.accountants import (
     LedgerEntry,
@@ -78,9 +79,6 @@ def _uniform(count: int) -> NDArray[np.float64]:
     """Numbers strictly between 0 and 1, 53 bits each."""
     bits = np.frombuffer(os.urandom(8 * count), dtype=np.uint64) >> np.uint64(11)
     return (bits.astype(np.float64) + 0.5) / 2.0**53
-
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

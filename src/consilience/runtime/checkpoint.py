@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
+from consilience.agents.protocol import with_prefix as with_prefix
 from consilience.base.errors import ConsilienceError
 from consilience.base.files import write_atomically
 from consilience.tasks.protocol import Array
@@ -53,11 +54,6 @@ def read(folder: Path) -> tuple[int, dict[str, Array], list[str]]:
             "Restore them from a backup, or delete them to start again from round 1."
         )
     return 0, {}, []
-
-
-def with_prefix(arrays: dict[str, Array], prefix: str) -> dict[str, Array]:
-    """The arrays whose names begin with `prefix`, without it."""
-    return {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
 
 
 def by_agent(arrays: dict[str, Array], prefix: str = "") -> dict[str, dict[str, Array]]:
