@@ -35,7 +35,8 @@ FIGURES = {
 def main() -> None:
     """Runs the commands in a scratch folder and writes the page beside its figures."""
     page = Path(__file__).parent / "results" / "gallery.md"
-    parts = ["# Gallery\n\nFor everybody who wants to see what the program draws. You will know which command draws it."]
+    about = "For everybody who wants to see what the program draws. You will know which command draws it."
+    parts = [f"# Gallery\n\n{about}"]
     with tempfile.TemporaryDirectory() as scratch:
         for name, (heading, seen, words) in FIGURES.items():
             folder = Path(scratch) / (name if words else "compare")
