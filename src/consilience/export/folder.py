@@ -211,7 +211,8 @@ def _check_free(folder: Path, overwrite: bool) -> None:
 def _write(folder: Path, files: dict[str, bytes], check: Callable[[Path], None] = lambda _: None) -> None:
     """All files into a new folder beside it, then into place: never a mixture of two models.
 
-    Where the `check` of the new folder raises an error, what was there stays. A kill between the two renames leaves the old model under a hidden name, until the next export.
+    Where the `check` of the new folder raises an error, what was there stays. A kill between the two renames leaves the
+    old model under a hidden name, until the next export.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     new = folder.with_name(f".{folder.name}.{os.getpid()}.part")
