@@ -16,6 +16,7 @@ from consilience.cli import (
     federation,
     models,
     privacy,
+    relay,
     reproduce,
     robustness,
     runs,
@@ -112,6 +113,7 @@ for _command in _SITE:
     _site.command()(_command)
 app.add_typer(_site, name="site", rich_help_panel=_SITES)
 app.add_typer(federation.federation, name="federation", rich_help_panel=_SITES)
+app.command(rich_help_panel=_SITES)(relay.relay)
 
 
 def main() -> None:

@@ -20,7 +20,9 @@ SiteFile = Annotated[Path, typer.Option("--site", metavar="FILE", help="This sit
 
 def init(
     agent: Annotated[str, typer.Argument(metavar="AGENT", help="The site's name in the federation.")],
-    address: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where peers reach this site.")],
+    address: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where peers reach this site. Default: nowhere, it only dials out.")
+    ] = "",
     out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="The site's folder. Default: AGENT.")] = None,
     trial_ca: Annotated[
         Path | None,
@@ -30,7 +32,7 @@ def init(
         int, typer.Option(metavar="N", help="Private samples to declare, for methods in which they are weights.")
     ] = 0,
 ) -> None:
-    """Make a site's signing key and, for trials, its TLS certificate.
+    """Make a site's keys and, for trials, its TLS certificate.
 
     Only you can read the private keys; they never leave. Send member.toml, which is public, to the member who writes
     the federation file. A site with a PKI uses its own certificate, with the agent's name as common name.
@@ -72,7 +74,8 @@ def check(
         check_agent_of(loaded)
         member, tls = loaded.federation.member(loaded.site.agent), loaded.tls
         revoked, port, taken = loaded.changes.revoked, "is free", ""
-        certificate = own_certificate_problem(member.host, tls)
+        direct = loaded.site.carrier == "direct"
+        certificate = own_certificate_problem(member.host, tls) if direct else ""
         with tempfile.TemporaryDirectory() as scratch:
             audit = loaded.audit(Path(scratch))
             try:
@@ -82,13 +85,14 @@ def check(
                 own = is_own_process(loaded.listen, member, tls)
                 port, taken = "is in use by another process of this site", "" if own else str(error)
             try:
-                findings = examine(loaded.federation, member.agent, tls, exchange, patience, revoked)
+                findings = examine(loaded.federation, member.agent, tls, exchange, patience, revoked, direct)
             finally:
                 exchange.close()
                 audit.close()
     say = print_of(member.agent)
-    say(f"own port: {taken}" if taken else f"own port: {loaded.listen} {port}")
-    say(f"own certificate: {certificate or 'accepted with the CA'}")
+    if direct:
+        say(f"own port: {taken}" if taken else f"own port: {loaded.listen} {port}")
+        say(f"own certificate: {certificate or 'accepted with the CA'}")
     for name in revoked:
         say(f"{name} was revoked by a quorum, and is not asked")
     _print_findings(member.agent, findings)
