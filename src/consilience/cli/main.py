@@ -21,6 +21,7 @@ from consilience.cli import (
     robustness,
     runs,
     site,
+    site_init,
     site_prediction,
     watch,
 )
@@ -68,7 +69,7 @@ _GROUPS: dict[str, list[Callable[..., None]]] = {
 }
 """The commands, as the help groups them."""
 _SITE: list[Callable[..., None]] = [
-    site.init,
+    site_init.init,
     site.check,
     site.run,
     site_prediction.predict,
