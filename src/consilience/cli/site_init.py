@@ -96,6 +96,6 @@ def init(
         written.append(home / "keys" / "ca.crt")
     print_written(written)
     typer.echo(
-        f"Send {home / 'member.toml'} to whoever writes the federation file; put that file and the shared data into "
-        f"{home}. Then: consilience site check --site {home / 'site.toml'}"
+        f"Send {home / 'member.toml'} to whoever writes the federation file. Put that file and the shared data beside "
+        f"{home / 'site.toml'}; then run consilience site check."
     )
