@@ -24,7 +24,7 @@ from consilience.federation.peers.untrusted_input import table_from
 from consilience.federation.remote_prediction_server import answered_today
 from consilience.federation.run_lock import _used
 from consilience.federation.site import Site, read_site
-from consilience.privacy.entry import LedgerEntry, used
+from consilience.privacy.accountants import LedgerEntry, used
 from consilience.privacy.ledger import LedgerFile
 from consilience.privacy.ledger_files import LedgerOwner
 from consilience.runtime.summary import AgentSummary, Summary, summary_from

@@ -29,7 +29,7 @@ from consilience.federation.peers.outbox import Outbox
 from consilience.federation.run_lock import lock_run_folder
 from consilience.report.page import audit_of
 from consilience.runtime import checkpoint
-from consilience.runtime.checksums import write_sums
+from consilience.runtime.checkpoint import write_sums
 from consilience.runtime.run import Run, load_run
 from tests.federation.peers.conftest import SHARED, SITE_KEYS, F, federation_of
 from tests.fuzz.files import summary

@@ -155,7 +155,6 @@ def units(agents: Sequence[Agent]) -> list[list[str]]:
 
 
 def _units(agents: Sequence[Agent], how: str) -> list[Unit]:
-    """The agents that train as one batch."""
     alike: dict[object, Unit] = {}
     for number, agent in enumerate(agents):
         network = stackable(agent, how)
@@ -169,7 +168,6 @@ def _units(agents: Sequence[Agent], how: str) -> list[Unit]:
 
 
 def _most(kind: tuple[Any, ...]) -> int:
-    """Agents of an `architecture` in one batch."""
     _, batch, shared_batch, (_, inputs), *_ = kind
     return max(1, min(LARGEST_BATCH, ROOM // int((batch + shared_batch) * inputs)))
 

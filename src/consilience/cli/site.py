@@ -1,4 +1,4 @@
-"""The commands of a site: check, run, log; init is in site_init, predict and answer are in site_prediction."""
+"""The commands of a site: check, run, predict, answer, log; init is in site_init."""
 
 import os
 import re
@@ -11,6 +11,7 @@ import typer
 
 from consilience.base.errors import ConsilienceError
 from consilience.cli.common_options import console
+from consilience.cli.models import PredictionsFile, Samples, write_predictions
 
 if TYPE_CHECKING:
     from consilience.federation.peers.firewall import Route
@@ -192,3 +193,58 @@ def print_plain(text: str) -> None:
 def print_of(who: str) -> Callable[[str], None]:
     """What prints a line of a site, with its name."""
     return lambda text: print_plain(f"{who}: {text}")
+
+
+def predict(
+    samples: Samples,
+    site_file: SiteFile = Path("site.toml"),
+    collective: Annotated[
+        bool, typer.Option("--collective", help="Ask the peers who answer as well. They see these samples.")
+    ] = False,
+    out: PredictionsFile = Path("predictions.csv"),
+) -> None:
+    """Predict with the model that this site's part in a federation has improved.
+
+    With --collective the site sends the samples to its peers, who answer if they run `consilience site answer`, and
+    mixes all predictions by its trust. The columns part_NAME say how far each one counts.
+
+    Examples:
+
+      consilience site predict new-patients.csv
+
+      consilience site predict new-patients.csv --site site.toml --collective
+    """
+    with console.status("Predicting ..."):
+        if collective:
+            from consilience.federation.remote_prediction_client import ask_peers
+            from consilience.federation.site import load_site
+
+            loaded = load_site(site_file)
+            answers = ask_peers(loaded, samples, print_plain)
+            write_predictions(answers.predictions, loaded.federation.classes, out, answers)
+        else:
+            from consilience.federation.model import predict_site
+
+            f, names = predict_site(site_file, samples)
+            write_predictions(f, names, out)
+    print_plain(f"Written: {out}")
+
+
+def answer(
+    site_file: SiteFile = Path("site.toml"),
+) -> None:
+    """Answer peers who ask for this site's predictions (`consilience site predict --collective`).
+
+    It runs until Ctrl-C, after `consilience site run` has finished. `answer_to` and `answer_rows` in site.toml say
+    whom and how much. answered.jsonl in the run folder is the log of what left the site.
+    """
+    with console.status("Loading ..."):
+        from consilience.federation.remote_prediction_server import answer_peers
+        from consilience.federation.site import load_site
+
+        loaded = load_site(site_file)
+    say = print_of(loaded.site.agent)
+    try:
+        answer_peers(loaded, say)
+    except KeyboardInterrupt:
+        say("stopped answering")

@@ -12,8 +12,7 @@ import numpy as np
 
 from consilience.base.errors import ConsilienceError, sentence_of
 from consilience.base.malloc import machine_memory
-from consilience.export.consistency import check_manifest
-from consilience.export.manifest import FILE, Manifest, read_manifest
+from consilience.export.manifest import FILE, Manifest, check_manifest, read_manifest
 from consilience.tasks.protocol import Array
 
 SECONDS = 600.0

@@ -20,7 +20,7 @@ from typing import Any, final
 from consilience.base.chained_log import chained_line, line_hash
 from consilience.base.errors import ConsilienceError
 from consilience.base.files import sync_folder
-from consilience.privacy.entry import LedgerEntry
+from consilience.privacy.accountants import LedgerEntry
 from consilience.privacy.ledger_files import (
     FORMAT,
     HEAD,

@@ -20,7 +20,6 @@ def _pair(p: Array) -> Array:
 
 
 def _right(f: Array, y: Array) -> Array:
-    """Whether each label of each sample is told (samples, labels)."""
     return np.asarray((f > 0.5) == (y > 0.5), dtype=np.float64)
 
 

@@ -11,12 +11,11 @@ from consilience.core.attacks import ATTACKS, AttackContext, attack_named
 from consilience.extend import InMemory
 from consilience.report.page import page_data
 from consilience.report.tables import means_grid, run_grid
-from consilience.runtime.lying import LyingExchange
+from consilience.runtime.exchange import LyingExchange
 from consilience.settings.presets import read_settings
 from consilience.settings.settings import Settings, changed
 from consilience.settings.wiring import build_exchange, build_scenario
-from consilience.workers.job import Job
-from consilience.workers.jobs import run_jobs
+from consilience.workers.jobs import Job, run_jobs
 from consilience.workers.work import work
 from tests.methods.parrot import NAMES, first_words, rounds_of
 

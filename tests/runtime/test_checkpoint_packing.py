@@ -3,7 +3,7 @@
 import numpy as np
 from safetensors.numpy import load, save
 
-from consilience.runtime.packing import joined, packed, unpacked
+from consilience.runtime.checkpoint import joined, packed, unpacked
 
 KINDS = ["?", "u1", "i1", "u2", "i2", "f2", "u4", "i4", "f4", "u8", "i8", "f8"]
 

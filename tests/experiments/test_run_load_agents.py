@@ -11,7 +11,7 @@ import consilience as cs
 from consilience.base.errors import ConsilienceError
 from consilience.cli.main import app
 from consilience.experiments.ensemble import measure_collective
-from consilience.experiments.load_agents import export_run, restore
+from consilience.experiments.run import export_run, restore
 from consilience.export.folder import load_model
 from consilience.runtime import checkpoint
 from consilience.settings.presets import read_settings

@@ -1,4 +1,4 @@
-"""Estimators of scikit-learn under short names.
+"""Estimators of scikit-learn and our networks under short names; torch is imported when a network is made.
 
 Forests and boosted trees count rows, and are made for few samples: repeated rows were as good
 (docs/reference/notation.md).
@@ -6,7 +6,7 @@ Forests and boosted trees count rows, and are made for few samples: repeated row
 
 from typing import Any
 
-from consilience.agents.models import Cost, estimator
+from consilience.agents.models import Cost, estimator, network_in
 
 
 def _forest_of_values() -> Any:
@@ -76,3 +76,21 @@ def polynomial(degree: int) -> Any:
     from sklearn.preprocessing import PolynomialFeatures
 
     return make_pipeline(PolynomialFeatures(degree), LinearRegression())
+
+
+network_in(
+    "consilience.agents.networks",
+    {
+        "linear": Cost(4, 0.004),
+        "mlp": Cost(8, 0.006),
+        "cnn": Cost(14, 0.07),
+        "convnet": Cost(28, 0.03),
+        "convnet-gn": Cost(28, 0.03),
+        "resnet20": Cost(500, 1.0),
+        "resnet20-gn": Cost(500, 1.0),
+        "efficientnet": Cost(2000, 1.0),
+        "efficientnet-gn": Cost(2000, 1.0),
+        "efficientnet-pretrained": Cost(2000, 1.0),
+    },
+)
+network_in("consilience.agents.scattering", {"scattering": Cost(10, 0.03), "wavelets": Cost(10, 0.03)})

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from consilience.base.errors import ConsilienceError
-from consilience.runtime.checksums import checked_files
+from consilience.runtime.checkpoint import checked_files
 from consilience.runtime.run import load_run
 from tests.fuzz.folders import run_folders
 
