@@ -1,4 +1,4 @@
-"""Where the time of a round goes, and that of a comparison; with a table of what this machine can do at most."""
+"""Where the time of a round goes, and that of a comparison."""
 
 import tempfile
 import time
@@ -36,6 +36,7 @@ PARTS: dict[str, list[tuple[Any, str]]] = {
     "writing": [(RunState, "save"), (Run, "save")],
     "history": [(History, "add")],
     "server": [(ServerMethod, "server_update"), (ServerMethod, "after_average")],
+    "weights": [(TorchAgent, "weights"), (TorchAgent, "set_weights"), (TorchAgent, "reset_optimizer")],
     "data, agents": [(working, "build_scenario"), (working, "build_agents"), (working, "summarise")],
 }
 """Functions of each part; one within another counts for itself alone."""

@@ -2,11 +2,10 @@
 
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import torch
-from task import read
+from task import clocks, read
 
 import consilience as cs
 from consilience.agents.local_agents import LocalAgents
@@ -27,15 +26,15 @@ agents = [
 ]
 names, shared = tuple(agent.name for agent in agents), task.x[0].numpy()
 exchange, method = InMemory(names), cs.FedAvg()
-ends = [time.perf_counter()]
+ends = [clocks()]
 if "training" in sys.argv:
     for _ in method.rounds(LocalAgents(agents, names), shared[:1], exchange, Start(task.rounds)):
-        ends.append(time.perf_counter())
+        ends.append(clocks())
 else:
 
     def note(event: Event) -> None:
         if isinstance(event, Finished):
-            ends.append(time.perf_counter())
+            ends.append(clocks())
 
     y = task.y[0].numpy()
     summary = Summary(method.label, method.title, "classification", task.rounds, 0, len(y), agents=summarised(agents))

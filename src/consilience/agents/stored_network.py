@@ -83,9 +83,9 @@ class StoredNetwork:
 
     def _stored(self) -> dict[str, Tensor]:
         """Parameters and buffers; not constants that are not saved, such as the filters of a fixed layer."""
-        stored = self.model.state_dict().keys()
-        buffers = {name: tensor for name, tensor in self.model.named_buffers() if name in stored}
-        return {**dict(self.model.named_parameters()), **buffers}
+        buffers = dict(self.model.named_buffers())
+        stored = self.model.state_dict().keys() if buffers else ()
+        return dict(self.model.named_parameters()) | {name: buffers[name] for name in buffers if name in stored}
 
     def _averageable(self) -> dict[str, Tensor]:
         return {name: tensor for name, tensor in self._stored().items() if tensor.is_floating_point()}

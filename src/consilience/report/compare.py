@@ -123,4 +123,4 @@ def draw(results: Comparison, lines: list[ComparisonLine], column: str) -> str:
         elements.append(drawing.line(ends, f'stroke="{colour}" stroke-width="3"'))
         elements.append(drawing.dot(plot.x(mean), y, colour, 5, tip=f"{line.title}: {line.score.text()}"))
         elements.append(drawing.label(plot.right + 12, y + 4, number(mean), bold=index == 0))
-    return drawing.svg(WIDTH, height, f"{score_text(column)} of each method", elements, 12)
+    return drawing.svg(WIDTH, height, f"{score_text(column)} of each method", elements, 12, scale=1.25)

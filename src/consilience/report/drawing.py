@@ -18,12 +18,14 @@ NARROW = 480
 GRID_LINE = 'stroke="#8884"'
 
 
-def svg(width: float, height: float, description: str, elements: Iterable[str], font_size: int = 11) -> str:
-    """A whole drawing; screen readers read its description."""
+def svg(
+    width: float, height: float, description: str, elements: Iterable[str], font_size: int = 11, scale: float = 1.0
+) -> str:
+    """A whole drawing, `scale` times as large where there is room; screen readers read its description."""
     kind = ' class="narrow"' if width <= NARROW else ""
     head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg"{kind} viewBox="0 0 {width} {height}" width="{width}" '
-        f'height="{height}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg"{kind} viewBox="0 0 {width} {height}" '
+        f'width="{width * scale:g}" height="{height * scale:g}" '
         f'font-family="sans-serif" font-size="{font_size}" fill="currentColor" role="img" '
         f'aria-label="{escape(description)}">'
     )

@@ -75,11 +75,22 @@ def draw(results: Robustness) -> str:
 
 def write_robustness(results: Robustness, folder: Path, title: str) -> list[Path]:
     """Writes robustness.csv, .md, .tex, .html and .svg; returns their paths."""
-    grids = [grid for grid in (score_grid(results), worst_grid(results), class_grid(results)) if grid is not None]
+    scores = score_grid(results)
+    grids = [grid for grid in (scores, worst_grid(results), class_grid(results)) if grid is not None]
     images = {"Score of the honest against the number of attackers": draw(results)}
     question = "Where does each rule fail?"
     path = folder / "robustness"
-    return write_report(path, title, ABOUT, question, verdicts(results), grids, images, results.table)
+    answer = [*_winner(results, scores), *verdicts(results)]
+    return write_report(path, title, ABOUT, question, answer, grids, images, results.table)
+
+
+def _winner(results: Robustness, scores: Grid) -> list[str]:
+    """Which rule leaves the honest best off, and in how many cases; nothing with a single rule."""
+    attacked = [results.rules[column - 3] for row, column in scores.best if row > 0]
+    if not attacked:
+        return []
+    best = max(results.rules, key=attacked.count)
+    return [f"{best} leaves the honest best off in {attacked.count(best)} of {len(attacked)} cases with attackers."]
 
 
 def _score_name(results: Robustness) -> str:

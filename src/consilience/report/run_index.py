@@ -71,7 +71,7 @@ def _scores(run: Path, done: int, finished: bool) -> tuple[tuple[int, ...], tupl
     current = snapshot(run)
     if current is None:
         return (), (), ""
-    columns = [f"{current.summary.scores[0].name}_{place}" for place in ("target", "shared", "own")]
+    columns = [f"{current.summary.scores[0].name}_{where}" for where in ("target", "shared", "own")]
     column = next((name for name in columns if name in current.metrics and current.metrics[name].notna().any()), "")
     if not column:
         return (), (), ""
@@ -94,7 +94,10 @@ def every_run(folder: Path, titles: Mapping[str, str]) -> list[str]:
     for run in runs if len(runs) <= MOST_REPORTS else []:
         _write_report(run)
     standings = [standing(run, folder) for run in runs]
-    named = [replace(run, name="/".join(titles.get(name, name) for name in run.name.split("/"))) for run in standings]
+    named = [
+        replace(run, name="/".join(titles.get(name, name).replace(",_", ", ") for name in run.name.split("/")))
+        for run in standings
+    ]
     links = _reports(folder, standings)
     return [*plots(named), html.heading("Every run"), html.table(runs_grid(named), links)] if runs else []
 
