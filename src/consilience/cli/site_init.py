@@ -97,5 +97,5 @@ def init(
     print_written(written)
     typer.echo(
         f"Send {home / 'member.toml'} to whoever writes the federation file. Put that file and the shared data beside "
-        f"{home / 'site.toml'}; then run consilience site check."
+        f"{home / 'site.toml'}; then run `site check`."
     )
