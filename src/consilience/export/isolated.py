@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -129,5 +130,6 @@ def _limit(memory: int) -> None:
         return
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     most = memory if hard == resource.RLIM_INFINITY else min(memory, hard)
-    resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+    with suppress(OSError, ValueError):  # macOS does not bound the address space
+        resource.setrlimit(resource.RLIMIT_AS, (most, hard))
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
