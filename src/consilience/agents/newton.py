@@ -15,7 +15,7 @@ data alike. With fewer private samples than features, H^-1 = G^-1 - G^-1 X' (2n 
 of the size of the private data only; otherwise H itself is factored.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, final
@@ -31,7 +31,12 @@ from consilience.base.errors import ConsilienceError
 from consilience.base.rows import Rows
 from consilience.core.duals import LEAST
 from consilience.privacy.options import Privacy
-from consilience.tasks.protocol import Task
+from consilience.tasks.protocol import Array, Task
+
+REFITS = 5
+"""Steps after which a layer has forgotten private rows that it is held out from."""
+Splits = Sequence[tuple[Array, Array]]
+"""(rows to train on, rows to measure on)"""
 
 
 def exact_solver(
@@ -117,6 +122,13 @@ def metric(s: Tensor, lam: float, ridge: float) -> Metric:
     return Metric(s, lam, ridge, torch.linalg.cholesky(smaller))
 
 
+def _factor(x: Tensor, g: Metric) -> Tensor:
+    """The factor of 2n I + X G^-1 X', or that of H, whichever is smaller."""
+    twice = 2.0 * len(x)
+    few = len(x) < x.shape[1]
+    return torch.linalg.cholesky(_plus(x @ g.inverse(x.T.contiguous()), twice) if few else g.matrix() + x.T @ x / twice)
+
+
 def _plus(gram: Tensor, ridge: float) -> Tensor:
     gram.diagonal().add_(ridge)
     return gram
@@ -181,10 +193,7 @@ class Exact:
             else:
                 way = (way, self._features_are, "metric", lam, self._decay)
                 g = read_once(rows, way, lambda: self._of(inputs, lam))
-            twice = 2.0 * len(x)
-            few = len(x) < x.shape[1]
-            inner = _plus(x @ g.inverse(x.T.contiguous()), twice) if few else g.matrix() + x.T @ x / twice
-            self._shared = (key, lam, g, torch.linalg.cholesky(inner))
+            self._shared = (key, lam, g, _factor(x, g))
         return self._shared[2], self._shared[3]
 
     def _of(self, inputs: Inputs, lam: float) -> Metric:
@@ -226,6 +235,26 @@ class Exact:
         else:
             self._put(w - torch.cholesky_solve(gradient, factor))
         return float(local.detach()), disagreement
+
+    def held_out(self, task: Task, y: Tensor, labels: Tensor | None, offsets: Tensor | None, splits: Splits) -> Tensor:
+        """Predictions for each private row by layers that go on for `REFITS` steps without it (rows, outputs).
+
+        `labels` are the pseudo-labels of the last shared rows. The layer itself is left as it is.
+        """
+        w, x, metric_of = self._weights, self._own, self._shared
+        g = metric_of[2] if metric_of is not None else self._made(x[:0], 0.0, x)
+        out = torch.zeros((len(x), w.shape[1]), dtype=x.dtype)
+        for train, test in splits:
+            own = x[torch.from_numpy(train)]
+            known, self._own = (g, _factor(own, g)), own
+            try:
+                for _ in range(REFITS):
+                    self.step(task, y[torch.from_numpy(train)], known, labels, offsets)
+                out[torch.from_numpy(test)] = x[torch.from_numpy(test)] @ self._weights
+            finally:
+                self._own = x
+                self._put(w)
+        return out
 
     def _corrected(self, gradient: Tensor, correct: Correction) -> Tensor:
         """The same after a method has changed the gradient of each tensor."""

@@ -138,6 +138,14 @@ class OwnRows(Protocol):
     """As the task has them."""
 
 
+class HoldsOut(Protocol):
+    """An agent that knows what models which never saw them predict for some of its private rows."""
+
+    def held_out(self) -> tuple[Array, Array]:
+        """Predictions (rows, outputs) for rows kept back, or for every row by models that are refitted without it, and
+        their labels. No rows if there are none; never those of an agent that promises privacy."""
+
+
 def missing(thing: object, capability: type) -> list[str]:
     """Names that the protocol `capability` requires and `thing` lacks. A wrapper has what it passes on."""
     wanted = [*getattr(capability, "__annotations__", {}), *(n for n in vars(capability) if not n.startswith("_"))]

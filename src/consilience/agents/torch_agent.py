@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import fields
+from dataclasses import fields, replace
 from math import isfinite
 from typing import Any, final
 
@@ -18,6 +18,7 @@ from consilience.agents.averaging import AveragedWeights
 from consilience.agents.batches import batches, endless_batches, number_of_batches
 from consilience.agents.classes import renumbered
 from consilience.agents.input_cache import Transform
+from consilience.agents.kept_back import keep_back
 from consilience.agents.network_inputs import NetworkInputs
 from consilience.agents.network_outputs import LogitsCheck, first_output
 from consilience.agents.newton import Exact, exact_solver
@@ -85,7 +86,7 @@ class TorchAgent:
     (4, 2)
     """
 
-    untouched = ("x", "y", "_rows", "transform", "augment")
+    untouched = ("x", "y", "_rows", "_kept", "transform", "augment")
     """Attributes that copies of the agent share, such as its data."""
 
     def __init__(
@@ -111,6 +112,8 @@ class TorchAgent:
         self.transform, self.augment = transform, augment or augmentation(training.augment)
         self.task = task_named(task)
         data = labelled(name, self.task, x, y, classes)
+        share = training.kept_back if training.solver == "steps" else 0.0
+        data, self._kept = keep_back(data, self.task, share, seed, name)
         self.class_names, self._rows = data.class_names, data.x
         self.kind = kind or type(model).__name__
         self.samples = len(data.y)
@@ -135,6 +138,11 @@ class TorchAgent:
                 f"agent {name!r}: the labels need {data.outputs} outputs but the model has {self.outputs}. "
                 f"Give the model one output for each of the {self.task.outputs_are}."
             )
+        if len(self._kept[1]) and privacy is not None and privacy.on:
+            raise ConsilienceError(
+                f"{self.who}: kept_back is on, and what is fitted to private rows that are kept back has no bound on "
+                "what it says of them. A private agent keeps none back: leave one of them out."
+            )
         if training.class_balanced and privacy is not None and privacy.on:
             raise ConsilienceError(
                 f"{self.who}: class_balanced is on, which would tell how many private rows each class has, and the "
@@ -142,6 +150,8 @@ class TorchAgent:
             )
         self._offsets = self._class_offsets() if training.class_balanced else None
         self._exact = exact_solver(self.who, training, self.model, self.x, self.task, self.augment is not None, privacy)
+        self._last_labels: Array | None = None
+        """The last pseudo-labels, with the solver exact."""
         self._averaged = AveragedWeights(self.model, training.ema) if training.ema else None
         self._make_optimizer = optimizer or (lambda parameters: Adam(parameters, training.lr))
         self.reset_optimizer()
@@ -183,7 +193,7 @@ class TorchAgent:
             self.name,
             task=self.task,
             augment=self.augment,
-            training=self.training,
+            training=replace(self.training, kept_back=0.0),
             optimizer=self._make_optimizer,
             seed=self.seed,
             device=str(self.device),
@@ -199,6 +209,8 @@ class TorchAgent:
                 f"{self.who}: its model has {self.outputs} outputs, but there are {len(class_names)} classes: "
                 f"{', '.join(class_names)}. Give the model one output for each."
             )
+        rows, kept = self._kept
+        self._kept = rows, renumbered(self.name, kept, self.class_names, class_names, self._round > 0)
         y = renumbered(self.name, self.y.cpu().numpy(), self.class_names, class_names, self._round > 0)
         self.y, self.class_counts, self.class_names = self._target(y), self.task.counts(y), class_names
         self._offsets = self._class_offsets() if self.training.class_balanced else None
@@ -217,6 +229,18 @@ class TorchAgent:
         """The private labels."""
         labels: Array = self.y.cpu().numpy()
         return labels
+
+    def held_out(self) -> tuple[Array, Array]:
+        """Predictions for the rows kept back, or with the solver exact for every private row by layers without it."""
+        rows, y = self._kept
+        if self.mechanism is None and len(y):
+            return self.predict(rows), y
+        splits = folds(self.seed, self.name, self.samples) if self._exact is not None else []
+        if self._exact is None or not splits:
+            return np.zeros((0, self.outputs), dtype=np.float32), self.labels[:0]
+        labels = None if self._last_labels is None else self._target(self._last_labels)
+        out = self._exact.held_out(self.task, self.y, labels, self._offsets, splits)
+        return self.task.predictions(out.float()).cpu().numpy(), self.labels
 
     def predict(self, x: Rows) -> Array:
         """Class probabilities (samples, classes) or values (samples, outputs), in evaluation mode."""
@@ -253,6 +277,7 @@ class TorchAgent:
         with_shared = labels is not None and lam > 0
         inputs = self.read.shared(shared) if with_shared else None
         known = exact.prepared(shared, inputs, lam if with_shared else 0.0, (id(self.transform), self.read.way()))
+        self._last_labels = labels if with_shared else None
         target = self._target(labels) if with_shared and labels is not None else None
         losses = []
         for _ in range(self.training.epochs):

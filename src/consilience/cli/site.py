@@ -113,6 +113,7 @@ def run(
         from consilience.federation.site import load_site
         from consilience.federation.site_run import run_site, serve_site
         from consilience.report.gains import verdicts
+        from consilience.report.home import advice, home_sentences
         from consilience.report.page import write_page
         from consilience.report.tables import site_grid
         from consilience.runtime.run import is_finished, load_run
@@ -132,12 +133,12 @@ def run(
 
         lines = Lines(say, loaded.settings.run.rounds)
         try:
-            finished = run_site(loaded, say, [lines], serve)
+            finished = run_site(loaded, say, [lines], serve, advice)
         except KeyboardInterrupt:
             say("stopped. Every finished round is saved; the same command goes on.")
             sys.exit(130)
     page = write_page(finished, loaded.out / "report.html")
-    for sentence in (*verdicts(finished), *finished.summary.incidents):
+    for sentence in (*verdicts(finished), *home_sentences(finished), *finished.summary.incidents):
         console.print(sentence, highlight=False, markup=False)
     console.print(site_grid({loaded.site.agent: finished}))
     print_plain(f"Report: {page}")

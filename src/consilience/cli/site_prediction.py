@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from consilience.cli.common_options import console
-from consilience.cli.models import PredictionsFile, Samples, write_predictions
+from consilience.cli.models import For, PredictionsFile, Samples, Sets, sets_for, write_predictions
 from consilience.cli.site import SiteFile, print_of, print_plain
 
 
@@ -17,8 +17,12 @@ def predict(
         bool, typer.Option("--collective", help="Ask the peers who answer as well. They see these samples.")
     ] = False,
     out: PredictionsFile = Path("predictions.csv"),
+    at: For = "",
+    sets: Sets = 0.0,
 ) -> None:
     """Predict with the model that this site's part in a federation has improved.
+
+    By default it is the home model, for the site's own domain; --for target is for elsewhere.
 
     With --collective the site sends the samples to its peers, who answer if they run `consilience site answer`, and
     mixes all predictions by its trust. The columns part_NAME say how far each one counts.
@@ -26,6 +30,8 @@ def predict(
     Examples:
 
       consilience site predict new-patients.csv
+
+      consilience site predict new-patients.csv --sets 0.9
 
       consilience site predict new-patients.csv --site site.toml --collective
     """
@@ -40,8 +46,8 @@ def predict(
         else:
             from consilience.federation.model import predict_site
 
-            f, names = predict_site(site_file, samples)
-            write_predictions(f, names, out)
+            f, names, calibration = predict_site(site_file, samples, at)
+            write_predictions(f, names, out, sets=sets_for(calibration, f, at or "home", sets))
     print_plain(f"Written: {out}")
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +13,12 @@ from consilience.data.datasets import RawScale, RawSteps
 from consilience.data.preprocess import TablePreprocessing
 from consilience.data.scenario import Scenario
 from consilience.data.user_dataset import is_own
-from consilience.export.facts import facts_of
+from consilience.export.facts import Advise, facts_of, no_advice
 from consilience.export.folder import export_agent
 from consilience.export.inputs import AS_ARRAY, Scale
 from consilience.runtime import checkpoint
 from consilience.runtime.reference_predictions import check_reference_predictions
-from consilience.runtime.run import Run, load_run
+from consilience.runtime.run import Run, is_finished, load_run
 from consilience.runtime.run_fingerprint import check_private_data
 from consilience.settings.presets import settings_of
 from consilience.settings.wiring import build_agents, build_scenario, data_fingerprint, shared_rows
@@ -71,24 +72,41 @@ def restore(folder: Path, names: Collection[str] | None = None) -> Restored:
     return Restored(run, agents, scenario)
 
 
-def export_run(folder: Path, agent: str, to: Path) -> Path:
-    """Writes the model of one agent of a run into the folder `to`, with the steps that prepare raw samples for it."""
+def export_run(folder: Path, agent: str, to: Path, at: str = "", advise: Advise = no_advice) -> Path:
+    """Writes the model of one agent of a run into the folder `to`, with the steps that prepare raw samples for it.
+
+    Args:
+        folder: The run's.
+        agent: Whose model.
+        to: A new folder.
+        at: What it predicts for by default; where the run knows it, the target domain.
+        advise: Says which model to use where.
+    """
     loaded = restore(folder, [agent])
     settings, raw, shared = settings_of(folder), loaded.scenario.raw, loaded.scenario.shared
-    facts = facts_of(loaded.run, agent)
+    facts, calibration = facts_of(loaded.run, agent, advise=advise), loaded.run.calibrations.get(agent)
+    alone = restore(folder / "alone", [agent]).agents[0] if is_finished(folder / "alone") else None
+    export = partial(
+        export_agent,
+        loaded.agents[0],
+        to,
+        calibration=calibration,
+        alone=alone,
+        at=at or ("target" if calibration is not None else "together"),
+    )
     if raw is not None:
         facts = replace(facts, columns=raw.columns, about=raw.about)
     if isinstance(raw, RawScale):
         step = Scale(raw.mean, raw.deviation)
-        return export_agent(loaded.agents[0], to, raw.raw(shared), replace(facts, largest=raw.largest), [step])
+        return export(raw.raw(shared), replace(facts, largest=raw.largest), [step])
     if isinstance(raw, RawSteps):
         steps = [*raw.steps] if isinstance(raw.steps[0], TablePreprocessing) else [*raw.steps, AS_ARRAY]
-        return export_agent(loaded.agents[0], to, raw.examples, facts, steps)
+        return export(raw.examples, facts, steps)
     if is_own(settings.data.dataset):
         columns = tuple(column.name for column in loaded.scenario.columns)
         about = _IMAGES if Path(settings.data.dataset).is_dir() and isinstance(shared, np.ndarray) else ""
-        return export_agent(loaded.agents[0], to, shared, replace(facts, columns=columns, about=about))
+        return export(shared, replace(facts, columns=columns, about=about))
     if getattr(shared, "dtype", None) == np.uint8:
-        return export_agent(loaded.agents[0], to, shared, replace(facts, about=_BYTES, largest=255))
+        return export(shared, replace(facts, about=_BYTES, largest=255))
     about = f"Samples are those of the dataset {loaded.run.summary.dataset!r} as consilience loads it."
-    return export_agent(loaded.agents[0], to, shared, replace(facts, about=about))
+    return export(shared, replace(facts, about=about))

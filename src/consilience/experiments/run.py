@@ -16,6 +16,12 @@ def run_experiment(settings: Settings, folder: Path, workers: int = 0, callbacks
     """Runs the method into `folder` and each reference into a folder below it. What is finished is not run again."""
     write_config(settings, folder)
     names = settings.run.references
-    jobs = [Job(settings, folder), *(Job(settings.with_method(name), folder / name, name) for name in names)]
+    jobs = [Job(settings, folder), *(Job(_reference(settings, name), folder / name, name) for name in names)]
     run, *others = run_jobs(jobs, workers, callbacks)
     return replace(run, references=dict(zip(names, others, strict=True)))
+
+
+def _reference(settings: Settings, name: str) -> Settings:
+    """The settings of a reference. Only of the agents alone is kept what models are calibrated and combined by."""
+    references = settings.run.references if name == "alone" else ()
+    return replace(settings.with_method(name), run=replace(settings.run, references=references))

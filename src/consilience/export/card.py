@@ -1,5 +1,6 @@
 """The model card: README.md of an exported folder, for whoever finds it."""
 
+from consilience.agents.calibrated import MODELS
 from consilience.data.columns import brief_list
 from consilience.export.manifest import Manifest
 from consilience.runtime.history import PLACES
@@ -62,6 +63,7 @@ def card(manifest: Manifest) -> str:
         cells = [(name, str(meaning)) for name, meaning in manifest.inputs.meanings.items()]
         lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in cells]
         lines += ["", "Columns may be in any order; others, such as the label, are ignored."]
+    lines += _models(manifest)
     lines += ["", "## Measured after training", "", *_scores(manifest), "", "## Training", "", "| | |", "|---|---|"]
     for key, title in _FACTS.items():
         value = manifest.training.get(key)
@@ -79,6 +81,17 @@ def card(manifest: Manifest) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _models(manifest: Manifest) -> list[str]:
+    """Which models are in the folder, and which to use where."""
+    if not manifest.calibration:
+        return []
+    needed = {"alone"} | ({"home"} if len(manifest.calibration["home"][0]) != 2 else set())
+    known = {name: text for name, text in MODELS.items() if manifest.alone or name not in needed}
+    lines = ["", "## Which model", "", *(f"- {sentence}" for sentence in manifest.advice)]
+    lines += [f'- `--for {name}` and `at="{name}"`: {text}' for name, text in known.items()]
+    return [*lines, "", f"Without it, predictions are those of: {MODELS[manifest.at]}."]
 
 
 def _scores(manifest: Manifest) -> list[str]:

@@ -1,5 +1,6 @@
 """What a finished run says of one of its agents, for the model card."""
 
+from collections.abc import Callable, Sequence
 from math import isfinite
 from typing import Any
 
@@ -11,7 +12,16 @@ _COMMON = ("target", "")
 """In an experiment the sample of the target domain is common to all; at a site it is the site's own."""
 
 
-def facts_of(run: Run, agent: str, columns: tuple[str, ...] = (), about: str = "") -> Facts:
+Advise = Callable[[Run, str], Sequence[str]]
+"""Says which model an agent should use where."""
+
+
+def no_advice(run: Run, agent: str) -> Sequence[str]:
+    """Nothing."""
+    return ()
+
+
+def facts_of(run: Run, agent: str, columns: tuple[str, ...] = (), about: str = "", advise: Advise = no_advice) -> Facts:
     """Class names, how the agent was trained, and its scores after its last round.
 
     Of an agent that promises privacy there are no scores on an organisation's own rows, and no fingerprint of data with
@@ -41,6 +51,7 @@ def facts_of(run: Run, agent: str, columns: tuple[str, ...] = (), about: str = "
         scores,
         columns,
         about,
+        advice=tuple(advise(run, agent)),
     )
 
 
