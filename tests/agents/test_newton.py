@@ -226,7 +226,7 @@ def test_class_balance_moves_what_is_rare():
     [
         (nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 3)), {}, "this one trains 0.bias, 0.weight, 2.bias"),
         (nn.Sequential(nn.Linear(5, 3), nn.ReLU()), {}, "end with one linear layer"),
-        (nn.Linear(5, 3), {"solver": "exactly"}, "it must be one of steps, exact"),
+        (nn.Linear(5, 3), {"solver": "exactly"}, "it must be one of auto, steps, exact"),
         (nn.Linear(5, 3), {"augment": lambda x: x}, "images that are changed in training"),
         (nn.Linear(5, 3), {"privacy": Privacy(epsilon=1.0)}, "a private agent"),
         (nn.Linear(5, 3), {"task": "regression", "y": X[:, :3]}, "a model for regression"),

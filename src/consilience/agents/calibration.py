@@ -76,7 +76,7 @@ class Calibration:
         if not np.isfinite(thresholds).all() or not len(scores):
             raise ConsilienceError(
                 f"sets that hold the truth in {coverage:.0%} of cases need more rows that no model has seen: there are "
-                f"{len(scores)}. For networks, keep some back (training.kept_back=0.2); otherwise ask for less."
+                f"{len(scores)}. Networks can keep some back (training.kept_back=0.2)."
             )
         return thresholds
 

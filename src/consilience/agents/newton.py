@@ -15,7 +15,7 @@ data alike. With fewer private samples than features, H^-1 = G^-1 - G^-1 X' (2n 
 of the size of the private data only; otherwise H itself is factored.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, final
@@ -31,12 +31,7 @@ from consilience.base.errors import ConsilienceError
 from consilience.base.rows import Rows
 from consilience.core.duals import LEAST
 from consilience.privacy.options import Privacy
-from consilience.tasks.protocol import Array, Task
-
-REFITS = 5
-"""Steps after which a layer has forgotten private rows that it is held out from."""
-Splits = Sequence[tuple[Array, Array]]
-"""(rows to train on, rows to measure on)"""
+from consilience.tasks.protocol import Task
 
 
 def exact_solver(
@@ -47,9 +42,10 @@ def exact_solver(
     task: Task,
     augmented: bool,
     privacy: Privacy | None,
+    on_backbone: bool,
 ) -> "Exact | None":
-    """The exact solver, if `training` asks for it; an error where it does not fit the agent."""
-    if training.solver == "steps":
+    """The exact solver, if `training` asks for it, or with auto if it fits a head `on_backbone`; otherwise an error."""
+    if training.solver == "steps" or (training.solver == "auto" and not on_backbone):
         return None
     refused = {
         f"a model for {task.name}": not task.has_classes,
@@ -57,9 +53,19 @@ def exact_solver(
         "a private agent": privacy is not None and privacy.on,
     }
     for reason, given in refused.items():
+        if given and training.solver == "auto":
+            return None
         if given:
             raise ConsilienceError(f"{who}: the solver 'exact' cannot be used for {reason}. Use solver='steps'.")
+    if training.solver == "auto" and not _is_one_layer(model):
+        return None
     return Exact(who, model, x, training.decay)
+
+
+def _is_one_layer(model: nn.Module) -> bool:
+    """Whether the model is one linear layer, after flattening at most."""
+    layers = list(model) if isinstance(model, nn.Sequential) else [model]
+    return isinstance(layers[-1], nn.Linear) and all(isinstance(layer, nn.Flatten) for layer in layers[:-1])
 
 
 def learned_layer(who: str, model: nn.Module, sample: Inputs) -> tuple[str, nn.Linear]:
@@ -120,13 +126,6 @@ def metric(s: Tensor, lam: float, ridge: float) -> Metric:
     few = rows < width
     smaller = _plus(s @ s.T, ridge * rows / max(lam, 1e-300)) if few else _plus(s.T @ s * (lam / rows), ridge)
     return Metric(s, lam, ridge, torch.linalg.cholesky(smaller))
-
-
-def _factor(x: Tensor, g: Metric) -> Tensor:
-    """The factor of 2n I + X G^-1 X', or that of H, whichever is smaller."""
-    twice = 2.0 * len(x)
-    few = len(x) < x.shape[1]
-    return torch.linalg.cholesky(_plus(x @ g.inverse(x.T.contiguous()), twice) if few else g.matrix() + x.T @ x / twice)
 
 
 def _plus(gram: Tensor, ridge: float) -> Tensor:
@@ -193,7 +192,10 @@ class Exact:
             else:
                 way = (way, self._features_are, "metric", lam, self._decay)
                 g = read_once(rows, way, lambda: self._of(inputs, lam))
-            self._shared = (key, lam, g, _factor(x, g))
+            twice = 2.0 * len(x)
+            few = len(x) < x.shape[1]
+            inner = _plus(x @ g.inverse(x.T.contiguous()), twice) if few else g.matrix() + x.T @ x / twice
+            self._shared = (key, lam, g, torch.linalg.cholesky(inner))
         return self._shared[2], self._shared[3]
 
     def _of(self, inputs: Inputs, lam: float) -> Metric:
@@ -235,26 +237,6 @@ class Exact:
         else:
             self._put(w - torch.cholesky_solve(gradient, factor))
         return float(local.detach()), disagreement
-
-    def held_out(self, task: Task, y: Tensor, labels: Tensor | None, offsets: Tensor | None, splits: Splits) -> Tensor:
-        """Predictions for each private row by layers that go on for `REFITS` steps without it (rows, outputs).
-
-        `labels` are the pseudo-labels of the last shared rows. The layer itself is left as it is.
-        """
-        w, x, metric_of = self._weights, self._own, self._shared
-        g = metric_of[2] if metric_of is not None else self._made(x[:0], 0.0, x)
-        out = torch.zeros((len(x), w.shape[1]), dtype=x.dtype)
-        for train, test in splits:
-            own = x[torch.from_numpy(train)]
-            known, self._own = (g, _factor(own, g)), own
-            try:
-                for _ in range(REFITS):
-                    self.step(task, y[torch.from_numpy(train)], known, labels, offsets)
-                out[torch.from_numpy(test)] = x[torch.from_numpy(test)] @ self._weights
-            finally:
-                self._own = x
-                self._put(w)
-        return out
 
     def _corrected(self, gradient: Tensor, correct: Correction) -> Tensor:
         """The same after a method has changed the gradient of each tensor."""

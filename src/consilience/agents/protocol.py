@@ -141,9 +141,13 @@ class OwnRows(Protocol):
 class HoldsOut(Protocol):
     """An agent that knows what models which never saw them predict for some of its private rows."""
 
-    def held_out(self) -> tuple[Array, Array]:
+    def held_out(self, refit: bool = True) -> tuple[Array, Array]:
         """Predictions (rows, outputs) for rows kept back, or for every row by models that are refitted without it, and
-        their labels. No rows if there are none; never those of an agent that promises privacy."""
+        their labels; no rows if there are none.
+
+        Refitting on the last pseudo-labels is wrong (`refit` False) with dual variables, which remember the private
+        rows.
+        """
 
 
 def missing(thing: object, capability: type) -> list[str]:

@@ -285,13 +285,13 @@ class SklearnAgent:
     def _fresh(self) -> Any:
         return seeded(self._estimator, int(stream(self.seed, "estimator", self.name).integers(2**31)))
 
-    def held_out(self) -> tuple[Array, Array]:
+    def held_out(self, refit: bool = True) -> tuple[Array, Array]:
         """Predictions for every private row by estimators refitted without it, on the last pseudo-labels as well.
 
-        No rows where there are too few to fit without some of them.
+        No rows without `refit`, and where there are too few to fit without some of them.
         """
         f = np.zeros((self.samples, self.outputs), dtype=np.float32)
-        splits = folds(self.seed, self.name, self.samples)
+        splits = folds(self.seed, self.name, self.samples) if refit else []
         try:
             for train, test in splits:
                 f[test] = self._without(train)._predict(take(self._x, test))

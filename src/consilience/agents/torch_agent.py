@@ -150,8 +150,6 @@ class TorchAgent:
             )
         self._offsets = self._class_offsets() if training.class_balanced else None
         self._exact = exact_solver(self.who, training, self.model, self.x, self.task, self.augment is not None, privacy)
-        self._last_labels: Array | None = None
-        """The last pseudo-labels, with the solver exact."""
         self._averaged = AveragedWeights(self.model, training.ema) if training.ema else None
         self._make_optimizer = optimizer or (lambda parameters: Adam(parameters, training.lr))
         self.reset_optimizer()
@@ -230,17 +228,10 @@ class TorchAgent:
         labels: Array = self.y.cpu().numpy()
         return labels
 
-    def held_out(self) -> tuple[Array, Array]:
-        """Predictions for the rows kept back, or with the solver exact for every private row by layers without it."""
+    def held_out(self, refit: bool = True) -> tuple[Array, Array]:
+        """Predictions for the rows kept back (`training.kept_back`), and their labels. Networks are never refitted."""
         rows, y = self._kept
-        if self.mechanism is None and len(y):
-            return self.predict(rows), y
-        splits = folds(self.seed, self.name, self.samples) if self._exact is not None else []
-        if self._exact is None or not splits:
-            return np.zeros((0, self.outputs), dtype=np.float32), self.labels[:0]
-        labels = None if self._last_labels is None else self._target(self._last_labels)
-        out = self._exact.held_out(self.task, self.y, labels, self._offsets, splits)
-        return self.task.predictions(out.float()).cpu().numpy(), self.labels
+        return (self.predict(rows), y) if len(y) else (np.zeros((0, self.outputs), dtype=np.float32), y)
 
     def predict(self, x: Rows) -> Array:
         """Class probabilities (samples, classes) or values (samples, outputs), in evaluation mode."""
@@ -277,7 +268,6 @@ class TorchAgent:
         with_shared = labels is not None and lam > 0
         inputs = self.read.shared(shared) if with_shared else None
         known = exact.prepared(shared, inputs, lam if with_shared else 0.0, (id(self.transform), self.read.way()))
-        self._last_labels = labels if with_shared else None
         target = self._target(labels) if with_shared and labels is not None else None
         losses = []
         for _ in range(self.training.epochs):

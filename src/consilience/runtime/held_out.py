@@ -27,14 +27,17 @@ SHOWN = ("log_loss", "calibration_error")
 """Scores of the home model, beside the first of the task."""
 
 
-def held_out(agents: LocalAgents, evaluation: Evaluation, of_all: int) -> Held:
-    """What is kept of the agents of this process, one of them in each of `of_all`; nothing of more than 200 agents."""
+def held_out(agents: LocalAgents, evaluation: Evaluation, of_all: int, refit: bool = True) -> Held:
+    """What is kept of the agents of this process, in a run of `of_all`; nothing if these are more than `MOST_DRAWN`.
+
+    Without `refit`, only of rows that were never trained on.
+    """
     if of_all > MOST_DRAWN:
         return {}
-    return {agent.name: _held(agent, evaluation, of_all) for agent in agents if mechanism_of(agent) is None}
+    return {agent.name: _held(agent, evaluation, of_all, refit) for agent in agents if mechanism_of(agent) is None}
 
 
-def _held(agent: Agent, evaluation: Evaluation, of_all: int) -> dict[str, Array]:
+def _held(agent: Agent, evaluation: Evaluation, of_all: int, refit: bool) -> dict[str, Array]:
     counts = agent.class_counts
     if counts and agent.task.has_classes:
         counts = counts + [0] * (agent.outputs - len(counts))
@@ -42,7 +45,7 @@ def _held(agent: Agent, evaluation: Evaluation, of_all: int) -> dict[str, Array]
         counts = [*counts, agent.samples]
     held = {"counts": np.array(counts, dtype=np.int64)}
     if implements(agent, HoldsOut):
-        f, y = cast(HoldsOut, agent).held_out()
+        f, y = cast(HoldsOut, agent).held_out(refit)
         if len(y):
             held |= {"kept": f, "kept_y": y}
     if agent.name in evaluation.own and count(evaluation.own[agent.name][0]):
