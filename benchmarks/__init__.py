@@ -1,1 +1,1 @@
-"""How fast it is. `make bench` runs all of it and writes docs/benchmarks.md; `python -m benchmarks trust` one part."""
+"""How fast it is. `make bench` runs all of it and writes docs/results/speed.md; `... trust` one part."""

@@ -1,4 +1,4 @@
-"""Runs the benchmarks that are named, or all of them; all together write docs/benchmarks.md."""
+"""Runs the benchmarks that are named, or all of them; all together write docs/results/speed.md."""
 
 import os
 import platform
@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.timing import TURNS
 
 PARTS = ("beside", "rounds", "limits", "training", "grouped", "privacy", "trust", "startup", "exchange", "backbones")
-PAGE = Path("docs") / "benchmarks.md"
+PAGE = Path("docs") / "results" / "speed.md"
 
 
 def main() -> None:

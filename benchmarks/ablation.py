@@ -23,8 +23,9 @@ from consilience.agents.input_cache import cached_rows
 from consilience.base.toml import value
 from consilience.data.datasets import Request
 from consilience.data.loading import load
-from consilience.data.partition import rank_in_class
-from consilience.experiments.compare import Estimate, estimate, parse_seeds
+from consilience.data.partitions import rank_in_class
+from consilience.experiments.axes import parse_seeds
+from consilience.experiments.compare import Estimate, estimate
 from consilience.experiments.load_agents import restore
 from consilience.experiments.run import run_experiment
 from consilience.runtime.ensemble import collective, weights_of

@@ -34,6 +34,9 @@ PYTHON
 
 consilience federation new demo ./*/member.toml --shared shared.npz --classes malignant,benign \
     --deadline 60 --set rounds=12
+for site in alpha beta gamma; do
+    consilience federation sign federation.toml --site "$site/site.toml"
+done
 for site in alpha beta gamma delta; do
     model=${models%% *}
     models=${models#* }

@@ -18,7 +18,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parent.parent
-SITE = {"export", "peers", "privacy"}
+SITE = {"export", "metrics", "peers", "privacy"}
 """The extras that a site uses: to talk, to train privately, to give its model away."""
 
 

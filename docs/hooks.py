@@ -1,6 +1,7 @@
 """What the documentation site changes in pages: equations become MathML, and links get the names of pages."""
 
 import html
+import posixpath
 import re
 import tomllib
 from pathlib import Path
@@ -13,10 +14,17 @@ TITLES: dict[str, str] = {}
 """What the list of pages calls each file."""
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """The page, in which `[text](../path)` is `text`, as the site has no such file, and pages have names."""
-    markdown = re.sub(r"\[([^\]]+)\]\(\.\./[^)]+\)", r"\1", markdown)
-    return re.sub(r"\[(\w+\.md)\](?=\()", lambda m: f"[{TITLES.get(m[1], m[1])}]", markdown)
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """The page, in which a link that leaves docs/ is its text, as the site has no such file, and pages have names."""
+    folder = posixpath.dirname(page.file.src_uri)
+
+    def link(match: re.Match[str]) -> str:
+        text, target = match[1], posixpath.normpath(posixpath.join(folder, match[2]))
+        if target.startswith(".."):
+            return text
+        return f"[{TITLES.get(target, text) if text.endswith('.md') else text}]({match[2]}{match[3] or ''})"
+
+    return re.sub(r"(?<!!)\[([^\]]+)\]\(([^)#:]+)(#[^)]*)?\)", link, markdown)
 
 
 def on_page_content(content: str, **_: Any) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from consilience.base.data_dir import data_folder
+from consilience.base.files import data_folder
 from consilience.core.streams import stream
 from consilience.data.datasets import Request
 from consilience.data.loading import load

@@ -1,4 +1,4 @@
-"""How well estimators learn from pseudo-labels in each of the ways that there are: the table of docs/notation.md.
+"""How well estimators learn from pseudo-labels in each of the ways that there are: table of docs/reference/notation.md.
 
     python docs/soft_labels.py
 

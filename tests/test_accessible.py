@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from consilience.experiments.axes import parse_axis
 from consilience.experiments.compare import compare
 from consilience.experiments.robustness import robustness
 from consilience.experiments.run import run_experiment
-from consilience.experiments.sweep import parse_axis, sweep
 from consilience.report.compare import write_compare
 from consilience.report.live import Watch
 from consilience.report.page import write_page
@@ -86,9 +86,9 @@ def test_the_live_page_of_a_run_and_of_several(tmp_path, browser):
 
 def test_a_comparison_a_sweep_a_robustness_and_the_index_of_a_reproduction(tmp_path, browser):
     compared = compare(SETTINGS, ["consensus", "alone"], [0, 1], tmp_path / "compare", 1)
-    check(browser, write_compare(compared, "", tmp_path / "compare", "methods").as_uri())
+    check(browser, page(write_compare(compared, "", tmp_path / "compare", "methods")))
     axes = [parse_axis("lam=0.1,1"), parse_axis("alpha=0.5,1")]
-    swept = sweep(SETTINGS, ["consensus", "alone"], axes, [0, 1], tmp_path / "sweep", 1)
+    swept = compare(SETTINGS, ["consensus", "alone"], [0, 1], tmp_path / "sweep", 1, axes=axes)
     check(browser, page(write_sweep(swept, tmp_path / "sweep", "settings")))
     broken = robustness(SETTINGS, ["flip"], ["entropy", "stratified"], [1], [0], tmp_path / "robustness", 1)
     check(browser, page(write_robustness(broken, tmp_path / "robustness", "liars")))
@@ -102,5 +102,5 @@ def test_the_documentation_site(tmp_path, browser):
     pytest.importorskip("material", reason="mkdocs-material is not installed: pip install 'consilience[docs]'")
     command = [sys.executable, "-m", "mkdocs", "build", "-q", "--strict", "-d", str(tmp_path / "site")]
     subprocess.run(command, cwd=ROOT, check=True, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"})
-    for page in sorted({*(tmp_path / "site").glob("*.html")} - {tmp_path / "site" / "404.html"}):
+    for page in sorted({*(tmp_path / "site").rglob("*.html")} - {tmp_path / "site" / "404.html"}):
         check(browser, page.as_uri())

@@ -14,8 +14,9 @@ import consilience as cs
 from consilience.cli.main import app
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted(ROOT.glob("*/*.md"))]
-TUTORIALS = ["index.md", "start.md", "research.md", "experiments.md", "datasets.md"]
+DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
+DOCUMENTS += [*sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("research/*.md"))]
+TUTORIALS = ["index.md", "start.md", "researcher.md", "experiments.md", "datasets.md"]
 """Their commands are run, with fewer rounds and seeds, but for those that need a download; those of extend.md are run
 by tests/test_extend.py."""
 UNFINISHED = {"site predict --collective"}
@@ -83,7 +84,7 @@ def test_tutorials_run(page, command, tmp_path):
 
 
 def test_the_callback_of_the_documents_hears_of_rounds(capsys):
-    [code] = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "experiments.md").read_text(), re.DOTALL)
+    [code] = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "how-to" / "experiments.md").read_text(), re.DOTALL)
     names: dict = {}
     exec(code, names)
     agents, shared, target = two()
@@ -100,7 +101,7 @@ def test_the_callback_of_the_documents_hears_of_rounds(capsys):
 
 
 def test_the_model_to_take_home_of_the_documents(tmp_path, monkeypatch):
-    [code] = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "takehome.md").read_text(), re.DOTALL)
+    [code] = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "how-to" / "export.md").read_text(), re.DOTALL)
     monkeypatch.chdir(tmp_path)
     agents, shared, target = two()
     code = code.replace("collaborate(agents, shared)", "collaborate(agents, shared, rounds=5, progress=False)")
@@ -110,7 +111,7 @@ def test_the_model_to_take_home_of_the_documents(tmp_path, monkeypatch):
 
 
 def test_the_agent_of_a_site_in_the_documents():
-    [code] = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "deploy.md").read_text(), re.DOTALL)
+    [code] = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "how-to" / "deploy.md").read_text(), re.DOTALL)
     x, y = load_digits(return_X_y=True)
     names = {"model": LogisticRegression(max_iter=50), "x": x[:50], "y": y[:50]}
     exec(code, names)

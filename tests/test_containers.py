@@ -59,7 +59,7 @@ def test_the_image_is_made_of_a_base_and_packages_that_hashes_name():
 
 
 def test_every_image_has_the_tag_of_this_version():
-    for name in ("Dockerfile", "compose.yaml", "docs/cluster.md", *(f"deploy/{name}" for name in MANIFESTS)):
+    for name in ("Dockerfile", "compose.yaml", "docs/how-to/cluster.md", *(f"deploy/{name}" for name in MANIFESTS)):
         tags = re.findall(r"(?:-t |run .*|image: )(consilience\b\S*)", (ROOT / name).read_text())
         assert tags and set(tags) == {IMAGE}, name
 
@@ -128,7 +128,7 @@ def test_the_workflow_may_only_read_and_runs_the_command_of_the_readme():
     assert checkout["with"] == {"persist-credentials": False}
 
 
-@pytest.mark.parametrize("path", ["docs/cluster.md", "deploy/kubernetes.yaml"])
+@pytest.mark.parametrize("path", ["docs/how-to/cluster.md", "deploy/kubernetes.yaml"])
 def test_recipes_that_resume_make_their_folder_first(path):
     """A folder that is not there is not resumed, so that a wrong name is noticed; an empty one is begun in."""
     text = (ROOT / path).read_text().replace("\\\n", " ")

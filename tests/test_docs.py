@@ -22,7 +22,7 @@ from consilience.settings.settings import Settings, parse_change, settings_from
 ROOT = Path(__file__).parents[1]
 DESCRIBED = ("consilience.core", "consilience.methods", "consilience.privacy")
 """Packages whose public options are all described in docstrings."""
-DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("research/*.md")]
+DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("research/*.md")]
 
 
 def test_the_python_of_the_readme_runs_and_is_short(tmp_path, monkeypatch, capsys):
@@ -102,8 +102,10 @@ def test_links_lead_somewhere(path):
 
 
 def test_every_function_that_notation_names_exists():
-    """docs/notation.md maps equations to functions: each must be there."""
-    names = re.findall(r"`((?:core|tasks|agents|methods)\.[\w.]+)`", (ROOT / "docs" / "notation.md").read_text())
+    """docs/reference/notation.md maps equations to functions: each must be there."""
+    names = re.findall(
+        r"`((?:core|tasks|agents|methods)\.[\w.]+)`", (ROOT / "docs" / "reference" / "notation.md").read_text()
+    )
     assert len(names) > 30
     for name in names:
         assert callable(resolve_name(f"consilience.{name}")), name
@@ -117,7 +119,7 @@ def test_every_source_file_that_is_named_exists(path):
 
 
 def test_the_readme_counts_the_steps_between_sites_as_they_are():
-    steps = re.findall(r"^\*\*(\d)\. ", (ROOT / "docs" / "deploy.md").read_text(), re.MULTILINE)
+    steps = re.findall(r"^\*\*(\d)\. ", (ROOT / "docs" / "how-to" / "deploy.md").read_text(), re.MULTILINE)
     assert steps == ["1", "2", "3", "4", "5", "6", "7"]
     assert "has the seven steps between real sites" in (ROOT / "README.md").read_text()
 
@@ -131,8 +133,8 @@ def public_names() -> list[tuple[str, str]]:
 
 
 def test_every_public_name_is_documented():
-    """docs/api.md has an entry for each, or for its module; registries are in the text."""
-    text = (ROOT / "docs" / "api.md").read_text()
+    """docs/reference/api.md has an entry for each, or for its module; registries are in the text."""
+    text = (ROOT / "docs" / "reference" / "api.md").read_text()
     entries = set(re.findall(r"^::: (\S+)$", text, re.MULTILINE))
     for entry in entries:
         resolve_name(entry)

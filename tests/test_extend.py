@@ -1,4 +1,4 @@
-"""docs/extend.md is true: every file in it is short, its commands and its calls run, and use what the file brings."""
+"""docs/how-to/extend.md is true: its files are short, its commands and calls run, and use what the file brings."""
 
 import ast
 import importlib
@@ -23,7 +23,7 @@ from consilience.runtime.exchange import InMemory
 
 from .conftest import CLASSES, FEATURES, blobs
 
-PAGE = Path(__file__).parents[1] / "docs" / "extend.md"
+PAGE = Path(__file__).parents[1] / "docs" / "how-to" / "extend.md"
 LONGEST = 15
 QUICK = ["--set", "rounds=3", "--set", "epochs=1", "--workers", "1"]
 

@@ -20,7 +20,7 @@ SETTINGS = {"rounds": 200, "warmup": 1, "agents.count": 4, "epochs": 1, "referen
 
 
 def start(machines: list[str], folder: Path, *words: str) -> list[subprocess.Popen]:
-    """`consilience run` on every machine, two processes each, as docs/cluster.md has it."""
+    """`consilience run` on every machine, two processes each, as docs/how-to/cluster.md has it."""
     processes = []
     for number, machine in enumerate(machines):
         torchrun = [sys.executable, "-m", "torch.distributed.run", "--nnodes", str(len(machines))]

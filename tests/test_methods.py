@@ -81,7 +81,7 @@ def test_every_method_is_registered_under_its_name():
 
 
 def test_every_method_and_every_trust_rule_has_a_row_in_the_documents():
-    methods, rules = (DOCS / "methods.md").read_text(), (DOCS / "trust.md").read_text()
+    methods, rules = (DOCS / "reference" / "methods.md").read_text(), (DOCS / "reference" / "trust.md").read_text()
     assert [name for name in method_names() if f"`{name}`" not in methods] == []
     assert [name for name in TRUST.names() if f"`{name}`" not in rules] == []
 

@@ -11,6 +11,7 @@ from consilience import ConsilienceError, load_model, load_run
 from consilience.audit.audit import audit_run
 from consilience.experiments.load_agents import export_run, restore
 from consilience.experiments.run import run_experiment
+from consilience.methods.consensus import Consensus
 from consilience.settings.presets import preset_names, read_settings
 from consilience.settings.wiring import build_scenario, crossing_of, shared_rows
 
@@ -80,7 +81,7 @@ def test_the_presets_share_few_rows_and_cross_them_in_features(preset):
     settings = read_settings(preset)
     data, agents = settings.data, settings.agents.count
     assert 240 <= data.shared_per_agent * agents <= 300 and data.crossed == "auto"
-    assert settings.training.solver == "exact" and settings.method.duals == 1
+    assert settings.training.solver == "auto" and settings.method == Consensus.for_heads()
 
 
 def test_rows_that_cannot_be_crossed_are_refused_when_a_run_begins():

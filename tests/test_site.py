@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
-NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
+NOTEBOOKS = sorted((ROOT / "docs" / "tutorials" / "notebooks").glob("*.ipynb"))
 
 
 @pytest.mark.slow
@@ -20,7 +20,7 @@ def test_the_site_is_built_offline_and_asks_for_nothing_from_outside(tmp_path):
     command = [sys.executable, "-m", "mkdocs", "build", "-q", "--strict", "-d", str(tmp_path / "site")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    pages = [page for page in (tmp_path / "site").glob("*.html") if page.name != "404.html"]
+    pages = [page for page in (tmp_path / "site").rglob("*.html") if page.name != "404.html"]
     assert len(pages) > 12
     for page in pages:
         text = page.read_text()
@@ -28,7 +28,7 @@ def test_the_site_is_built_offline_and_asks_for_nothing_from_outside(tmp_path):
         for target in re.findall(r'(?:href|src)="([^"#:]+)(?:#[^"]*)?"', text):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
         assert "arithmatex" not in text, "every equation is set"
-    api = (tmp_path / "site" / "api.html").read_text()
+    api = (tmp_path / "site" / "reference" / "api.html").read_text()
     assert "collaborate" in api
     count = sum(len(functions) for functions in equations().values())
     assert api.count('<div class="equation"') == count, "every function with an equation has it"
@@ -42,7 +42,7 @@ def test_every_equation_is_that_of_a_function_that_is_there():
     for module, functions in equations().items():
         for name in functions:
             assert callable(resolve_name(f"consilience.core.{module}:{name}")), name
-    text = (ROOT / "docs" / "notation.md").read_text()
+    text = (ROOT / "docs" / "reference" / "notation.md").read_text()
     known = set(re.findall(r"`core\.(?:labels|trust|consensus|federated|stratified)\.(\w+)`", text))
     conditions = {"lowest_importance", "lower_importance", "ideal_trust"}  # several lines each, or the same as another
     assert known - conditions <= {name for functions in equations().values() for name in functions}

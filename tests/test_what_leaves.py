@@ -1,6 +1,6 @@
 """What an agent that promises privacy leaves behind for others: nothing exact of its private rows.
 
-Each row of the table in docs/privacy.md, What leaves, names a test; most of them are here.
+Each row of the table in docs/explanation/privacy.md, What leaves, names a test; most of them are here.
 """
 
 import json
@@ -176,7 +176,7 @@ def test_a_site_has_no_logger():
 
 def test_every_test_that_the_docs_name_exists():
     root = Path(__file__).parents[1]
-    named = set(re.findall(r"`(test_\w+)`", (root / "docs" / "privacy.md").read_text()))
+    named = set(re.findall(r"`(test_\w+)`", (root / "docs" / "explanation" / "privacy.md").read_text()))
     defined = {
         name for path in (root / "tests").rglob("test_*.py") for name in re.findall(r"def (test_\w+)", path.read_text())
     }

@@ -23,6 +23,7 @@ from consilience.core.consensus import influence
 from consilience.export.facts import facts_of
 from consilience.export.folder import export_agent
 from consilience.methods import check_rounds, method_named
+from consilience.methods.consensus import HEADS_NOTE, Consensus
 from consilience.methods.protocol import Method
 from consilience.report.home import advice
 from consilience.report.progress import Progress
@@ -164,7 +165,8 @@ def collaborate(
         agents: two or more agents.
         shared: unlabelled samples of the target domain, rows of any kind.
         method: an object such as `cs.Consensus(lam=0.5, trust=cs.Entropy())`, or a name: consensus, paper, static,
-            every-K, naive, alone, fedavg, fedprox(mu=0.1), ...
+            every-K, naive, alone, fedavg, fedprox(mu=0.1), ... The name consensus stands for
+            `cs.Consensus.for_heads()` where every agent learns one layer on a `cs.Backbone`.
         rounds: number of rounds, including the warm-up.
         shared_labels: labels of the shared data.
         target: a test sample (x, y) of the target domain.
@@ -180,8 +182,9 @@ def collaborate(
         crossed: rows that are crossed from the shared ones, on which agents agree as well; nothing is measured on them.
             Auto makes them where every agent has a `cs.Backbone` as its transform; 0 makes none.
     """
-    method = method_named(method) if isinstance(method, str) else method
     agents, shared = _listed(agents), _shared_rows(shared)
+    heads = method == "consensus" and all(getattr(agent, "solves_exactly", False) for agent in agents)
+    method = (Consensus.for_heads() if heads else method_named(method)) if isinstance(method, str) else method
     if isinstance(rounds, bool) or not isinstance(rounds, Integral) or rounds < 1:
         raise ConsilienceError(f"rounds is {rounds!r}; it must be a whole number, at least 1.")
     rounds = int(rounds)
@@ -214,7 +217,7 @@ def collaborate(
         classes=classes if agents[0].task.named_outputs else [],
         data=fingerprint(shared),
         crossed=number,
-        notes=notes,
+        notes=[HEADS_NOTE, *notes] if heads else notes,
         warnings=warnings,
     )
     check_rounds(method, rounds)

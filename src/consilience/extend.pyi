@@ -1,12 +1,12 @@
 """What one needs to write a method, a trust rule, an agent, a dataset, a model or a task. `extend.py` loads them."""
 
 from consilience.agents.base import BaseAgent as BaseAgent
+from consilience.agents.base import Wrapper as Wrapper
 from consilience.agents.models import MODELS as MODELS
 from consilience.agents.models import estimator as estimator
 from consilience.agents.models import network as network
 from consilience.agents.protocol import Agent as Agent
 from consilience.agents.protocol import Losses as Losses
-from consilience.agents.wrapper import Wrapper as Wrapper
 from consilience.base.options import Options as Options
 from consilience.base.options import option as option
 from consilience.data.datasets import Dataset as Dataset

@@ -179,7 +179,7 @@ def test_optimizer_state_lives_on_across_rounds(shared, make):
 
 
 def test_batches_cover_everything_and_none_is_a_lone_sample():
-    from consilience.agents.batches import batches
+    from consilience.agents.training import batches
 
     for samples in (2, 64, 65, 129, 1000):
         parts = batches(np.random.default_rng(0), samples, 64)

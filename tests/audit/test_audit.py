@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 pytest.importorskip("opacus", reason="privacy needs the extra packages: pip install 'consilience[privacy]'")
 
 from consilience import ConsilienceError
+from consilience.audit.attacks import auc
 from consilience.audit.audit import audit_run
-from consilience.audit.scores import auc
 from consilience.cli.main import app
 from consilience.privacy.accountants import advantage
 from consilience.privacy.draws import Repeatable

@@ -7,8 +7,7 @@ import pytest
 
 from consilience import ConsilienceError
 from consilience.base import registry
-from consilience.base.plugins import load_plugin
-from consilience.base.registry import Registry
+from consilience.base.registry import Registry, load_plugin
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from consilience import ConsilienceError, load_run
 from consilience.cli.main import app
 from consilience.cli.runs import split_names
 from consilience.core.attacks import ATTACKS
-from consilience.experiments.compare import parse_seeds
+from consilience.experiments.axes import parse_seeds
 from consilience.experiments.robustness import plan
 from consilience.settings.presets import read_settings
 from consilience.settings.settings import parse_change

@@ -113,7 +113,7 @@ def test_adult_is_numbers_and_words(tmp_path):
 
 
 def test_every_dataset_is_in_the_catalogue_and_in_the_documents():
-    page = (Path(__file__).parents[2] / "docs" / "datasets.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "datasets.md").read_text()
     assert sorted(CATALOGUE) == DATASETS.names()
     for name, entry in CATALOGUE.items():
         line = next(line for line in page.splitlines() if line.startswith(f"| `{name}` |"))

@@ -62,3 +62,10 @@ def test_more_values_than_names_are_refused(tmp_path: Path):
     path.write_text("age,ill\n7,50,1\n8,60,0\n")
     with pytest.raises(ConsilienceError, match=r"the rows have more values than the header has names"):
         read_csv(path)
+
+
+def test_a_line_with_too_many_values_is_named(tmp_path):
+    path = tmp_path / "long.csv"
+    path.write_text("age,pain\n40,none\n50,typical, strong\n")
+    with pytest.raises(ConsilienceError, match=r"long.csv: line 3 has 3 values, and the lines before it have 2"):
+        read_csv(path)

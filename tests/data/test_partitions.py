@@ -8,8 +8,7 @@ import pytest
 
 from consilience import ConsilienceError
 from consilience.data.options import Data
-from consilience.data.partitions import PARTITIONS, Deal
-from consilience.data.partitions.feature import along_main_direction
+from consilience.data.partitions import PARTITIONS, Deal, along_main_direction
 from consilience.settings.presets import read_settings
 from consilience.settings.wiring import build_scenario
 

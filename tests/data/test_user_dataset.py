@@ -48,6 +48,23 @@ def test_a_table_with_an_agent_column(patients, kind, tmp_path):
     assert (np.array(found.classes)[found.y] == patients["illness"]).all()
 
 
+@pytest.mark.parametrize("kind", ["csv", "folder"])
+def test_a_row_that_belongs_to_nobody_is_named(patients, kind, tmp_path):
+    path, table = tmp_path / f"patients.{kind}", patients.assign(hospital=patients["hospital"].astype(object))
+    table.loc[[3, 9], "hospital"] = None
+    if kind == "csv":
+        table.to_csv(path, index=False)
+    else:
+        path.mkdir()
+        table.drop(columns="age").to_parquet(path / "train.parquet")
+    with pytest.raises(
+        ConsilienceError, match="'hospital' says whose a row is, and it is empty in row 3 and in 1 more"
+    ):
+        read(path, label="illness", agent="hospital")
+    with pytest.raises(ConsilienceError, match=r"no column 'hospita' .* Did you mean 'hospital'"):
+        read(path, label="illness", agent="hospita")
+
+
 def test_other_tasks_and_labels(patients, tmp_path):
     path = tmp_path / "patients.csv"
     patients[["age", "pain", "score", "ill", "old"]].to_csv(path, index=False)
@@ -63,7 +80,7 @@ def test_other_tasks_and_labels(patients, tmp_path):
         read(path, label="score")
     with pytest.raises(ConsilienceError, match=r"has no column 'illness'"):
         read(path, label="illness")
-    with pytest.raises(ConsilienceError, match=r"has no column 'clinic' that says whose a row is. It has: age, pain"):
+    with pytest.raises(ConsilienceError, match=r"has no column 'clinic' that says whose a row is. .*It has: age, pain"):
         read(path, label="ill", agent="clinic")
     with pytest.raises(ConsilienceError, match=r"the label of row 0 is missing"):
         patients.assign(illness=[None, *patients["illness"][1:]]).to_csv(path, index=False)

@@ -6,7 +6,8 @@ import pytest
 from scipy import stats
 
 from consilience import ConsilienceError, load_run
-from consilience.experiments.compare import Comparison, compare, estimate, parse_seeds, summarise
+from consilience.experiments.axes import parse_seeds
+from consilience.experiments.compare import Comparison, compare, estimate, summarise
 from consilience.runtime.callbacks import Finished
 from consilience.settings.presets import read_settings
 from consilience.settings.settings import changed

@@ -208,6 +208,7 @@ class Trial:
             issue_certificate(self.folder / "trial-ca", folder, name, f"10.199.0.{number}")
             self.network[name] = place
         (self.folder / "federation.toml").write_text(text)
+        sign(self.folder / "federation.toml", *self.sites.values())
 
     def until_held(self, name: str, phase: str) -> None:
         self.until((self.sites[name].parent / "at" / phase).exists, f"{name} in {phase}")
@@ -259,6 +260,14 @@ def lay_out(
         shutil.copy(HERE / "agent.py", path.parent / "agent.py")
         write_site(path, replace(read_site(path), python="agent.py", model="", data="", test="", baseline=False))
     return sites
+
+
+def sign(file: Path, *sites: Path) -> None:
+    """Sites sign a federation file, in place of signatures of something else."""
+    from consilience.federation.membership import sign_federation
+
+    for site in sites:
+        sign_federation(file, site)
 
 
 def signed(trial: Trial, revoked: str, signers: Iterable[str]) -> Any:
@@ -347,6 +356,7 @@ def site(tmp_path: Path) -> Path:
     agreed = new_federation("t", folder / "shared.csv", ["healthy", "ill"], members, {"rounds": 4}, 5.0)
     (folder / "federation.toml").write_text(agreed.to_toml())
     path = folder / "site.toml"
+    sign(folder / "federation.toml", path, tmp_path / "b" / "site.toml")
     assert 'shared = "shared.csv"' in path.read_text(), "the name that the documents use"
     return path
 

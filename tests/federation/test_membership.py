@@ -3,21 +3,39 @@
 import tomllib
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 import tomli_w
 
 from consilience.base.errors import ConsilienceError
+from consilience.base.options import to_table
+from consilience.federation import membership
 from consilience.federation.membership import make_keys, new_federation, write_site
+from consilience.federation.outgoing import Outgoing
 from consilience.federation.peers.federation import Federation
 from consilience.federation.peers.untrusted_input import read_member, table_from
 from consilience.federation.site import Site, load_site, read_site
+from consilience.methods.consensus import Consensus
 from consilience.privacy.options import Privacy
 from consilience.settings.settings import Settings, changed
 from tests.federation.conftest import change
 
 pytest.importorskip("zenoh", reason="needs consilience[peers]")
+
+
+def test_members_on_one_backbone_have_the_method_of_heads(site: Path, monkeypatch) -> None:
+    monkeypatch.setattr(membership, "backbone_named", lambda name: SimpleNamespace(fingerprint="f" * 64))
+    members = [site.parent.parent / name / "member.toml" for name in "abc"]
+    arguments = ("t", site.parent / "shared.csv", ["x", "y"], members)
+    made = new_federation(*arguments, {}, 5.0, crossed=9, backbone="minilm")
+    assert made.settings["method"] == to_table(Settings(method=Consensus.for_heads()))["method"]
+    assert made.settings["training"]["epochs"] == 1
+    kept = new_federation(*arguments, {"duals": 0.0, "rounds": 7}, 5.0, backbone="minilm").settings
+    assert (kept["method"]["duals"], kept["method"]["mean"], kept["run"]["rounds"]) == (0.0, "geometric", 7)
+    others = new_federation(*arguments, {}, 5.0, task="regression", backbone="minilm").settings
+    assert others["method"]["duals"] == new_federation(*arguments, {}, 5.0).settings["method"]["duals"] == 0.0
 
 
 def test_private_keys_are_their_owners_alone_and_never_overwritten(site: Path) -> None:
@@ -113,6 +131,9 @@ def test_a_site_file_shows_every_entry_with_its_meaning_and_reads_as_it_was_writ
     text = (tmp_path / "site.toml").read_text()
     lines = [line for line in text.splitlines() if line and not line.startswith("[")]
     assert "\n[types]  # what columns hold" in text and "\n[privacy]" in text
-    own = [field.name for field in fields(Site) if field.name not in ("types", "privacy")]
-    assert [line.split(" = ")[0] for line in lines] == [*own, *(field.name for field in fields(Privacy))]
+    own = [field.name for field in fields(Site) if field.name not in ("types", "privacy", "outgoing")]
+    assert [line.split(" = ")[0] for line in lines] == [
+        *own,
+        *(field.name for kind in (Privacy, Outgoing) for field in fields(kind)),
+    ]
     assert all("  # " in line for line in lines)

@@ -16,6 +16,7 @@ from consilience.federation.peers.frame import Format
 from consilience.federation.site import Site, load_site
 from consilience.federation.site_agent import build_site_agent
 from consilience.federation.site_notes import site_notes
+from tests.federation.conftest import sign
 
 Make = Callable[..., Path]
 
@@ -37,6 +38,7 @@ def make(members: Path, tmp_path: Path) -> Make:
         shared, files = tmp_path / str(entries["shared"]), [members / name / "member.toml" for name in "abc"]
         agreed = new_federation("t", shared, classes, files, {"rounds": 4}, 5.0, task=task)
         (tmp_path / "federation.toml").write_text(agreed.to_toml())
+        sign(tmp_path / "federation.toml", *(members / name / "site.toml" for name in "ab"))
         keys = {
             "signing_key": "keys/signing.key",
             "tls_key": "keys/tls.key",

@@ -16,7 +16,7 @@ from consilience.federation.membership import make_keys, new_federation, write_s
 from consilience.federation.peers.ports import free_addresses
 from consilience.federation.site import Site
 from consilience.runtime.run import load_run
-from tests.federation.conftest import Launcher, Trial, slowness
+from tests.federation.conftest import Launcher, Trial, sign, slowness
 
 pytestmark = pytest.mark.faults
 ROUNDS = 3
@@ -41,6 +41,7 @@ def make(launcher: Launcher, tmp_path: Path) -> Iterator[Make]:
             "kinds", tmp_path / shared, classes, members, options, 20.0 * slow, start_wait=20.0 * slow, task=task
         )
         write_atomically(tmp_path / "federation.toml", agreed.to_toml().encode())
+        sign(tmp_path / "federation.toml", *sites.values())
         trials.append(Trial(launcher, tmp_path, sites, slow))
         return trials[-1]
 

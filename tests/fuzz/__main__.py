@@ -1,7 +1,8 @@
 """Feeds damaged inputs to every reader of files and of what peers send: `make fuzz`.
 
-Checksums are made right again after the damage where somebody could do that. An input that takes more than a second of
-processor time counts as a crash. A crash is kept in tests/fuzz/crashes, where a test reads it again ever after.
+Every reader gets the same time, so that quick ones read most inputs. Checksums are made right again after the damage
+where somebody could do that. An input that takes more than a second of processor time counts as a crash. A crash is
+kept in tests/fuzz/crashes, where a test reads it again ever after.
 """
 
 import argparse
@@ -20,7 +21,7 @@ from pathlib import Path
 
 from tests.fuzz.mutate import mutated
 from tests.fuzz.target import Target, crash_of
-from tests.fuzz.targets import with_scratch
+from tests.fuzz.targets import MEMORY, with_scratch
 
 CRASHES = Path(__file__).parent / "crashes"
 
@@ -40,21 +41,22 @@ def fuzz(targets: dict[str, Target], seed: int, seconds: float, most: int, only:
     """How many different crashes there were."""
     warnings.simplefilter("ignore")
     targets = {name: target for name, target in targets.items() if only in name}
-    draw, began, done = random.Random(seed), time.monotonic(), Counter[str]()
+    draws = {name: random.Random(f"{seed} {name}") for name in targets}  # a reader's inputs depend on no other reader
+    done, spent = Counter[str](), dict.fromkeys(targets, 0.0)
     found = Counter[tuple[str, str]]()
     slowest: dict[str, float] = {}
     faulthandler.enable()
-    last = Path(tempfile.gettempdir()) / f"fuzz-{os.getpid()}.input"
+    last = Path(MEMORY if MEMORY.is_dir() else tempfile.gettempdir()) / f"fuzz-{os.getpid()}.input"
     print(f"the last input is in {last}, should the process crash", flush=True)
-    names = [name for name, target in targets.items() for _ in range(target.weight)]
     print(f"seed {seed}, {len(targets)} targets", flush=True)
-    for target in targets.values():
+    for name, target in targets.items():
         for good in target.good:
-            target.read(target.remake(good, draw))  # a good input is accepted
+            target.read(target.remake(good, draws[name]))  # a good input is accepted
+    began = now = time.monotonic()
     next_word = began + 60
-    while time.monotonic() < began + seconds and sum(done.values()) < most:
-        name = draw.choice(names)
-        target = targets[name]
+    while now < began + seconds and done.total() < most:
+        name = min(spent, key=spent.__getitem__)
+        target, draw = targets[name], draws[name]
         data = target.remake(mutated(draw.choice(target.good), draw, target.good), draw)
         done[name] += 1
         last.write_bytes(data)
@@ -68,14 +70,16 @@ def fuzz(targets: dict[str, Target], seed: int, seconds: float, most: int, only:
             if found[kind] == 1:
                 keep(name, data, error)
                 print(f"crash: {name}: {kind[1]}: {str(error)[:200]}", flush=True)
-        if time.monotonic() > next_word:
+        before, now = now, time.monotonic()
+        spent[name] += now - before
+        if now > next_word:
             next_word += 60
-            print(f"{sum(done.values())} inputs, {len(found)} kinds of crashes", flush=True)
+            print(f"{done.total()} inputs, {len(found)} kinds of crashes", flush=True)
     took = time.monotonic() - began
     for name, count in sorted(done.items()):
         print(f"  {name}: {count}, the slowest {slowest[name]:.3f} s")
     last.unlink(missing_ok=True)
-    total = sum(done.values())
+    total = done.total()
     print(f"{total} inputs in {took:.0f} s ({total / took * 3600:,.0f} an hour), {sum(found.values())} uncaught")
     print(f"the slowest took {max(slowest.values(), default=0.0):.3f} s of processor time")
     return len(found)

@@ -93,12 +93,12 @@ def exported_folders(scratch: Path) -> dict[str, Target]:
     agent.train(SHARED, F, 0.5)
     folder = scratch / "model"
     export_agent(agent, folder, SHARED, onnx=False)
-    found = {}
+    found: dict[str, Target] = {}
     for path in sorted(folder.iterdir()):
         if path.name != "README.md":
             same = _same_json if path.suffix == ".json" else bytes.__eq__
             found[f"{path.name} of a model"] = damaged(path, lambda: load_model(folder), same)
-    return {name: replace(target, weight=1) for name, target in found.items()} | _sealed_models(scratch)
+    return found | _sealed_models(scratch)
 
 
 def _sealed_models(scratch: Path) -> dict[str, Target]:
@@ -118,7 +118,7 @@ def _sealed_models(scratch: Path) -> dict[str, Target]:
 
         estimators["xgboost"] = xgboost.XGBClassifier(n_estimators=2, max_depth=2, n_jobs=1)
         estimators["lightgbm"] = lightgbm.LGBMClassifier(n_estimators=2, verbose=-1, min_child_samples=1, n_jobs=1)
-    found = {}
+    found: dict[str, Target] = {}
     for kind, estimator in estimators.items():
         agent = SklearnAgent(estimator, np.tile(SHARED, (3, 1)), np.tile(labels, 3), "a", classes=2)
         agent.train(SHARED, F, 0.5)
@@ -143,13 +143,13 @@ def _sealed_models(scratch: Path) -> dict[str, Target]:
 
 def _sealed_model(folder: Path, kind: str, rows: Rows) -> dict[str, Target]:
     """A target for each file of a model folder, whose checksums are made right after the damage."""
-    found = {}
+    found: dict[str, Target] = {}
     for path in sorted(folder.iterdir()):
         if path.name == "README.md":
             continue
         read, seal = partial(_predicted, folder, rows), partial(_seal_model, folder)
         good = _unpacked(path) if path.suffix == ".skops" else path.read_bytes()
-        target = replace(resealed(path, read, seal, good), weight=2)
+        target = resealed(path, read, seal, good)
         found[f"{path.name} of a model ({kind}), sealed again"] = (
             replace(target, remake=_packed) if path.suffix == ".skops" else target
         )

@@ -64,9 +64,9 @@ def _frames(format: Format) -> dict[str, Target]:
         return body + SIGNING[1].sign(message)
 
     return {
-        "frame": Target(frames, frame, 24),
-        "frame, signed by its sender": Target([one[:-64] for one in frames], signed_frame, 16, sign_frame),
-        "receipts": Target([format.pack_receipts({2: receipt})], lambda data: receipts_from(format, data), 24),
+        "frame": Target(frames, frame),
+        "frame, signed by its sender": Target([one[:-64] for one in frames], signed_frame, sign_frame),
+        "receipts": Target([format.pack_receipts({2: receipt})], lambda data: receipts_from(format, data)),
     }
 
 
@@ -83,9 +83,9 @@ def _statuses(format: Format) -> dict[str, Target]:
         return body + SIGNING[1].sign(body)
 
     return {
-        "status": Target([status], plain_status, 16),
+        "status": Target([status], plain_status),
         "status, signed by its sender": Target(
-            [status[:-64]], lambda data: status_from(format, data, 1, N), 6, sign_status
+            [status[:-64]], lambda data: status_from(format, data, 1, N), sign_status
         ),
     }
 
@@ -113,12 +113,12 @@ def _collective(agreed: Federation) -> dict[str, Target]:
                 body = good[:start] + body[start:]
             return body + key.sign(body[:start] + hash_of(body[start:]))
 
-        return Target([good[:-64]], read or (lambda data: questions.read_answer(data, 0, 1, asked)), 4, sign)
+        return Target([good[:-64]], read or (lambda data: questions.read_answer(data, 0, 1, asked)), sign)
 
     return {
-        "question about samples": Target([asked], question, 8),
+        "question about samples": Target([asked], question),
         "question about samples, signed by its asker": signed_by(SIGNING[1], asked, len(asked) - 64 - 16),
-        "answer about samples": Target([answered], answer, 8),
+        "answer about samples": Target([answered], answer),
         "answer about samples, signed by its sender": signed_by(SIGNING[0], answered, len(answered) - 64 - 16),
     }
 
@@ -135,11 +135,10 @@ def _words(agreed: Federation) -> dict[str, Target]:
         assert text.isprintable() and len(text) < 4000
 
     return {
-        "question": Target(asked, question, 24),
-        "text to show": Target([b"5: \x1b[31m", b"x" * 500], plain, 4),
+        "question": Target(asked, question),
+        "text to show": Target([b"5: \x1b[31m", b"x" * 500], plain),
         "federation of a peer": Target(
             [agreed.packed_fields, replace(agreed, deadline=5.0).packed_fields],
             lambda data: differences_from(agreed, data),
-            2,
         ),
     }

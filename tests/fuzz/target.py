@@ -19,8 +19,6 @@ class Target:
 
     good: list[bytes]
     read: Callable[[bytes], object]
-    weight: int = 8
-    """How often it is chosen: slow readers, such as those of models, less often."""
     remake: Callable[[bytes, random.Random], bytes] = lambda data, draw: data
     """What a hostile member does with a damaged input, such as to sign it."""
 

@@ -11,6 +11,9 @@ from tests.fuzz.folders import exported_folders, run_folders, site_folders
 from tests.fuzz.peers import from_peers
 from tests.fuzz.target import Target
 
+MEMORY = Path("/dev/shm")
+"""A folder in memory, where there is one."""
+
 
 def targets(scratch: Path) -> dict[str, Target]:
     """All targets; files are written into the folder `scratch`."""
@@ -24,8 +27,7 @@ def targets(scratch: Path) -> dict[str, Target]:
 
 def with_scratch(use: Callable[[dict[str, Target]], Any]) -> Any:
     """Calls `use` with all targets and a scratch folder of its own, in memory where there is one."""
-    parent = "/dev/shm" if Path("/dev/shm").is_dir() else None
-    with tempfile.TemporaryDirectory(dir=parent) as scratch:
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as scratch:
         return use(targets(Path(scratch)))
 
 

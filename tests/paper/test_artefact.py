@@ -21,13 +21,13 @@ PUBLISHED = {
     "communication": [True, False, False],
     "theory": [True] * 4,
 }
-"""What docs/reproduce.md says holds, and what it says does not."""
+"""What research/reproduce.md says holds, and what it says does not."""
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_the_verdicts_in_the_documentation_are_those_of_its_tables(name: str) -> None:
     one = artefact(name)
     assert isinstance(one, FromRuns)
-    table = pd.read_csv(Path(__file__).parents[2] / "docs" / "reproduce" / f"{name}.csv")
+    table = pd.read_csv(Path(__file__).parents[2] / "docs" / "results" / "reproduce" / f"{name}.csv")
     assert verdicts(one.check(table)) == PUBLISHED[name]
     assert (verdict(1 > 0), verdict(0 > 1)) == ("holds", "does not hold")

@@ -13,10 +13,9 @@ from typer.testing import CliRunner
 from consilience import ConsilienceError
 from consilience.cli.main import app
 from consilience.paper import fig1, fig2, fig3, figA1
-from consilience.paper.artefact import FromRuns
+from consilience.paper.artefact import FromRuns, mean_score
 from consilience.paper.artefacts import ARTEFACTS, artefact
 from consilience.paper.communication import check as check_communication
-from consilience.paper.measures import mean_score
 from consilience.paper.scales import CAVEATS, CONSENSUS, DATASETS, METHODS, settings_for
 from consilience.paper.table1 import PRINTED
 from consilience.workers.jobs import run_jobs

@@ -15,7 +15,7 @@ import pytest
 
 from consilience.base.errors import ConsilienceError
 from consilience.data.scenario import polynomial
-from consilience.paper import communication, fig1, fig2, fig4, fig5, fig6, figA1, lam, schedule, table1, theory
+from consilience.paper import communication, fig1, fig2, fig4, fig5, figA1, lines, schedule, table1, theory
 from consilience.paper.artefact import FromRuns, needs
 from consilience.paper.fig1 import Fig1
 from consilience.paper.fig2 import AXIS, CENTRES, Fig2, gaussian_classes
@@ -113,9 +113,9 @@ FIGURES: dict[str, tuple[Draw, tuple[int, int], int]] = {
     "few": (lambda stem: draw_lines(a_table([1, 3, 5, 10]), [], stem, "local epochs"), (840, 480), 1),
     "crowded": (lambda stem: draw_lines(a_table([0, 0.1, 5], np.nan), [], stem, "λ"), (840, 480), 1),
     "many": (lambda stem: draw_lines(a_table([*range(1, 51)]), [], stem, "round"), (840, 480), 1),
-    "epochs": (lambda stem: fig6.ARTEFACTS[0].draw(a_table([1, 3, 5]), [], Path(stem)), (840, 480), 1),
-    "rounds": (lambda stem: fig6.ARTEFACTS[1].draw(a_table([*range(1, 51)]), [], Path(stem)), (840, 480), 1),
-    "lambda": (drawn(lam.ARTEFACTS[0], made_runs(LAMBDAS)), (840, 480), 1),
+    "epochs": (lambda stem: lines.ARTEFACTS[0].draw(a_table([1, 3, 5]), [], Path(stem)), (840, 480), 1),
+    "rounds": (lambda stem: lines.ARTEFACTS[1].draw(a_table([*range(1, 51)]), [], Path(stem)), (840, 480), 1),
+    "lambda": (drawn(lines.ARTEFACTS[2], made_runs(LAMBDAS)), (840, 480), 1),
     "communication": (drawn(communication, made_runs(needs(["cifar10"], ["regular"], METHODS))), (840, 420), 1),
     "schedule": (drawn(schedule, made_runs(schedule.ARTEFACTS[0].needs)), (1080, 435), 2),
     "theory": (drawn(theory, TRUST_OVER_SEEDS), (1260, 480), 2),

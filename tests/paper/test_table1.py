@@ -4,8 +4,7 @@ import pandas as pd
 import pytest
 
 from consilience.paper import table1
-from consilience.paper.artefact import needs
-from consilience.paper.measures import intervals, mean_score, score_of
+from consilience.paper.artefact import intervals, mean_score, needs, score_of
 from consilience.paper.scales import METHODS
 from tests.paper.conftest import made_runs
 from tests.paper.loops import TWO, half_width, mean, score, verdicts

@@ -8,8 +8,8 @@ from torch import nn
 import consilience as cs
 from consilience import ConsilienceError, TorchAgent, check_agent
 from consilience.agents.batched import units
-from consilience.agents.copies import copied
 from consilience.agents.models import AgentSpec, build_agent
+from consilience.agents.protocol import copied
 from consilience.agents.training import Training
 from consilience.privacy.accountants import epsilon_of_record
 from consilience.privacy.entry import used

@@ -2,9 +2,9 @@
 
 import pytest
 
-from consilience.experiments.sweep import Sweep, choose
+from consilience.experiments.compare import Comparison, choose
 from consilience.report.sweep import drawings, sentences
-from tests.experiments.test_sweep import LAM, VALUES, made
+from tests.experiments.test_axes import LAM, VALUES, made
 
 
 def test_the_best_setting_is_chosen_on_the_first_seeds_and_measured_on_the_others():
@@ -32,7 +32,7 @@ def test_a_heat_map_has_a_cell_for_every_pair_and_curves_a_point_for_every_value
     for mean in ("0.625", "0.550", "0.800", "0.700"):
         assert f">{mean}<" in image
     found = made({key: values for key, values in VALUES.items() if key[1] == 5})
-    one = Sweep(found.table, [LAM], ["paper"], found.seeds, found.scores)
+    one = Comparison(found.table, found.scores, {"paper": "paper"}, (), [LAM])
     [(title, image)] = drawings(one).items()
     assert title == "Score against lam"
     assert image.count("<circle") == 2

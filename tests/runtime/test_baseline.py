@@ -10,7 +10,7 @@ from sklearn.ensemble import RandomForestClassifier
 from torch import nn
 
 import consilience as cs
-from consilience.agents.copies import copied
+from consilience.agents.protocol import copied
 from consilience.runtime.driver import run_rounds
 from consilience.settings.presets import read_settings
 from consilience.settings.wiring import build_agents, build_evaluation, build_exchange, build_scenario, summarise

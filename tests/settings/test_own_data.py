@@ -136,3 +136,5 @@ def test_a_wrong_label_names_the_columns(patients):
     ):
         read_settings("", {"dataset": patients})
     assert Settings().data.low_quality == ()
+    with pytest.raises(ConsilienceError, match=r"holds data, .* --set dataset="):
+        read_settings(patients)

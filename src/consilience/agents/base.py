@@ -1,8 +1,10 @@
-"""A start for agents of a new kind."""
+"""A start for agents of a new kind, and for agents around another one."""
+
+from typing import Any
 
 import numpy as np
 
-from consilience.agents.protocol import Losses, agent_repr
+from consilience.agents.protocol import Agent, Losses, agent_repr
 from consilience.tasks import task_named
 from consilience.tasks.protocol import Array, Task, labelled
 
@@ -66,3 +68,32 @@ class BaseAgent:
         """Restores what `state` returned."""
         for name in self.keeps:
             setattr(self, name, state[name])
+
+
+class Wrapper:
+    """Passes everything on to `agent`. A subclass changes what it defines, such as `publish`.
+
+    Args:
+        agent: The agent inside.
+
+    >>> class Sure(Wrapper):
+    ...     def publish(self, shared):
+    ...         return self.agent.predict(shared).round()
+    """
+
+    def __init__(self, agent: Agent) -> None:
+        object.__setattr__(self, "agent", agent)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.agent!r})"
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "agent":
+            raise AttributeError(name)  # a copy that is not filled yet
+        return getattr(self.agent, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in vars(self) or hasattr(type(self), name) or not hasattr(self.agent, name):
+            object.__setattr__(self, name, value)
+        else:
+            setattr(self.agent, name, value)

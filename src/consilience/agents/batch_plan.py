@@ -7,9 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from consilience.agents.correction import GradientCorrection
 from consilience.agents.input_cache import read_once
-from consilience.agents.protocol import Losses
+from consilience.agents.protocol import GradientCorrection, Losses
 from consilience.agents.stacked_weights import ALIGNED
 from consilience.agents.tensors import Inputs, for_network
 from consilience.agents.torch_agent import TorchAgent

@@ -13,17 +13,24 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from consilience.agents.adam import Adam
 from consilience.agents.batch_plan import Lesson, Plan
-from consilience.agents.correction import GradientCorrection
-from consilience.agents.protocol import Agent, Averageable, Correction, Losses, OwnRows, TrainsOnShared
+from consilience.agents.optimizers import Adam
+from consilience.agents.protocol import (
+    Agent,
+    Averageable,
+    Correction,
+    GradientCorrection,
+    Losses,
+    OwnRows,
+    TrainsOnShared,
+)
 from consilience.agents.stacked_weights import StackedCorrection, StackedWeights
 from consilience.agents.torch_agent import TorchAgent
 from consilience.base.rows import Rows
 from consilience.tasks.protocol import Array
 
 LARGEST_MODEL = 100_000
-"""Largest number of parameters for which batches are faster (docs/benchmarks.md)."""
+"""Largest number of parameters for which batches are faster (docs/results/speed.md)."""
 LARGEST_DATA = 500_000
 """Largest number of values in an agent's private data: a batch copies them into one tensor every round."""
 LARGEST_BATCH = 16
@@ -198,7 +205,7 @@ def _architecture(network: TorchAgent) -> tuple[Any, ...] | None:
     if not isinstance(network.x, Tensor) or network.transform is not None or network.augment is not None:
         return None
     training = network.training
-    if training.class_balanced or training.ema or training.solver != "steps":
+    if training.class_balanced or training.ema or network.solves_exactly:
         return None
     layers, weights = _layers(network.model), list(network.model.parameters())
     plain = len(weights) == 2 * len(layers) and all(w.dtype == torch.float32 for w in weights)

@@ -19,8 +19,8 @@ from consilience.base.rows import Rows
 from consilience.tasks.protocol import Array
 
 MANY = 64
-"""Agents in a run from which on the first layers of a batch are one product: several times faster (docs/benchmarks.md),
-while the numbers of smaller runs stay what they were."""
+"""Agents in a run from which on the first layers of a batch are one product: several times faster
+(docs/results/speed.md), while the numbers of smaller runs stay what they were."""
 TOGETHER = 32
 """Models in one batch. Smaller batches are padded to this number, so that no bit depends on it."""
 

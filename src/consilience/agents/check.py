@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from consilience.agents.base import Wrapper
 from consilience.agents.protocol import (
     AcceptsMoreClasses,
     Agent,
@@ -16,7 +17,6 @@ from consilience.agents.protocol import (
     missing,
     published,
 )
-from consilience.agents.wrapper import Wrapper
 from consilience.base.errors import ConsilienceError
 from consilience.core.streams import stream
 from consilience.tasks.protocol import Array, checked_predictions

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from consilience.base.data_dir import data_folder
 from consilience.base.errors import ConsilienceError
+from consilience.base.files import data_folder
 
 EFFICIENTNET_HUB = "google/efficientnet-b0"
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)

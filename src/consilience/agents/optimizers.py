@@ -1,14 +1,109 @@
-"""What an agent needs of an optimizer, and its state as arrays, for checkpoints."""
+"""Optimizers: what an agent needs of one, Adam for one model and for many stacked ones, and averages of weights.
+
+Adam (Kingma and Ba, 2015) is the same to the bit as `torch.optim.Adam` on a CPU, which imports torch's compiler when it
+is made: two seconds at the start of every run.
+"""
 
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from copy import deepcopy
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any, Protocol, final
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from consilience.agents.tensors import single_precision
 from consilience.base.options import stable_text
 from consilience.tasks.protocol import Array
+
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
+
+
+def step_sizes(step: int, lr: float) -> tuple[float, float]:
+    """The step size lr / (1 - beta1^t), and sqrt(1 - beta2^t), by which the root of the second moment is divided."""
+    return lr / (1 - BETA1**step), sqrt(1 - BETA2**step)
+
+
+def adam_step(
+    weight: Tensor, gradient: Tensor, first: Tensor, second: Tensor, size: float | Tensor, root: float | Tensor
+) -> None:
+    """One step in place: w <- w - size m / (sqrt(v) / root + eps), after m and v took in the gradient.
+
+    `size` and `root` are `step_sizes`, or tensors of them with one row for each of many stacked models.
+    """
+    first.lerp_(gradient, 1 - BETA1)
+    second.mul_(BETA2).addcmul_(gradient, gradient, value=1 - BETA2)
+    below = second.sqrt().div_(root).add_(EPSILON)
+    weight.sub_((first * size).div_(below))
+
+
+@dataclass
+class Moments:
+    """What Adam keeps of one parameter."""
+
+    steps: int
+    first: Tensor
+    second: Tensor
+
+
+@final
+class Adam:
+    """The optimizer of one model, with the methods of torch's optimizers that agents use.
+
+    Moments of weights in half precision are in single precision: in half, the squares of most gradients are 0.
+    """
+
+    def __init__(self, parameters: Iterable[nn.Parameter], lr: float) -> None:
+        self.param_groups: list[dict[str, Any]] = [{"params": list(parameters), "lr": lr}]
+        self.moments: dict[int, Moments] = {}
+        """By number of the parameter; empty before the first step."""
+
+    @property
+    def parameters(self) -> list[nn.Parameter]:
+        """What is trained, in the order of the model."""
+        parameters: list[nn.Parameter] = self.param_groups[0]["params"]
+        return parameters
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forgets the gradients."""
+        for parameter in self.parameters:
+            parameter.grad = None
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Moves every parameter that has a gradient."""
+        for number, parameter in enumerate(self.parameters):
+            if parameter.grad is not None:
+                if number not in self.moments:
+                    zero = single_precision(torch.zeros_like(parameter))
+                    self.moments[number] = Moments(0, zero, zero.clone())
+                moments = self.moments[number]
+                moments.steps += 1
+                size, root = step_sizes(moments.steps, self.param_groups[0]["lr"])
+                gradient = single_precision(parameter.grad)
+                adam_step(parameter, gradient, moments.first, moments.second, size, root)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The moments under the names that torch uses."""
+        state = {
+            number: {"step": torch.tensor(float(moments.steps)), "exp_avg": moments.first, "exp_avg_sq": moments.second}
+            for number, moments in self.moments.items()
+        }
+        return {"state": state, "param_groups": self.param_groups}
+
+    def load_state_dict(self, saved: dict[str, Any]) -> None:
+        """Restores what `state_dict` returned, on the device of the parameters."""
+        beside = self.parameters
+        self.moments = {
+            number: Moments(
+                int(slots["step"]),
+                slots["exp_avg"].to(beside[number].device),
+                slots["exp_avg_sq"].to(beside[number].device),
+            )
+            for number, slots in saved["state"].items()
+        }
 
 
 class Optimizer(Protocol):
@@ -67,3 +162,44 @@ def as_numpy(tensor: Tensor) -> Array:
     tensor = tensor.detach().cpu()
     array: Any = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
     return np.array(array)
+
+
+_STEPS = "steps"
+
+
+@final
+class AveragedWeights:
+    """a <- d a + (1 - d) w after every step, with d = min(decay, (1 + n) / (10 + n)) in step n (Polyak averaging).
+
+    The first steps count for less, so that they are soon forgotten. Running statistics of batch norm are averaged, too;
+    integer buffers are copied from the model.
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.model = deepcopy(model)
+        self._decay, self._steps = decay, 0
+
+    def begin(self, model: nn.Module) -> None:
+        """Restarts the average from the weights of `model`."""
+        self.model.load_state_dict(model.state_dict())
+        self._steps = 0
+
+    @torch.no_grad()
+    def update(self, model: nn.Module) -> None:
+        """Updates the average with the weights after another step."""
+        self._steps += 1
+        decay = min(self._decay, (1 + self._steps) / (10 + self._steps))
+        for mean, weight in zip(self.model.state_dict().values(), model.state_dict().values(), strict=True):
+            if mean.is_floating_point():
+                mean.lerp_(weight, 1 - decay)
+            else:
+                mean.copy_(weight)
+
+    def state(self) -> dict[str, Tensor]:
+        """The average and the number of steps, for a checkpoint."""
+        return {**self.model.state_dict(), _STEPS: torch.tensor(self._steps)}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Restores what `state` returned."""
+        self._steps = int(state[_STEPS])
+        self.model.load_state_dict({key: value for key, value in state.items() if key != _STEPS})

@@ -8,9 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from consilience.agents.adam import Adam, Moments, adam_step, step_sizes
-from consilience.agents.correction import GradientCorrection
-from consilience.agents.protocol import Weights
+from consilience.agents.optimizers import Adam, Moments, adam_step, step_sizes
+from consilience.agents.protocol import GradientCorrection, Weights
 from consilience.agents.torch_agent import TorchAgent
 
 ALIGNED = 32

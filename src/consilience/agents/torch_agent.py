@@ -12,21 +12,25 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from consilience.agents.adam import Adam
-from consilience.agents.augment import augmentation
-from consilience.agents.averaging import AveragedWeights
-from consilience.agents.batches import batches, endless_batches, number_of_batches
 from consilience.agents.classes import renumbered
 from consilience.agents.input_cache import Transform
 from consilience.agents.kept_back import keep_back
-from consilience.agents.network_inputs import NetworkInputs
-from consilience.agents.network_outputs import LogitsCheck, first_output
+from consilience.agents.network_io import LogitsCheck, NetworkInputs, first_output
 from consilience.agents.newton import Exact, exact_solver
 from consilience.agents.noise import folds, noise_of
-from consilience.agents.optimizers import MakeOptimizer, as_numpy, optimizer_arrays, optimizer_text, restore_optimizer
+from consilience.agents.optimizers import (
+    Adam,
+    AveragedWeights,
+    MakeOptimizer,
+    as_numpy,
+    optimizer_arrays,
+    optimizer_text,
+    restore_optimizer,
+)
 from consilience.agents.protocol import Correction, Losses, Weights, agent_repr
 from consilience.agents.tensors import (
     Inputs,
+    augmentation,
     called,
     fixed_part,
     for_network,
@@ -38,7 +42,7 @@ from consilience.agents.tensors import (
     single_precision,
     size,
 )
-from consilience.agents.training import Training
+from consilience.agents.training import Training, batches, endless_batches, number_of_batches
 from consilience.agents.unreadable import FILL, explained, first_gap
 from consilience.base.errors import ConsilienceError
 from consilience.base.options import stable_text
@@ -77,7 +81,7 @@ class TorchAgent:
         optimizer: Makes an optimizer from the parameters; by default Adam. Its state lives on across rounds.
         seed: Of the agent's random numbers.
         device: Where the model is: cpu, cuda, cuda:1 or mps.
-        privacy: Differential privacy of each private row for everything that leaves the agent (docs/privacy.md).
+        privacy: Differential privacy of each private row for all that leaves the agent (docs/explanation/privacy.md).
 
     >>> x, y = np.eye(4, dtype=np.float32), np.array([0, 1, 0, 1])
     >>> agent = TorchAgent(nn.Linear(4, 2), x, y, name="a")
@@ -149,7 +153,8 @@ class TorchAgent:
                 "agent is private. Leave one of them out."
             )
         self._offsets = self._class_offsets() if training.class_balanced else None
-        self._exact = exact_solver(self.who, training, self.model, self.x, self.task, self.augment is not None, privacy)
+        augmented, on_backbone = self.augment is not None, getattr(transform, "is_backbone", False)
+        self._exact = exact_solver(self.who, training, self.model, self.x, self.task, augmented, privacy, on_backbone)
         self._averaged = AveragedWeights(self.model, training.ema) if training.ema else None
         self._make_optimizer = optimizer or (lambda parameters: Adam(parameters, training.lr))
         self.reset_optimizer()
@@ -166,6 +171,11 @@ class TorchAgent:
     def who(self) -> str:
         """How messages call the agent."""
         return f"agent {self.name!r}" if self.name else "an agent"
+
+    @property
+    def solves_exactly(self) -> bool:
+        """Whether its one learned layer is solved without a learning rate (`agents/newton.py`)."""
+        return self._exact is not None
 
     @property
     def noise(self) -> float:
@@ -284,7 +294,7 @@ class TorchAgent:
 
     def train_on_shared(self, shared: Rows, labels: Array, passes: int) -> Losses:
         """Trains on the shared data with `labels` alone, for this number of passes."""
-        if self._exact is not None:
+        if self.training.solver == "exact":
             raise ConsilienceError(
                 f"{self.who}: the solver 'exact' learns private and shared data together. Use solver='steps', or a "
                 "method that learns both at once, such as consensus with learning=joint."

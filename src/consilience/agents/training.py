@@ -1,8 +1,13 @@
-"""How built-in networks train: the table [training] of the settings."""
+"""How networks train: the table [training] of the settings, and which samples a step takes."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
 
 from consilience.base.options import Options, option
+from consilience.tasks.protocol import Array
 
 
 @dataclass(frozen=True)
@@ -31,10 +36,10 @@ class Training(Options):
         below=1,
     )
     solver: str = option(
-        "steps",
+        "auto",
         "steps (Adam, in batches) | exact (for models whose last linear layer alone is trained: an epoch is one step "
-        "over all private and shared samples, without a learning rate)",
-        one_of=("steps", "exact"),
+        "over all private and shared samples, without a learning rate) | auto (exact for one layer on a backbone)",
+        one_of=("auto", "steps", "exact"),
     )
     decay: float = option(2e-5, "weight decay of the solver exact, in units of the mean squared feature", at_least=0)
     kept_back: float = option(
@@ -43,3 +48,22 @@ class Training(Options):
         at_least=0,
         below=0.9,
     )
+
+
+def batches(draw: np.random.Generator, samples: int, size: int) -> list[Array]:
+    """All samples once, shuffled, in nearly equal batches of at most `size` (none of them a lone sample)."""
+    order, count = draw.permutation(samples), number_of_batches(samples, size)
+    least, more = divmod(samples, count)
+    ends = [batch * least + min(batch, more) for batch in range(count + 1)]
+    return [order[start:end] for start, end in pairwise(ends)]
+
+
+def number_of_batches(samples: int, size: int) -> int:
+    """In one pass over the samples."""
+    return -(-samples // size)
+
+
+def endless_batches(draw: np.random.Generator, samples: int, size: int) -> Iterator[Array]:
+    """Pass after pass over the samples, each in a new order."""
+    while True:
+        yield from batches(draw, samples, size)

@@ -10,8 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consilience.agents.protocol import Agent
-from consilience.audit.attacks import guessed_classes, log_likelihood, margin, student
-from consilience.audit.scores import Measured, auc, canary_bound, true_positives
+from consilience.audit.attacks import (
+    Measured,
+    auc,
+    canary_bound,
+    guessed_classes,
+    log_likelihood,
+    margin,
+    student,
+    true_positives,
+)
 from consilience.base.errors import ConsilienceError
 from consilience.base.files import write_atomically
 from consilience.base.rows import Rows, join

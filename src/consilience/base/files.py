@@ -1,4 +1,4 @@
-"""Writing files so that a kill or a power cut leaves whole ones, and folders in which one process works at a time."""
+"""Files: machine-specific folders, atomic writing, locks, and errors that name what cannot be read."""
 
 import errno
 import os
@@ -80,3 +80,20 @@ def lock_folder(path: Path) -> None:
                 f"another process works in {path}. Wait until it has ended, or choose another folder."
             ) from None
     _LOCKED[folder] = file
+
+
+DATA_VARIABLE = "CONSILIENCE_DATA"
+"""Names the folder of real data."""
+CACHE_VARIABLE = "CONSILIENCE_CACHE"
+"""Names the folder of what is costly to make again."""
+
+
+def data_folder() -> Path | None:
+    """The folder of real data, if one is named."""
+    folder = os.environ.get(DATA_VARIABLE)
+    return Path(folder) if folder else None
+
+
+def cache_folder() -> Path:
+    """Where decoded images and features are kept."""
+    return Path(os.environ.get(CACHE_VARIABLE) or "~/.cache/consilience").expanduser()

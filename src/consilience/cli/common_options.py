@@ -3,15 +3,16 @@
 import os
 import sys
 import unicodedata
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from consilience.base.data_dir import DATA_VARIABLE
 from consilience.base.errors import ConsilienceError
+from consilience.base.files import DATA_VARIABLE
 
 if TYPE_CHECKING:
     from consilience.runtime.callbacks import Callback
@@ -41,6 +42,7 @@ class Screen(Console):
         return super().render_str(printable(text), **options)
 
 
+Result = TypeVar("Result")
 console = Screen()
 RUNS = Path("runs")
 
@@ -104,6 +106,13 @@ def print_written(paths: "list[Path]") -> None:
     console.print(f"Written: {', '.join(str(path) for path in paths)}", soft_wrap=True, highlight=False)
 
 
+def print_report(written: "list[Path]") -> None:
+    """Says where the results of many runs are, and which file is the page."""
+    print_written([path for path in written if path.suffix != ".html"])
+    page = next(path for path in written if path.suffix == ".html")
+    console.print(f"Report: {page}", soft_wrap=True, highlight=False)
+
+
 def set_data_dir(folder: Path | None) -> None:
     if folder is not None:
         if not folder.is_dir():
@@ -139,9 +148,23 @@ def run_folder(name: str, out: Path | None, resume: bool, overwrite: bool) -> Pa
     return claim_folder(out or (last_folder(RUNS, name) if resume else next_folder(RUNS, name)), resume, overwrite)
 
 
-def end_stopped(how: str) -> NoReturn:
-    console.print(f"Stopped. Every finished round is saved. Go on with: {how}", soft_wrap=True, highlight=False)
-    sys.exit(130)
+def run_with_progress(
+    work: "Callable[[list[Callback]], Result]", rounds: int, runs: int, loggers: "list[Callback]", resume: str
+) -> "Result":
+    """The result of `work`, which is given the callbacks; `resume` says how to go on after an interruption."""
+    from consilience.report.progress import Progress
+
+    try:
+        with Progress(console, rounds, runs) as progress:
+            return work([progress, *loggers])
+    except KeyboardInterrupt:
+        console.print(f"Stopped. Every finished round is saved. Go on with: {resume}", soft_wrap=True, highlight=False)
+        sys.exit(130)
+
+
+def same_command(folder: Path) -> str:
+    """How to go on with what a command has begun in a folder."""
+    return f"the same command, with --resume --out {folder}"
 
 
 def end_with_error(message: str) -> NoReturn:

@@ -1,6 +1,6 @@
 """The command that measures collective prediction."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,10 +15,15 @@ from consilience.cli.common_options import (
     Workers,
     chosen_settings,
     console,
-    end_stopped,
     run_folder,
+    run_with_progress,
+    same_command,
     set_data_dir,
 )
+
+if TYPE_CHECKING:
+    from consilience.experiments.ensemble import CollectiveLine
+    from consilience.runtime.callbacks import Callback
 
 
 def ensemble(
@@ -44,20 +49,20 @@ def ensemble(
     """
     with console.status("Loading ..."):
         from consilience.cli.runs import split_names
-        from consilience.experiments.compare import parse_seeds
+        from consilience.experiments.axes import parse_seeds
         from consilience.experiments.ensemble import measure_collective
-        from consilience.report.progress import Progress
         from consilience.report.tables import collective_grid
         from consilience.settings.presets import run_name
 
     set_data_dir(data_dir)
     settings, chosen, numbers = chosen_settings(source, changes, None), split_names(methods), parse_seeds(seeds)
     folder = run_folder(f"ensemble-{run_name(source or '', settings.data.dataset)}", out, resume, overwrite)
-    try:
-        with Progress(console, settings.run.rounds, len(chosen) * len(numbers)) as progress:
-            score, lines = measure_collective(settings, chosen, numbers, folder, workers, [progress], equal_compute)
-    except KeyboardInterrupt:
-        end_stopped(f"the same command, with --resume --out {folder}")
+
+    def work(callbacks: "list[Callback]") -> "tuple[str, list[CollectiveLine]]":
+        return measure_collective(settings, chosen, numbers, folder, workers, callbacks, equal_compute)
+
+    runs = len(chosen) * len(numbers)
+    score, lines = run_with_progress(work, settings.run.rounds, runs, [], same_command(folder))
     table = collective_grid(lines, score, len(numbers))
     (folder / "ensemble.md").write_text(f"{table.title}\n\n{table.markdown()}")
     console.print(table)

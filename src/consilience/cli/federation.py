@@ -42,9 +42,14 @@ def new(
     backbone: Annotated[
         str, typer.Option(metavar="MODEL", help="The backbone of all sites: rows are crossed among its features.")
     ] = "",
+    expires: Annotated[
+        str, typer.Option(metavar="DATE", help="Last day on which a run begins or resumes. Default: in a year.")
+    ] = "",
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write.")] = Path("federation.toml"),
 ) -> None:
     """Write the federation file that every site holds in the same form.
+
+    A quorum of its members signs it (`consilience federation sign`) before it is valid.
 
     Example:
 
@@ -58,12 +63,13 @@ def new(
         raise ConsilienceError(f"{out} exists and is not overwritten. Choose another --out.")
     names = [name.strip() for name in classes.split(",")]
     changed = dict(parse_change(text) for text in changes or [])
-    more = (deadline, quorum, on_suspicion, start_wait, task, crossed, backbone)
+    more = (deadline, quorum, on_suspicion, start_wait, task, crossed, backbone, expires)
     agreed = new_federation(name, shared, names, members, changed, *more)
     write_atomically(out, agreed.to_toml().encode())
     print_plain(
-        f"Written: {out}, for {len(agreed.roster)} sites, quorum {agreed.quorum}. Give every site this file and the "
-        f"shared data. Identity: {agreed.identity().hex()[:16]}"
+        f"Written: {out}, for {len(agreed.roster)} sites, quorum {agreed.quorum}, valid until {agreed.expires}. "
+        f"Identity: {agreed.identity().hex()[:16]}. So many sign it as are a quorum (consilience federation sign); "
+        "then give every site this file and the shared data."
     )
 
 
@@ -71,10 +77,13 @@ def new(
 def next_epoch(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The federation file.")] = Path("federation.toml"),
     site: SiteFile = Path("site.toml"),
+    expires: Annotated[
+        str, typer.Option(metavar="DATE", help="A new last day. The file then has a new version, for a quorum to sign.")
+    ] = "",
 ) -> None:
     """Write the next epoch into the federation file, for a new run of the same federation.
 
-    Every site does this with its own copy. Signatures of an earlier epoch are not valid in a later one. The command
+    Every site does this with its own copy. What was signed in a run of an earlier epoch is not valid later. The command
     fails while the file lacks a change of the roster that a quorum signed: `federation apply` writes it.
     """
     from dataclasses import replace
@@ -92,8 +101,14 @@ def next_epoch(
         )
     changes.check_roster()
     after = replace(before, epoch=before.epoch + 1)
+    if expires:
+        after = replace(after, expires=expires, version=after.version + 1, signatures={})
     write_atomically(file, after.to_toml().encode())
     print_plain(f"{file}: epoch {after.epoch}. Identity: {after.identity().hex()[:16]}")
+    if expires:
+        print_plain(
+            f"Version {after.version}, valid until {expires}: {after.quorum} members sign it before it is valid."
+        )
 
 
 @federation.command("change")
@@ -126,14 +141,30 @@ def change(
 
 @federation.command("sign")
 def sign(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The federation file.")],
-    proposed: Annotated[Path, typer.Argument(metavar="CHANGE", help="The change.toml to sign.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The federation file.")] = Path("federation.toml"),
+    proposed: Annotated[
+        Path | None, typer.Argument(metavar="[CHANGE]", help="A change.toml to sign instead of the file itself.")
+    ] = None,
     site: SiteFile = Path("site.toml"),
+    copies: Annotated[
+        list[Path] | None, typer.Option("--from", metavar="FILE", help="A copy of the file that others have signed.")
+    ] = None,
 ) -> None:
-    """Add this site's signature to a change of the roster. Read it first."""
+    """Add this site's signature to a federation file, or to a change of its roster. Read it first.
+
+    Example:
+
+      consilience federation sign federation.toml --from from-bob/federation.toml
+    """
+    from consilience.federation.membership import sign_federation
+    from consilience.federation.peers.approval import signers
     from consilience.federation.peers.untrusted_input import read_change
 
-    _write_signed(read_change(proposed), file, site, proposed)
+    if proposed is not None:
+        _write_signed(read_change(proposed), file, site, proposed)
+        return
+    signed = sign_federation(file, site, copies or [])
+    print_plain(f"{file}: signed by {', '.join(signers(signed))}; {signed.quorum} are needed.")
 
 
 @federation.command("apply")
@@ -146,12 +177,15 @@ def apply(
 ) -> None:
     """Write a change that a quorum signed into the federation file, in its next epoch. Every site does the same.
 
-    Other changes of this file that a quorum signed are written, too, if the site knows them.
+    Other changes of this file that a quorum signed are written, too, if the site knows them. A new member has not seen
+    the file before: for it, a quorum signs the new file with `federation sign`.
     """
     from consilience.base.files import write_atomically
+    from consilience.federation.peers.approval import remember
     from consilience.federation.peers.change import apply_changes
     from consilience.federation.peers.signed_changes import KEPT
     from consilience.federation.peers.untrusted_input import read_change, read_federation
+    from consilience.federation.site import read_site
 
     if file.resolve().parents[1].name == KEPT:
         raise ConsilienceError(f"this site keeps {file} as proof, and never changes it. Copy it first.")
@@ -166,6 +200,8 @@ def apply(
     after = apply_changes(changes.unapplied, before)
     _signed_changes(after, file, site).check_roster()
     write_atomically(file, after.to_toml().encode())
+    if site.exists():
+        remember(after, (site.parent / read_site(site).signing_key).parent)
     identity = after.identity().hex()[:16]
     print_plain(f"{file}: {', '.join(after.names)}; quorum {after.quorum}, epoch {after.epoch}. Identity: {identity}")
 

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperCommand
 
 from consilience.base.errors import ConsilienceError, sentence_of
-from consilience.base.plugins import user_file_location
+from consilience.base.registry import user_file_location
 from consilience.cli import (
     data,
     ensemble,

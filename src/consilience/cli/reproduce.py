@@ -1,6 +1,7 @@
 """The paper's tables and figures."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,9 +12,9 @@ from consilience.cli.common_options import (
     DataDir,
     Workers,
     console,
-    end_stopped,
     print_list,
     print_written,
+    run_with_progress,
     set_data_dir,
 )
 
@@ -51,7 +52,7 @@ def reproduce(
     set_data_dir(data_dir)
     with console.status("Loading ..."):
         from consilience.base.files import lock_folder
-        from consilience.experiments.compare import parse_seeds
+        from consilience.experiments.axes import parse_seeds
         from consilience.report.run_index import note_finding, write_index
 
     folder, numbers = out / scale, parse_seeds(seeds)
@@ -72,18 +73,14 @@ def reproduce(
 def _run(jobs: "list[Job]", workers: int) -> "Runs":
     """Every job with its finished run."""
     from consilience.paper.scales import experiment
-    from consilience.report.progress import Progress
     from consilience.workers.jobs import run_jobs
 
     if not jobs:
         return []
-    try:
-        rounds = max(job.settings.run.rounds for job in jobs)
-        jobs = [replace(job, label=f"{experiment(job)} {job.method}") for job in jobs]
-        with Progress(console, rounds, len(jobs)) as progress:
-            return list(zip(jobs, run_jobs(jobs, workers, [progress]), strict=True))
-    except KeyboardInterrupt:
-        end_stopped("the same command")
+    jobs = [replace(job, label=f"{experiment(job)} {job.method}") for job in jobs]
+    rounds = max(job.settings.run.rounds for job in jobs)
+    runs = run_with_progress(partial(run_jobs, jobs, workers), rounds, len(jobs), [], "the same command")
+    return list(zip(jobs, runs, strict=True))
 
 
 def _print(outcome: "Outcome", title: str, scale: str) -> None:

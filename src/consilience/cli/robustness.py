@@ -1,6 +1,6 @@
 """The command that measures the robustness of trust rules to attackers."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,12 +14,17 @@ from consilience.cli.common_options import (
     Workers,
     chosen_settings,
     console,
-    end_stopped,
     print_list,
-    print_written,
+    print_report,
     run_folder,
+    run_with_progress,
+    same_command,
     set_data_dir,
 )
+
+if TYPE_CHECKING:
+    from consilience.experiments.robustness import Robustness
+    from consilience.runtime.callbacks import Callback
 
 
 def robustness(
@@ -54,10 +59,9 @@ def robustness(
     with console.status("Loading ..."):
         from consilience.cli.runs import split_names
         from consilience.core.attacks import ATTACKS
-        from consilience.experiments.compare import parse_seeds
+        from consilience.experiments.axes import parse_seeds
         from consilience.experiments.robustness import plan, verdicts
         from consilience.experiments.robustness import robustness as run_all
-        from consilience.report.progress import Progress
         from consilience.report.robustness import class_grid, score_grid, write_robustness
         from consilience.settings.presets import run_name
 
@@ -72,15 +76,15 @@ def robustness(
     jobs = len(plan(settings, *asked))
     stem = run_name(source or "", settings.data.dataset)
     folder = run_folder(f"robustness-{stem}", out, resume, overwrite)
-    try:
-        with Progress(console, settings.run.rounds, jobs) as progress:
-            results = run_all(settings, *asked, folder, workers, [progress])
-    except KeyboardInterrupt:
-        end_stopped(f"the same command, with --resume --out {folder}")
+
+    def work(callbacks: "list[Callback]") -> "Robustness":
+        return run_all(settings, *asked, folder, workers, callbacks)
+
+    results = run_with_progress(work, settings.run.rounds, jobs, [], same_command(folder))
     for grid in (score_grid(results, short=len(results.rules) > 3), class_grid(results)):
         if grid is not None:
             console.print(grid)
     for sentence in verdicts(results):
         console.print(f"- {sentence}", highlight=False)
     title = f"{stem}: robustness of trust rules to attackers"
-    print_written(write_robustness(results, folder, title))
+    print_report(write_robustness(results, folder, title))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from consilience.base.errors import ConsilienceError
-from consilience.base.plugins import user_file_location
+from consilience.base.registry import user_file_location
 from consilience.cli.common_options import (
     RUNS,
     Changes,
@@ -22,13 +22,18 @@ from consilience.cli.common_options import (
     chosen_loggers,
     chosen_settings,
     console,
-    end_stopped,
     parsed_changes,
     print_list,
+    print_report,
+    run_folder,
+    run_with_progress,
+    same_command,
     set_data_dir,
 )
 
 if TYPE_CHECKING:
+    from consilience.experiments.compare import Comparison
+    from consilience.runtime.callbacks import Callback
     from consilience.runtime.run import Run
 
 
@@ -61,7 +66,6 @@ def run(
         from consilience.experiments.run import run_experiment
         from consilience.methods import check_rounds
         from consilience.report.page import write_page
-        from consilience.report.progress import Progress
         from consilience.runtime.run_folders import claim_folder, last_folder, next_folder
         from consilience.settings.presets import run_name, settings_of
         from consilience.settings.settings import changed, load_plugins
@@ -87,12 +91,15 @@ def run(
 
         served = Watch(folder)
         console.print(f"Watch it at {served.address}", soft_wrap=True, highlight=False)
-    try:
-        with served, Progress(console, settings.run.rounds, 1 + len(settings.run.references)) as progress:
-            finished = run_experiment(settings, folder, workers, [progress, *loggers])
-            page = write_page(finished, folder / "report.html")
-    except KeyboardInterrupt:
-        end_stopped(f"consilience run --resume --out {folder}")
+
+    def work(callbacks: "list[Callback]") -> "tuple[Run, Path]":
+        with served:
+            finished = run_experiment(settings, folder, workers, callbacks)
+            return finished, write_page(finished, folder / "report.html")
+
+    runs = 1 + len(settings.run.references)
+    how = f"consilience run --resume --out {folder}"
+    finished, page = run_with_progress(work, settings.run.rounds, runs, loggers, how)
     _print_run(finished)
     console.print(f"Report: {page}", soft_wrap=True, highlight=False)
 
@@ -137,45 +144,39 @@ def compare(
       consilience compare digits-mlp --methods consensus --grid lam=0.1,0.5,1 --grid alpha=0.1,1 --seeds 0-4
     """
     with console.status("Loading ..."):
+        from consilience.experiments.axes import parse_axis, parse_seeds, plan
         from consilience.experiments.compare import compare as run_all
-        from consilience.experiments.compare import parse_seeds, summarise
+        from consilience.experiments.compare import summarise
         from consilience.methods import check_rounds, method_named
+        from consilience.report import sweep
         from consilience.report.compare import write_compare
-        from consilience.report.progress import Progress
         from consilience.report.tables import compare_grid
-        from consilience.runtime.run_folders import claim_folder, last_folder, next_folder
         from consilience.settings.presets import run_name, write_config
 
     set_data_dir(data_dir)
     settings, loggers = chosen_settings(source, changes, None), chosen_loggers(log)
-    chosen, numbers = split_names(methods), parse_seeds(seeds)
-    stem = run_name(source or "", settings.data.dataset)
-    name = f"compare-{stem}"
-    folder = out or (last_folder(RUNS, name) if resume else next_folder(RUNS, name))
+    chosen, numbers, axes = split_names(methods), parse_seeds(seeds), [parse_axis(text) for text in grid or []]
     for method in chosen:
         check_rounds(method_named(method, settings.method), settings.run.rounds)
     if equal_compute and grid:
         raise ConsilienceError("--equal-compute is for methods, and not for --grid. Leave one of them out.")
-    claim_folder(folder, resume, overwrite)
-    if grid:
-        from consilience.cli.sweep import run_sweep
-
-        run_sweep(settings, chosen, grid, numbers, folder, stem, score, workers, loggers)
-        return
+    runs, stem = len(plan(settings, chosen, numbers, axes)), run_name(source or "", settings.data.dataset)
+    folder = run_folder(f"compare-{stem}", out, resume, overwrite)
     write_config(settings, folder)
-    try:
-        with Progress(console, settings.run.rounds, len(chosen) * len(numbers)) as progress:
-            compared = run_all(settings, chosen, numbers, folder, workers, [progress, *loggers], equal_compute)
-    except KeyboardInterrupt:
-        end_stopped(f"the same command, with --resume --out {folder}")
-    table = compare_grid(summarise(compared, score), score or compared.default_score, len(numbers))
-    (folder / "compare.md").write_text(f"{table.title}\n\n{table.markdown()}")
-    (folder / "compare.tex").write_text(table.latex())
-    compared.table.to_csv(folder / "compare.csv", index=False)
-    page = write_compare(compared, score, folder, f"{stem}: methods over {len(numbers)} seeds")
-    console.print(table)
-    console.print(f"Written: {folder}/compare.md, compare.tex, compare.csv", soft_wrap=True, highlight=False)
-    console.print(f"Report: {page}", soft_wrap=True, highlight=False)
+
+    def work(callbacks: "list[Callback]") -> "Comparison":
+        return run_all(settings, chosen, numbers, folder, workers, callbacks, equal_compute, axes)
+
+    compared = run_with_progress(work, settings.run.rounds, runs, loggers, same_command(folder))
+    if axes:
+        console.print(sweep.grid(compared, score))
+        for sentence in sweep.sentences(compared, score):
+            console.print(f"- {sentence}", highlight=False)
+        title = f"{stem}: {', '.join(axis.key for axis in axes)}"
+        print_report(sweep.write_sweep(compared, folder, title, score))
+        return
+    console.print(compare_grid(summarise(compared, score), score or compared.default_score, len(numbers)))
+    print_report(write_compare(compared, score, folder, f"{stem}: methods over {len(numbers)} seeds"))
 
 
 def report(

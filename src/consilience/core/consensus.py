@@ -108,7 +108,7 @@ def self_confidence(ws: Array) -> Array:
     """tr(W^(t)) for each round: the sum of the agents' trust in themselves.
 
     Claim 2 (label `behavior-of-W`) says that it never rises and ends at 1. It does end there; that it never rises is
-    true of typical predictions but not of all (docs/notation.md has the counterexample).
+    true of typical predictions but not of all (docs/reference/notation.md has the counterexample).
 
     Args:
         ws: Trust matrices (rounds, agents, agents), first round first.

@@ -32,7 +32,7 @@ def confidence(f: Array, offset: float = OFFSET, floor: float = FLOOR) -> Array:
     """beta(x) = 1 / max(H(f(x)) + offset, floor), how much a sample counts for an agent.
 
     The paper prints 1 / H (`offset=0`); the authors' code uses 1 / (H + 1) (`offset=1`, our default: 1 / H is
-    unbounded, so that a few saturated samples would dominate a row; see docs/notation.md).
+    unbounded, so that a few saturated samples would dominate a row; see docs/reference/notation.md).
     """
     return np.asarray(1 / np.maximum(entropy(f) + offset, floor))
 

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -32,7 +33,15 @@ def read_csv(path: Path, words: Sequence[str] = ()) -> "tuple[pd.DataFrame, list
     separator = _separator(head)
     how: dict[str, Any] = {"sep": separator, "na_values": ["?"], "encoding": encoding}
     how["dtype"] = dict.fromkeys(words, str)
-    table = pd.read_csv(path, **how)
+    try:
+        table = pd.read_csv(path, **how)
+    except pd.errors.ParserError as error:
+        if not (counts := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))):
+            raise
+        raise ConsilienceError(
+            f"{path}: line {counts[2]} has {counts[3]} values, and the lines before it have {counts[1]}. Values that "
+            "hold a separator belong in quotation marks."
+        ) from None
     names, *first = [*islice(csv.reader(head, delimiter=separator), 2)] or [[]]
     if first and len(first[0]) > len(names):  # pandas would take the first column for an index
         raise ConsilienceError(f"{path}: the rows have more values than the header has names. Name every column.")

@@ -12,7 +12,7 @@ from consilience.base.errors import ConsilienceError
 from consilience.base.registry import Registry
 from consilience.base.rows import Rows, take
 from consilience.data.columns import Column
-from consilience.data.partition import first_of_each
+from consilience.data.partitions import first_of_each
 
 Array = NDArray[Any]
 DATASETS = Registry("dataset", "consilience.data.sets", "consilience.datasets")

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from consilience.base.data_dir import cache_folder
 from consilience.base.errors import ConsilienceError
+from consilience.base.files import cache_folder
 from consilience.data.catalogue import SOURCES, Source
 from consilience.data.datasets import Array, Dataset
 from consilience.data.image_folders import pixels_of
 from consilience.data.parquet import check_parquet
-from consilience.data.partition import first_of_each
+from consilience.data.partitions import first_of_each
 
 SAVED = ("dataset_info.json", "dataset_dict.json")
 """Files of a folder that `save_to_disk` wrote."""

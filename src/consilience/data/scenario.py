@@ -10,8 +10,7 @@ from consilience.core.streams import stream
 from consilience.data.columns import Column
 from consilience.data.datasets import Array, Dataset, RawScale, RawSteps
 from consilience.data.options import Data
-from consilience.data.partition import Indices, balanced_quotas, rank_in_class
-from consilience.data.partitions import PARTITIONS, Deal
+from consilience.data.partitions import PARTITIONS, Deal, Indices, balanced_quotas, rank_in_class
 from consilience.tasks import task_named
 
 

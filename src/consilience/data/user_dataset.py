@@ -101,9 +101,19 @@ def _owner(path: Path, request: Request, columns: list[str], column: Any) -> Arr
     if not request.agent:
         return None
     if request.agent not in columns:
-        there = f"It has: {', '.join(columns)}." if columns else "It has no columns."
+        there = f"{hint(request.agent, columns)}It has: {', '.join(columns)}." if columns else "It has no columns."
         raise ConsilienceError(f"{path} has no column {request.agent!r} that says whose a row is. {there}")
-    return np.asarray(column(request.agent))
+    import pandas as pd
+
+    owner = np.asarray(column(request.agent))
+    gaps = np.flatnonzero(pd.isna(owner))
+    if len(gaps):
+        more = f" and in {len(gaps) - 1} more" if len(gaps) > 1 else ""
+        raise ConsilienceError(
+            f"{path}: the column {request.agent!r} says whose a row is, and it is empty in row {gaps[0]}{more}. "
+            "Fill it in, or remove these rows."
+        )
+    return owner
 
 
 def _labelled(path: Path, request: Request, x: Any, y: Any, owner: Array | None) -> Dataset:
@@ -162,7 +172,7 @@ def _hugging_face_rows(path: Path, request: Request) -> tuple[Any, Any, Array | 
         rows = library.concatenate_datasets(list(loaded.values())) if isinstance(loaded, dict) else loaded
         columns = list(rows.column_names)
         _check_labels(path, request, columns)
-        owner = _owner(path, request, columns, lambda name: np.asarray(rows.with_format(None)[name][:]).astype(str))
+        owner = _owner(path, request, columns, lambda name: rows.with_format(None)[name][:])
         y = _label_columns(rows, split_names(request.label))
         features = [name for name in columns if name not in _not_features(request)]
         pictures = [name for name in features if type(rows.features[name]).__name__ == "Image"]

@@ -1,14 +1,15 @@
-"""Methods x seeds on identical splits, with honest intervals."""
+"""Methods x settings x seeds on identical splits, with honest intervals, and the best setting of each method."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.stats import t as student
 
 from consilience.base.errors import ConsilienceError
+from consilience.experiments.axes import Axis, combined, given, plan
 from consilience.runtime.callbacks import Callback
 from consilience.runtime.history import PLACES
 from consilience.runtime.run import Run
@@ -25,16 +26,16 @@ if TYPE_CHECKING:
 
 PASSED = ("samples_trained", "samples_forward")
 """Columns of the metrics that count the samples passed through the models."""
-MOST_SEEDS = 10_000
-"""Largest number of seeds in one range."""
+ALONE = "alone"
+"""The baseline of gains."""
 
 
 @dataclass(frozen=True)
 class Estimate:
     """A mean over seeds and its 95 % confidence interval (Student's t; not defined for a single seed)."""
 
-    mean: float
-    half_width: float
+    mean: float = float("nan")
+    half_width: float = float("nan")
 
     def text(self, signed: bool = False) -> str:
         """As in tables, such as 0.812 ± 0.020; without an interval the mean alone."""
@@ -44,23 +45,39 @@ class Estimate:
 
 @dataclass(frozen=True)
 class ComparisonLine:
-    """One method in a comparison. Differences are paired: taken seed by seed on the same split and initial models."""
+    """One method with one setting. Differences are paired by seed: on the same split and initial models."""
 
     method: str
     title: str
     """Its name in text."""
     score: Estimate
     """Mean over the agents with good labels."""
-    worst: float
+    worst: float = float("nan")
     """Score of the worst of these agents, mean over seeds."""
-    gain: Estimate
-    """Gain over training alone."""
-    lead: Estimate
-    """Difference to the first method of the comparison."""
+    gain: Estimate = Estimate()
+    """Gain over training alone with the same setting."""
+    lead: Estimate = Estimate()
+    """Difference to the first method of the comparison; not defined where settings are swept."""
     trained: float = float("nan")
     """Samples that passed forward and back in all agents and rounds, mean over seeds; NaN if unknown."""
     forward: float = float("nan")
     """Samples that passed forward only."""
+    setting: dict[str, Any] = field(default_factory=dict)
+    """Values by axis, without the axes that the method does not have."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The best setting of a method on the first half of the seeds, and its score on the others."""
+
+    method: str
+    given: dict[str, Any]
+    """Settings that make another problem rather than a better answer, so that none of them is chosen."""
+    setting: dict[str, Any]
+    tuning: tuple[int, ...]
+    on_tuning: Estimate
+    held_out: tuple[int, ...]
+    on_held_out: Estimate
 
 
 @dataclass(frozen=True)
@@ -68,30 +85,50 @@ class Comparison:
     """Results of a comparison."""
 
     table: "pd.DataFrame"
-    """One row per method, seed and agent: the last round, with the samples passed in all rounds."""
+    """One row per method, setting, seed and agent: the last round, the samples passed in all rounds, every axis."""
     scores: Sequence[Score]
     """Scores of the task."""
     titles: dict[str, str]
     """Name of each method in text."""
     summaries: Sequence[Summary] = ()
     """Facts about each run."""
+    axes: Sequence[Axis] = ()
+    given: frozenset[str] = frozenset()
+    """Axes that make another problem: settings of the data and of privacy."""
+
+    @property
+    def methods(self) -> list[str]:
+        """In the order of the request."""
+        return list(self.titles)
+
+    @property
+    def seeds(self) -> list[int]:
+        """In the order of the request."""
+        return list(dict.fromkeys(self.table["seed"].tolist()))
 
     @property
     def default_score(self) -> str:
         """The task's first score on the target domain."""
         return f"{self.scores[0].name}_target"
 
+    def higher_is_better(self, column: str) -> bool:
+        """Whether a higher score in this column is better; an unknown column is an error that names the known."""
+        columns = {f"{score.name}_{where}": score for score in self.scores for where in PLACES}
+        if column not in columns:
+            raise ConsilienceError(f"unknown score {column!r}. Known here: {', '.join(columns)}.")
+        return columns[column].higher_is_better
 
-def estimate(values: Sequence[float] | Array) -> Estimate:
+
+def estimate(values: "Sequence[float] | Array | pd.Series[float]") -> Estimate:
     """Mean and 95 % interval of independent values, one per seed.
 
-    >>> found = estimate([0.8, 0.9, 1.0])
-    >>> round(found.mean, 3), round(found.half_width, 3)
+    >>> mean = estimate([0.8, 0.9, 1.0])
+    >>> round(mean.mean, 3), round(mean.half_width, 3)
     (0.9, 0.248)
     """
     values = np.asarray(values, dtype=float)
     if len(values) < 2:
-        return Estimate(float(values.mean()), float("nan"))
+        return Estimate(float(values.mean()))
     half = student.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
     return Estimate(float(values.mean()), float(half))
 
@@ -104,38 +141,32 @@ def compare(
     workers: int = 0,
     callbacks: Sequence[Callback] = (),
     equal_compute: bool = False,
-) -> "Comparison":
-    """Runs every method with every seed into `folder`/seed-S/METHOD; what is finished there is not run again.
+    axes: Sequence[Axis] = (),
+) -> Comparison:
+    """Runs every method with every seed and setting into `folder`; what is finished there is not run again.
 
     With `equal_compute` methods stop at the same budget: on every seed, the samples that the costliest one passed
     forward and back in its rounds. The others go on for as many more rounds as fit into it.
     """
     import pandas as pd
 
-    if not methods or not seeds:
-        raise ConsilienceError("name at least one method and one seed, such as consensus and 0.")
-    settings = replace(settings, run=replace(settings.run, references=()))
-    jobs = [
-        Job(
-            settings.with_method(method).with_seed(seed),
-            folder / f"seed-{seed}" / method,
-            method,
-            label=f"{method}, seed {seed}",
-        )
-        for seed in seeds
-        for method in methods
-    ]
+    planned = plan(settings, methods, seeds, axes)
+    jobs = [replace(entry.job, folder=folder / entry.job.folder) for entry in planned]
     if equal_compute:
         jobs = _to_one_budget(jobs, workers, callbacks)
     runs = run_jobs(jobs, workers, callbacks)
-    rows = [
-        _with_totals(run).assign(method=job.method, seed=job.settings.run.seed)
-        for job, run in zip(jobs, runs, strict=True)
-    ]
-    titles = {job.method: run.summary.title for job, run in zip(jobs, runs, strict=True)}
+    rows = []
+    for entry, run in zip(planned, runs, strict=True):
+        values = {key: str(value) if isinstance(value, list) else value for key, value in entry.setting.items()}
+        rows.append(_with_totals(run).assign(method=entry.method, seed=entry.seed, **values))
+    titles = {entry.method: run.summary.title for entry, run in zip(planned, runs, strict=True)}
     names = list(titles.values())
     titles = {method: title if names.count(title) == 1 else method for method, title in titles.items()}
-    return Comparison(pd.concat(rows, ignore_index=True), runs[0].summary.scores, titles, [run.summary for run in runs])
+    table = pd.concat(rows, ignore_index=True)
+    first = ["method", *(axis.key for axis in axes), "seed", "agent"]
+    table = table[[*first, *(column for column in table if column not in first)]]
+    summaries = [run.summary for run in runs]
+    return Comparison(table, summaries[0].scores, titles, summaries, tuple(axes), given(settings, axes))
 
 
 def _to_one_budget(jobs: Sequence[Job], workers: int, callbacks: Sequence[Callback]) -> list[Job]:
@@ -143,8 +174,7 @@ def _to_one_budget(jobs: Sequence[Job], workers: int, callbacks: Sequence[Callba
 
     All of them run for their own rounds first; runs that were made longer before are longer already.
     """
-    begun = [_as_long_as_begun(job) for job in jobs]
-    runs = run_jobs(begun, workers, callbacks)
+    runs = run_jobs([_as_long_as_begun(job) for job in jobs], workers, callbacks)
     costs = [_costs(run, job.settings.run.rounds) for job, run in zip(jobs, runs, strict=True)]
     budgets: dict[int, float] = {}
     for job, cost in zip(jobs, costs, strict=True):
@@ -165,11 +195,6 @@ def rounds_within(budget: float, costs: Array) -> int:
 
 def _costs(run: Run, rounds: int) -> Array:
     """Samples that all agents of a run trained on, in each of its first rounds."""
-    if "samples_trained" not in run.metrics:
-        raise ConsilienceError(
-            "a run in this folder was made before samples were counted, so that methods cannot be stopped at the same "
-            "number of them. Compare in another folder."
-        )
     costs = run.metrics.groupby("round")["samples_trained"].sum()
     return np.asarray(costs[costs.index <= rounds], dtype=float)
 
@@ -182,23 +207,13 @@ def _as_long_as_begun(job: Job) -> Job:
 
 
 def _longer(job: Job, rounds: int) -> Job:
-    settings = replace(job.settings, run=replace(job.settings.run, rounds=rounds))
-    return replace(job, settings=settings)
+    return replace(job, settings=replace(job.settings, run=replace(job.settings.run, rounds=rounds)))
 
 
 def _with_totals(run: Run) -> "pd.DataFrame":
     """The last round, with the samples that each agent passed through its model in all rounds."""
     table, totals = run.last_round(), run.metrics.groupby("agent")
-    known = [column for column in PASSED if column in run.metrics]
-    return table.assign(**{f"{column}_in_all": table["agent"].map(totals[column].sum()) for column in known})
-
-
-def score_of(column: str, scores: Sequence[Score]) -> Score:
-    """The score in a column such as accuracy_target; an unknown column is an error that names the known."""
-    columns = {f"{score.name}_{place}": score for score in scores for place in PLACES}
-    if column not in columns:
-        raise ConsilienceError(f"unknown score {column!r}. Known here: {', '.join(columns)}.")
-    return columns[column]
+    return table.assign(**{f"{column}_in_all": table["agent"].map(totals[column].sum()) for column in PASSED})
 
 
 def good_rows(table: "pd.DataFrame") -> "pd.DataFrame":
@@ -206,46 +221,76 @@ def good_rows(table: "pd.DataFrame") -> "pd.DataFrame":
     return table[~(table["low_quality"].astype(bool) | table["attacker"].astype(bool))]
 
 
-def summarise(compared: "Comparison", score: str = "") -> list[ComparisonLine]:
-    """One line per method, in the order they were given, by a column such as accuracy_target."""
-    table, column = compared.table, score or compared.default_score
-    higher_is_better = score_of(column, compared.scores).higher_is_better
-    good = good_rows(table)
-    per_seed = good.pivot_table(index="seed", columns="method", values=column)
-    grouped = good.groupby(["method", "seed"])[column]
-    worst = (grouped.min() if higher_is_better else grouped.max()).groupby("method").mean()
-    methods = list(dict.fromkeys(table["method"]))
-    counted = [f"{name}_in_all" for name in PASSED if f"{name}_in_all" in table]
-    passed = table.groupby(["method", "seed"])[counted].sum(min_count=1).groupby("method").mean()
-    sign = 1 if higher_is_better else -1
-    nothing = Estimate(float("nan"), float("nan"))
-    lines = []
-    for method in methods:
-        own = per_seed[method]
-        gain = estimate(sign * (own - per_seed["alone"])) if "alone" in per_seed and method != "alone" else nothing
-        lead = estimate(sign * (own - per_seed[methods[0]])) if method != methods[0] else nothing
-        cost = passed.loc[method].tolist()
-        lines.append(
-            ComparisonLine(method, compared.titles[method], estimate(own), float(worst[method]), gain, lead, *cost)
-        )
+def summarise(compared: Comparison, score: str = "") -> list[ComparisonLine]:
+    """One line per method and setting, in the order they were given, by a column such as accuracy_target."""
+    column = score or compared.default_score
+    higher = compared.higher_is_better(column)
+    sign = 1 if higher else -1
+    groups = _groups(compared)
+    by_seed = [good_rows(rows).groupby("seed")[column] for _, _, rows in groups]
+    lines, first = [], by_seed[0].mean()
+    for (method, setting, rows), scores in zip(groups, by_seed, strict=True):
+        own, gain = scores.mean(), Estimate()
+        for (other, same, _), alone in zip(groups, by_seed, strict=True):
+            if other == ALONE != method and same.items() <= setting.items():
+                gain = estimate(sign * (own - alone.mean()))
+        lead = Estimate() if compared.axes or method == groups[0][0] else estimate(sign * (own - first))
+        worst = float(scores.agg("min" if higher else "max").mean())
+        trained, forward = (_passed(rows, name) for name in PASSED)
+        title = compared.titles[method]
+        lines.append(ComparisonLine(method, title, estimate(own), worst, gain, lead, trained, forward, setting))
     return lines
 
 
-def parse_seeds(text: str, what: str = "seeds") -> list[int]:
-    """Numbers from a list or a range; `what` names them in errors.
+def _passed(rows: "pd.DataFrame", name: str) -> float:
+    """Samples passed in all rounds by all agents, mean over seeds; NaN if unknown."""
+    column = f"{name}_in_all"
+    return float(rows.groupby("seed")[column].sum(min_count=1).mean()) if column in rows else float("nan")
 
-    >>> parse_seeds("0-2"), parse_seeds("3,5")
-    ([0, 1, 2], [3, 5])
+
+def choose(compared: Comparison, score: str = "") -> list[Choice]:
+    """For every method and dataset: the best setting on the first half of the seeds, measured on the others.
+
+    A score on the seeds that chose a setting flatters it. With a single seed nothing can be held out: no choice.
     """
-    seeds: list[int] = []
-    for item in text.split(","):
-        first, dash, last = item.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise ConsilienceError(f"{what} {text}: write numbers and ranges, such as 0-4 or 1,3,5.")
-        begin, end = int(first), int(last or first)
-        if end < begin:
-            raise ConsilienceError(f"{what} {text}: the range {begin}-{end} is empty. Write {end}-{begin}.")
-        if end - begin >= MOST_SEEDS:
-            raise ConsilienceError(f"{what} {text}: the range has more than {MOST_SEEDS} numbers. Write a shorter one.")
-        seeds += range(begin, end + 1)
-    return list(dict.fromkeys(seeds))
+    column = score or compared.default_score
+    sign = 1 if compared.higher_is_better(column) else -1
+    half = len(compared.seeds) // 2
+    tuning, held_out = compared.seeds[:half], compared.seeds[half:]
+    problems: dict[str, list[tuple[str, dict[str, Any], pd.Series[float]]]] = {}
+    for method, setting, rows in _groups(compared):
+        problem = {key: value for key, value in setting.items() if key in compared.given}
+        scores = good_rows(rows).groupby("seed")[column].mean()
+        problems.setdefault(f"{method} {problem}", []).append((method, setting, scores))
+    choices = []
+    for candidates in problems.values():
+        if len(candidates) < 2 or not tuning:
+            continue
+        method, setting, scores = max(candidates, key=lambda candidate: sign * candidate[2].loc[tuning].mean())
+        choices.append(
+            Choice(
+                method,
+                {key: value for key, value in setting.items() if key in compared.given},
+                {key: value for key, value in setting.items() if key not in compared.given},
+                tuple(tuning),
+                estimate(scores.loc[tuning]),
+                tuple(held_out),
+                estimate(scores.loc[held_out]),
+            )
+        )
+    return choices
+
+
+def _groups(compared: Comparison) -> "list[tuple[str, dict[str, Any], pd.DataFrame]]":
+    """The rows by method and setting, in the order of the request."""
+    groups = []
+    for method in compared.methods:
+        of_method = compared.table[compared.table["method"] == method]
+        own = [axis for axis in compared.axes if of_method[axis.key].notna().any()]
+        for values in combined(own):
+            rows = of_method
+            for axis, value in zip(own, values, strict=True):
+                rows = rows[rows[axis.key] == (str(value) if isinstance(value, list) else value)]
+            if len(rows):
+                groups.append((method, dict(zip((axis.key for axis in own), values, strict=True)), rows))
+    return groups

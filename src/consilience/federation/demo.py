@@ -10,11 +10,10 @@ from threading import Thread
 
 import numpy as np
 
-from consilience.base.data_dir import data_folder
 from consilience.base.errors import ConsilienceError
-from consilience.base.files import write_atomically
+from consilience.base.files import data_folder, write_atomically
 from consilience.data.scenario import Scenario
-from consilience.federation.membership import make_keys, new_federation, write_site
+from consilience.federation.membership import make_keys, new_federation, sign_federation, write_site
 from consilience.federation.peers.ports import free_addresses
 from consilience.federation.site import Site
 from consilience.runtime.run import Run, load_run
@@ -78,6 +77,8 @@ def lay_out(
         backbone=backbone,
     )
     write_atomically(folder / "federation.toml", federation.to_toml().encode())
+    for site_file in sites.values():
+        sign_federation(folder / "federation.toml", site_file)
     return sites
 
 

@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from consilience.base.rows import Rows, count
 from consilience.data.crossed import why_not
 from consilience.data.files import read_features, split_names
 from consilience.federation.peers import keys
+from consilience.federation.peers.approval import with_signature, with_signatures_of
 from consilience.federation.peers.federation import (
     Federation,
     Member,
@@ -24,9 +26,13 @@ from consilience.federation.peers.federation import (
     default_quorum,
     fingerprint,
 )
-from consilience.federation.peers.untrusted_input import read_member
-from consilience.federation.site import Site
-from consilience.settings.settings import Settings, agreed, changed
+from consilience.federation.peers.untrusted_input import read_federation, read_member
+from consilience.federation.site import Site, read_site
+from consilience.settings.heads import tables_for_heads
+from consilience.settings.settings import Settings, agreed, changed, settings_from
+
+VALID = timedelta(days=365)
+"""How long a new federation file is valid."""
 
 
 def make_keys(folder: Path, agent: str, address: str, authority: Path | None = None, samples: int = 0) -> list[Path]:
@@ -74,6 +80,7 @@ def new_federation(
     task: str = "classification",
     crossed: int = 0,
     backbone: str = "",
+    expires: str = "",
 ) -> Federation:
     """A federation of the members whose public files are given.
 
@@ -90,9 +97,10 @@ def new_federation(
         task: classification, regression or multilabel.
         crossed: Rows that every site crosses from the shared data.
         backbone: The model of all members, if it is one backbone: rows are then crossed among its features.
+        expires: The last day on which a run begins or resumes; without one it is a year from now.
     """
     if isinstance(settings, dict):
-        settings = _changed_settings(settings)
+        settings = _changed_settings(settings, backbone, task)
     check_method(settings.method)
     x, columns = read_features(shared)
     check_holds_no_labels(shared, x, columns, classes, members)
@@ -117,12 +125,34 @@ def new_federation(
         task=task,
         crossed=crossed,
         backbone=backbone_named(backbone).fingerprint if backbone else "",
+        expires=expires or (datetime.now(UTC) + VALID).date().isoformat(),
     )
 
 
-def _changed_settings(changes: dict[str, Any]) -> Settings:
-    """The default settings with changes, which must be of settings that a federation agrees on."""
+def sign_federation(file: Path, site: Path, copies: Sequence[Path] = ()) -> Federation:
+    """Adds a site's signature, and those of other copies, to a federation file.
+
+    Args:
+        file: The federation file, which is changed.
+        site: The site's site.toml.
+        copies: Copies of the file that others have signed.
+    """
+    own = read_site(site)
+    federation = with_signatures_of(read_federation(file), map(read_federation, copies))
+    federation = with_signature(federation, own.agent, keys.read_signing_key(site.parent / own.signing_key))
+    write_atomically(file, federation.to_toml().encode())
+    return federation
+
+
+def _changed_settings(changes: dict[str, Any], backbone: str, task: str) -> Settings:
+    """The default settings with changes, which must be of settings that a federation agrees on.
+
+    Where all members have one backbone, the default is that of heads (`settings/heads.py`).
+    """
     settings = changed(Settings(), changes, "settings")
+    if is_backbone(backbone):
+        asked = to_table(changed(settings, {"agents.models": [backbone], "data.task": task}))
+        settings = changed(settings_from(tables_for_heads(asked), "settings"), changes, "settings")
     differing = differences(to_table(Settings()), to_table(settings))
     known = flat(agreed(settings)) | flat(agreed(Settings()))
     others = [key for key in differing if key not in known]

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import clone
 
 from consilience.base.errors import ConsilienceError
-from consilience.base.plugins import load_plugin
+from consilience.base.registry import load_plugin
 from consilience.base.rows import Rows
 from consilience.data.columns import Column
 from consilience.export.inputs import AS_ARRAY, Prepare, Scale

@@ -11,7 +11,7 @@ from consilience.base.errors import ConsilienceError
 from consilience.base.rows import count
 from consilience.export.folder import ExportedModel, load_model
 from consilience.export.manifest import FILE
-from consilience.federation.peers.audit import AuditLog, read_audit
+from consilience.federation.peers.audit import AuditLog, privacy_spent, read_audit
 from consilience.federation.peers.connection_limiter import ConnectionLimiter
 from consilience.federation.peers.inbox import Say
 from consilience.federation.peers.question import CLOCK, Question, Questions
@@ -46,6 +46,10 @@ class QuestionHandler:
         self._seen: dict[bytes, float] = {}
         """Answered questions whose clock is still valid, so that none is answered twice."""
         self._logged: set[tuple[str, str]] = set()
+        run_log = loaded.out / "audit.jsonl"
+        spent = privacy_spent(run_log) if run_log.is_file() else None
+        site.outgoing.check(federation.task)
+        site.outgoing.check_spent(spent[0] if spent else None)
         self._audit = AuditLog(log, self._signing)
 
     def reply(self, data: bytes) -> tuple[bool, bytes]:
@@ -64,6 +68,7 @@ class QuestionHandler:
         self._answered.setdefault(question.asker, []).append((time.time(), count(question.samples)))
         try:
             f = self._model.predict(self._prepared.as_read(question.samples))
+            f = self._prepared.site.outgoing.reduced(f, self._prepared.federation.task)
             round_ = int(self._model.manifest.training.get("round", 0))
             answer = self._questions.answer(self._signing, self._me, question, f, round_)
         except Exception as error:  # whatever a model does with samples that a peer chose

@@ -19,15 +19,19 @@ from consilience.data.columns import TYPES, holds_texts, read_columns
 from consilience.data.files import read_features, split_names
 from consilience.data.options import check_types
 from consilience.export.inputs import Prepare
+from consilience.federation.metrics import Metrics
+from consilience.federation.outgoing import Outgoing
 from consilience.federation.peers import keys
-from consilience.federation.peers.audit import AuditLog
+from consilience.federation.peers.approval import check_approved
+from consilience.federation.peers.audit import AuditLog, Monitor
 from consilience.federation.peers.federation import Federation, check_address, fingerprint
 from consilience.federation.peers.inbox import Say
 from consilience.federation.peers.signed_changes import PROPOSED, SignedChanges
-from consilience.federation.peers.site_exchange import SiteExchange
+from consilience.federation.peers.site_exchange import Release, SiteExchange
 from consilience.federation.peers.untrusted_input import read_federation
 from consilience.federation.peers.zenoh_config import Tls
 from consilience.federation.preprocess import Fitted, preprocessing, scale_of
+from consilience.federation.syslog import Syslog
 from consilience.privacy.options import Privacy
 from consilience.runtime.crossed_shared import with_crossed
 from consilience.settings.settings import Settings
@@ -71,6 +75,9 @@ class Site(Options):
     ledger: str = option("", "folder of the privacy ledgers, kept as long as the data; default: ~/.local/state/...")
     other_ledgers: tuple[str, ...] = option((), "names of this site's ledgers that are for other rows than `data`")
     privacy: Privacy = option(Privacy(), "privacy of the site's private rows")
+    metrics: str = option("", "host:port at which `site run` serves /metrics for Prometheus and a check /health")
+    syslog: str = option("", "where the lines of the audit log go, too: a socket such as /dev/log, or host:port (UDP)")
+    outgoing: Outgoing = option(Outgoing(), "what of its predictions may leave the site")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -170,17 +177,28 @@ class LoadedSite:
         """The address at which the site listens."""
         return self.site.listen or self.federation.member(self.site.agent).address
 
-    def audit(self, out: Path) -> AuditLog:
-        """The site's log in a run folder."""
-        return AuditLog(out / "audit.jsonl", self.signing_key)
+    def audit(self, out: Path, monitored: bool = False) -> AuditLog:
+        """The site's log in a run folder; `monitored` also for Prometheus and syslog, where site.toml names them."""
+        site, monitors = self.site, list[Monitor]()
+        if monitored and site.metrics:
+            monitors.append(Metrics(site.metrics, site.agent))
+        if monitored and site.syslog:
+            monitors.append(Syslog(site.syslog, site.agent))
+        return AuditLog(out / "audit.jsonl", self.signing_key, monitors)
 
     def exchange(
-        self, out: Path, audit: AuditLog, say: Say, listen: str | None = None, role: str = "agent"
+        self,
+        out: Path,
+        audit: AuditLog,
+        say: Say,
+        listen: str | None = None,
+        role: str = "agent",
+        release: Release | None = None,
     ) -> SiteExchange:
         """The site's exchange with its peers. It listens at `listen`; None for the site's own address."""
         me, listen = self.site.agent, self.listen if listen is None else listen
         peers = self.federation, me, self.signing_key, self.tls
-        return SiteExchange(*peers, out, audit, say, listen, role, self.changes)
+        return SiteExchange(*peers, out, audit, say, listen, role, self.changes, release)
 
 
 def load_site(path: Path) -> LoadedSite:
@@ -229,6 +247,7 @@ def load_site(path: Path) -> LoadedSite:
             "All sites need the same samples in the same order; get the file again."
         )
     settings = replace(federation.agreed, run=replace(federation.agreed.run, device=site.device))
+    check_approved(federation, signing.parent)
     settings = replace(settings, agents=replace(settings.agents, privacy=site.privacy))
     agreed = shared
     if site.as_table or site.side:
@@ -247,8 +266,9 @@ def read_site(path: Path) -> Site:
     site = from_table(Site, toml.read(path, advice="`consilience site init` writes one."), str(path))
     if bool(site.python) == bool(site.model):
         raise ConsilienceError(f"{path}: name either a file `python` that makes the agent, or a built-in `model`.")
-    if site.listen:
-        check_address(site.listen, f"{path}: `listen`")
+    for what in ("listen", "metrics", "syslog"):
+        if (address := getattr(site, what)) and not (what == "syslog" and address.startswith("/")):
+            check_address(address, f"{path}: `{what}`")
     return site
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from consilience.agents.protocol import Agent, missing
 from consilience.base.errors import ConsilienceError
-from consilience.base.plugins import load_plugin
+from consilience.base.registry import load_plugin
 from consilience.base.rows import count
 from consilience.core.streams import stream
 from consilience.data.files import read_labelled

@@ -46,7 +46,7 @@ def run_site(
     """
     out, federation = loaded.out, loaded.federation
     lock_run_folder(out, federation, loaded.path(loaded.site.signing_key))
-    audit = loaded.audit(out)
+    audit = loaded.audit(out, monitored=True)
     agent, evaluation = build_site_agent(loaded)
     settings, summary = loaded.settings, _summary(loaded, agent)
     for line in summary.opening:
@@ -54,7 +54,7 @@ def run_site(
     write_config(settings, out)
     audit.add("start", agent=agent.name, federation=federation.identity().hex(), epoch=federation.epoch)
     ledger = keep_ledger(loaded, agent, audit, say)
-    exchange = loaded.exchange(out, audit, say)
+    exchange = loaded.exchange(out, audit, say, release=loaded.site.outgoing.release(agent))
     told = Callbacks([ProgressFile(), *callbacks, Spending(agent, audit, say)])
     about = RunInfo(agent.name, out, flat(to_table(settings)))
     try:
@@ -127,7 +127,7 @@ def _copy_alone(agent: Agent, run: Run) -> Agent | None:
 
 def serve_site(loaded: LoadedSite, say: Say) -> None:
     """Answers for a finished run until every peer, however late, has finished, too."""
-    with closing(loaded.audit(loaded.out)) as audit:
+    with closing(loaded.audit(loaded.out, monitored=True)) as audit:
         audit.add("start", agent=loaded.site.agent, serves=True)
         with closing(loaded.exchange(loaded.out, audit, say)) as exchange:
             exchange.finish(inf)

@@ -54,7 +54,7 @@ def _alias(name: str, title: str) -> Callable[[Callable[[], dict[str, Any]]], Ca
 @_alias("paper", "consensus (paper)")
 def paper() -> dict[str, Any]:
     """w_ij ~ 1/n* sum_x beta_i(x) cos(f_i(x), f_j(x)) in every round (Fan, Mendler-Dünner and Jaggi, 2023)."""
-    return {"trust": Paper(), "schedule": "dynamic"}
+    return {"trust": Paper(), "schedule": "dynamic", "mean": "arithmetic", "most_samples": 0.0, "duals": 0.0}
 
 
 @_alias("naive", "naive")

@@ -29,8 +29,15 @@ from consilience.methods.refining.class_prior import PRIORS, EvenClasses
 from consilience.methods.refining.dual_variables import DualVariables
 from consilience.methods.trust import trust_named
 from consilience.methods.trust.protocol import Trust, check_rule
+from consilience.methods.trust.remembering import Gate
 from consilience.methods.trust.simple import Default, Paper
 from consilience.tasks.protocol import Array, Task
+
+HEADS_NOTE = (
+    "Every agent learns one layer on a backbone: by default exact steps, dual variables, the geometric mean, samples "
+    "as weights, the trust rule gate and no warm-up (docs/how-to/pretrained.md). What you set yourself is kept."
+)
+"""Says what was chosen for such agents."""
 
 
 @METHODS.add("consensus")
@@ -89,6 +96,11 @@ class Consensus(Options):
     )
 
     uses_shared = True
+
+    @classmethod
+    def for_heads(cls) -> "Consensus":
+        """The method for agents of which one linear layer is learned and solved exactly."""
+        return cls(warmup=0, lam=0.25, trust=Gate(), mean="geometric", most_samples=3.0, duals=1.0)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -5,7 +5,6 @@ from typing import cast, final
 
 import numpy as np
 
-from consilience.agents.copies import copied
 from consilience.agents.local_agents import LocalAgents
 from consilience.agents.protocol import (
     Averageable,
@@ -13,6 +12,7 @@ from consilience.agents.protocol import (
     TrainsOnShared,
     Weights,
     add_forward_cost,
+    copied,
     implements,
 )
 from consilience.base.errors import ConsilienceError

@@ -10,9 +10,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from consilience.agents.correction import GradientCorrection
 from consilience.agents.local_agents import LocalAgents
-from consilience.agents.protocol import Agent, Averageable, Losses, Weights, implements
+from consilience.agents.protocol import Agent, Averageable, GradientCorrection, Losses, Weights, implements
 from consilience.base.errors import ConsilienceError
 from consilience.base.options import Options, option
 from consilience.base.rows import Rows, count

@@ -8,16 +8,15 @@ from consilience.paper import (
     fig3,
     fig4,
     fig5,
-    fig6,
     figA1,
-    lam,
+    lines,
     schedule,
     table1,
     theory,
 )
 from consilience.paper.artefact import Artefact
 
-_FILES = (fig1, figA1, fig2, fig3, table1, schedule, fig4, fig5, fig6, lam, communication, theory)
+_FILES = (fig1, figA1, fig2, fig3, table1, schedule, fig4, fig5, lines, communication, theory)
 
 ARTEFACTS: tuple[Artefact, ...] = tuple(known for file in _FILES for known in file.ARTEFACTS)
 

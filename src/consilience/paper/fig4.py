@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from consilience.core.consensus import trust_received
-from consilience.paper.artefact import FromRuns, Runs, verdict
+from consilience.paper.artefact import FromRuns, Runs, marked_agents, verdict
 from consilience.paper.figures import METHOD_COLOURS, blank, save, style
-from consilience.paper.measures import marked_agents
 from consilience.paper.scales import experiment
 from consilience.runtime.run import Run
 from consilience.tasks.protocol import Array

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from consilience.methods import method_named
-from consilience.paper.artefact import FromRuns, Runs, needs, verdict
+from consilience.paper.artefact import FromRuns, Runs, intervals, needs, score_of, verdict
 from consilience.paper.figures import blank, colour_of, in_order, save, style
-from consilience.paper.measures import intervals, score_of
 from consilience.paper.scales import DATASETS
 
 if TYPE_CHECKING:

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from consilience.paper.artefact import FromRuns, Runs, needs, verdict
+from consilience.paper.artefact import FromRuns, Runs, intervals, needs, verdict
 from consilience.paper.figures import by_labels, colour_of, save, style
-from consilience.paper.measures import intervals
 from consilience.paper.scales import SERVER
 
 if TYPE_CHECKING:

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from consilience.paper.artefact import FromRuns, Runs, needs, verdict
+from consilience.paper.artefact import FromRuns, Runs, intervals, mean_score, needs, verdict
 from consilience.paper.figures import METHOD_COLOURS, by_labels, save, style
-from consilience.paper.measures import intervals, mean_score
 from consilience.paper.scales import DATASETS, METHODS, SERVER
 
 if TYPE_CHECKING:

@@ -14,9 +14,8 @@ from consilience.core.consensus import (
     row_difference,
     self_confidence,
 )
-from consilience.paper.artefact import FromRuns, Runs, needs, verdict
+from consilience.paper.artefact import FromRuns, Runs, marked_agents, needs, verdict
 from consilience.paper.figures import METHOD_COLOURS, blank, save, style
-from consilience.paper.measures import marked_agents
 from consilience.paper.scales import experiment
 from consilience.tasks.protocol import Array
 

@@ -1,11 +1,10 @@
-"""A comparison as a page that opens offline: the table, and a drawing of each method's mean, interval and seeds."""
+"""A comparison of methods: a drawing of each method's mean, interval and seeds, and a page that opens offline."""
 
 from html import escape
 from pathlib import Path
 
 import numpy as np
 
-from consilience.base.files import write_atomically
 from consilience.experiments.compare import Comparison, ComparisonLine, good_rows, summarise
 from consilience.report import drawing, html
 from consilience.report.numbers import number
@@ -14,32 +13,29 @@ from consilience.report.tables import compare_grid
 from consilience.runtime.summary import all_of
 
 WIDTH, ROW, LEFT, RIGHT, TOP = 720, 34, 190, 90, 14
+ABOUT = (
+    "Means are over the agents with good labels, and intervals are 95 % over seeds. Those of the gain and of the "
+    "difference to the first method are paired, seed by seed. In the drawing large dots are means and small ones seeds."
+)
 
 
-def write_compare(results: Comparison, score: str, folder: Path, title: str) -> Path:
-    """Writes compare.html into `folder`."""
+def write_compare(results: Comparison, score: str, folder: Path, title: str) -> list[Path]:
+    """Writes compare.csv, .md, .tex, .html and .svg into `folder`; returns their paths."""
     lines, column = summarise(results, score), score or results.default_score
     runs = [standing(run, folder) for run in runs_below(folder)]
     on_purpose, warnings, notes = (
         all_of(results.summaries, what) for what in ("wrong_on_purpose", "warnings", "notes")
     )
-    body = [f"<p><strong>{escape(sentence)}</strong></p>" for sentence in on_purpose]
-    body += [
-        html.heading("Which method is the best?"),
-        html.table(compare_grid(lines, column, results.table["seed"].nunique())),
-        f"<h3>{escape(column)}, mean over the agents with good labels</h3>",
-        html.paragraph("Dot and bar: mean and 95 % interval over seeds. Small dots: single seeds."),
-        html.scrolled(draw(results, lines, column), "scores of methods"),
-        html.paragraph("Intervals of the gain and of the difference to the first method are paired, seed by seed."),
-    ]
+    first, last = [f"<p><strong>{escape(sentence)}</strong></p>" for sentence in on_purpose], []
     if warnings or notes:
         sentences = [*(f"Warning: {text}" for text in warnings), *notes]
-        body += [html.heading("How were the data read?"), html.bullets(sentences)]
-    body += [*plots(runs), html.heading("Every run"), html.table(runs_grid(runs))]
-    body.append(html.paragraph(f"The page of each: consilience watch {folder}"))
-    path = folder / "compare.html"
-    write_atomically(path, html.page(title, body).encode())
-    return path
+        last += [html.heading("How were the data read?"), html.bullets(sentences)]
+    last += [*plots(runs), html.heading("Every run"), html.table(runs_grid(runs))]
+    last.append(html.paragraph(f"The page of each: consilience watch {folder}"))
+    images = {f"{column} of each method": draw(results, lines, column)}
+    grids, question = [compare_grid(lines, column, len(results.seeds))], "Which method is the best?"
+    path = folder / "compare"
+    return html.write_report(path, title, ABOUT, question, grids, images, results.table, first=first, last=last)
 
 
 def draw(results: Comparison, lines: list[ComparisonLine], column: str) -> str:

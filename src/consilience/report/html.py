@@ -80,26 +80,39 @@ def write_report(
     title: str,
     about: str,
     question: str,
-    sentences: Sequence[str],
-    images: Mapping[str, str],
     grids: Sequence[Grid],
+    images: Mapping[str, str],
     data: "pd.DataFrame",
+    sentences: Sequence[str] = (),
     note: str = "",
+    first: Sequence[str] = (),
+    last: Sequence[str] = (),
 ) -> list[Path]:
-    """Writes the results of many runs as `path`.csv, .md, .html and, of the first image, .svg; returns these paths.
+    """Writes the results of many runs as `path`.csv, .md, .tex, .html and, of the first image, .svg; returns the paths.
 
-    `sentences` answer the `question`; `images` are drawings by title; `data` has one row per run; `note` stands below
-    the tables.
+    Args:
+        path: Where to write, without an ending.
+        title: The title of the page.
+        about: What was measured, in sentences.
+        question: The heading of the answer.
+        grids: Tables of results.
+        images: Drawings by title.
+        data: One row per run, or per agent of each.
+        sentences: The answer to the question.
+        note: What stands below the tables.
+        first: Elements at the start of the page.
+        last: Elements at its end.
     """
-    body = [paragraph(about), heading(question), bullets(sentences)]
+    body = [*first, paragraph(about), heading(question), *([bullets(sentences)] if sentences else [])]
     for name, image in images.items():
         body += [heading(name), scrolled(image, name)]
-    body += [heading("The numbers"), *map(table, grids), *([paragraph(note)] if note else [])]
+    body += [heading("The numbers"), *map(table, grids), *([paragraph(note)] if note else []), *last]
     tables = [f"{grid.title}:\n\n{grid.markdown()}" for grid in grids]
-    listed = "\n".join(f"- {sentence}" for sentence in sentences) + "\n"
+    listed = ["\n".join(f"- {sentence}" for sentence in sentences) + "\n"] if sentences else []
     texts = {
         ".csv": data.to_csv(index=False),
-        ".md": "\n".join([f"# {title}\n", listed, *tables, *([f"\\{note}\n"] if note else [])]),
+        ".md": "\n".join([f"# {title}\n", *listed, *tables, *([f"\\{note}\n"] if note else [])]),
+        ".tex": "\n".join(grid.latex() for grid in grids),
         ".html": page(title, body),
         ".svg": next(iter(images.values())),
     }

@@ -7,8 +7,8 @@ from consilience.report.tables import Grid
 from consilience.runtime.run import Run
 
 if TYPE_CHECKING:
+    from consilience.audit.attacks import Measured
     from consilience.audit.audit import Audit
-    from consilience.audit.scores import Measured
 
 NOT_COVERED = (
     "the shared data",

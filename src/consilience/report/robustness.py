@@ -73,12 +73,12 @@ def draw(results: Robustness) -> str:
 
 
 def write_robustness(results: Robustness, folder: Path, title: str) -> list[Path]:
-    """Writes robustness.csv, robustness.md, robustness.html and robustness.svg; returns their paths."""
+    """Writes robustness.csv, .md, .tex, .html and .svg; returns their paths."""
     grids = [grid for grid in (score_grid(results), worst_grid(results), class_grid(results)) if grid is not None]
     images = {"Score of the honest against the number of attackers": draw(results)}
     question = "Where does each rule fail?"
     path = folder / "robustness"
-    return html.write_report(path, title, ABOUT, question, verdicts(results), images, grids, results.table)
+    return html.write_report(path, title, ABOUT, question, grids, images, results.table, verdicts(results))
 
 
 def _score_name(results: Robustness) -> str:

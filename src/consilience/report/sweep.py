@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from consilience.experiments.compare import Estimate
-from consilience.experiments.sweep import Axis, Choice, Sweep, SweepLine, choose, setting_text, summarise
+from consilience.experiments.axes import Axis, setting_text
+from consilience.experiments.compare import Choice, Comparison, ComparisonLine, Estimate, choose, summarise
 from consilience.report import drawing, html
 from consilience.report.tables import Grid
 
@@ -19,7 +19,7 @@ WIDTH, HEIGHT, BOTTOM, RIGHT = 620, 300, 44, 150
 STAR = "* chosen on the first half of the seeds."
 
 
-def grid(results: Sweep, score: str = "") -> Grid:
+def grid(results: Comparison, score: str = "") -> Grid:
     """Every method and setting with its mean and 95 % interval, the best of each method marked by a star."""
     lines, column = summarise(results, score), score or results.default_score
     chosen = [(choice.method, choice.given | choice.setting) for choice in choose(results, score)]
@@ -35,7 +35,7 @@ def grid(results: Sweep, score: str = "") -> Grid:
     return Grid(title, headings, rows, words=1)
 
 
-def sentences(results: Sweep, score: str = "") -> list[str]:
+def sentences(results: Comparison, score: str = "") -> list[str]:
     """Which setting was chosen on which seeds, and its score on the others."""
     choices = choose(results, score)
     if not choices:
@@ -53,7 +53,7 @@ def _choice_sentence(choice: Choice) -> str:
     )
 
 
-def drawings(results: Sweep, score: str = "") -> dict[str, str]:
+def drawings(results: Comparison, score: str = "") -> dict[str, str]:
     """SVGs by title: curves for one axis; for more, a heat map for each method and value of the further axes.
 
     Where one axis is given and others are chosen, first the curves of what was chosen, on the seeds that chose nothing.
@@ -62,8 +62,8 @@ def drawings(results: Sweep, score: str = "") -> dict[str, str]:
     if len(results.axes) == 1:
         return {f"Score against {results.axes[0].key}": curves(results.axes[0], lines)}
     images = {}
-    given, nothing = [axis for axis in results.axes if axis.key in results.given], Estimate(np.nan, np.nan)
-    best = [SweepLine(c.method, c.given, c.on_held_out, np.nan, nothing) for c in choose(results, score)]
+    given = [axis for axis in results.axes if axis.key in results.given]
+    best = [ComparisonLine(c.method, c.method, c.on_held_out, setting=c.given) for c in choose(results, score)]
     if len(given) == 1 and best:
         others = ", ".join(axis.key for axis in results.axes if axis is not given[0])
         images[f"Score against {given[0].key}, each with its best {others}"] = curves(given[0], best)
@@ -86,7 +86,7 @@ def drawings(results: Sweep, score: str = "") -> dict[str, str]:
     return images
 
 
-def heat_map(down: Axis, across: Axis, lines: Sequence[SweepLine], low: float, high: float) -> str:
+def heat_map(down: Axis, across: Axis, lines: Sequence[ComparisonLine], low: float, high: float) -> str:
     """A cell for every pair of values: the mean, its interval below it, and the stronger the colour the higher."""
     width, height = LEFT + CELL * len(across.values) + 8, TOP + ROW * len(down.values) + 8
     elements = [
@@ -105,7 +105,7 @@ def heat_map(down: Axis, across: Axis, lines: Sequence[SweepLine], low: float, h
     return drawing.svg(width, height, f"score by {down.key} and {across.key}", elements, 12)
 
 
-def curves(axis: Axis, lines: Sequence[SweepLine]) -> str:
+def curves(axis: Axis, lines: Sequence[ComparisonLine]) -> str:
     """The score against the values of one axis, a line for each method with bars for the intervals."""
     ends = [line.score.mean + sign * float(np.nan_to_num(line.score.half_width)) for line in lines for sign in (-1, 1)]
     low, high = float(np.floor(min(ends) * 20) / 20), float(np.ceil(max(ends) * 20) / 20)
@@ -138,16 +138,16 @@ def curves(axis: Axis, lines: Sequence[SweepLine]) -> str:
     return drawing.svg(WIDTH, HEIGHT, f"score against {axis.key}", elements, 12)
 
 
-def write_sweep(results: Sweep, folder: Path, title: str, score: str = "") -> list[Path]:
-    """Writes sweep.csv (tidy: a row per method, setting, seed and agent), .md, .html and the first drawing as .svg."""
+def write_sweep(results: Comparison, folder: Path, title: str, score: str = "") -> list[Path]:
+    """Writes sweep.csv (tidy: a row per method, setting, seed and agent), .md, .tex, .html and .svg."""
     runs = len(results.table[["method", "seed", *(axis.key for axis in results.axes)]].drop_duplicates())
     about = (
         f"{runs} runs: methods x settings x {seeds_text(results.seeds)}. Scores are means over the agents with good "
         "labels after the last round; ± is a 95 % confidence interval over seeds."
     )
-    question, words, images = "Which setting is the best?", sentences(results, score), drawings(results, score)
-    grids = [grid(results, score)]
-    return html.write_report(folder / "sweep", title, about, question, words, images, grids, results.table, STAR)
+    grids, images, answer = [grid(results, score)], drawings(results, score), sentences(results, score)
+    path, question = folder / "sweep", "Which setting is the best?"
+    return html.write_report(path, title, about, question, grids, images, results.table, answer, STAR)
 
 
 def _cell(x: float, y: float, value: Estimate, low: float, high: float) -> str:

@@ -44,7 +44,8 @@ def _sparse(trust: SparseTrust) -> list[str]:
     sentences = [
         f"Agents heard {heard - 1} of {agents - 1} peers in a round, so that trust in all others is zero and the "
         "theorems on positive matrices do not apply. Consensus is reached as well if every agent trusts itself and the "
-        "graphs of who trusts whom are, over any B rounds in a row, together strongly connected (docs/notation.md)."
+        "graphs of who trusts whom are, over any B rounds in a row, together strongly connected "
+        "(docs/reference/notation.md)."
     ]
     if window is None:
         sentences.append(f"This does NOT hold: even over all {rounds} rounds the graphs are not strongly connected.")

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import final
 
-from consilience.agents.copies import copied
 from consilience.agents.local_agents import LocalAgents
+from consilience.agents.protocol import copied
 from consilience.base.errors import ConsilienceError
 from consilience.methods.alone import Alone
 from consilience.methods.protocol import Start

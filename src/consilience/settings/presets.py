@@ -9,8 +9,10 @@ from consilience.base import toml
 from consilience.base.errors import ConsilienceError
 from consilience.base.files import write_atomically
 from consilience.base.options import differences, flat, from_table, hint, to_table
+from consilience.data.files import KINDS
 from consilience.data.loading import is_path
 from consilience.data.options import Data
+from consilience.settings.heads import tables_for_heads
 from consilience.settings.own_data import tables_for
 from consilience.settings.settings import (
     Agents,
@@ -50,6 +52,7 @@ def read_settings(source: str = "", changes: dict[str, Any] | None = None) -> Se
     load_plugins(tables)
     unchecked = {key: value for key, value in tables.get("data", {}).items() if key not in ("low_quality", "attackers")}
     asked = changed_tables(to_table(settings_from(tables | {"data": unchecked}, where)), changes)
+    tables = _with_defaults(tables, tables_for_heads(asked))
     if not is_path(str(asked["data"]["dataset"])):
         return changed(settings_from(tables, where), changes)
     if where in preset_names():
@@ -62,11 +65,16 @@ def read_settings(source: str = "", changes: dict[str, Any] | None = None) -> Se
         from_table(Agents, asked["agents"], "settings.agents").privacy,
         asked["agents"]["count"] if chosen else 0,
     )
-    for table, values in base.items():
-        tables[table] = values | tables.get(table, {})
+    tables = _with_defaults(tables, base)
     if chosen:  # before names of agents are checked
         tables["agents"]["count"] = asked["agents"]["count"]
     return changed(settings_from(tables, where), changes)
+
+
+def _with_defaults(tables: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
+    """The tables, with defaults for what they do not set. A method that is named by a word alone has its own."""
+    more = {key: values for key, values in defaults.items() if isinstance(tables.get(key, {}), dict)}
+    return tables | {key: values | tables.get(key, {}) for key, values in more.items()}
 
 
 def left_out(source: str, settings: Settings) -> str:
@@ -98,6 +106,11 @@ def _tables_of(source: str) -> dict[str, Any]:
     """The tables of a preset or a TOML file, all of them known."""
     if source in preset_names():
         tables = toml.parse(preset_text(source), source)
+    elif Path(source).suffix in KINDS and Path(source).is_file():
+        raise ConsilienceError(
+            f"{source} holds data, and here stands a preset or a TOML file. Name data by the setting dataset: "
+            f"--set dataset={source} --set label=COLUMN."
+        )
     elif Path(source).is_file():
         tables = toml.read(Path(source))
     else:

@@ -10,7 +10,7 @@ from consilience.agents.training import Training
 from consilience.base import toml
 from consilience.base.errors import ConsilienceError
 from consilience.base.options import Options, flat, from_table, hint, meanings, option, to_table
-from consilience.base.plugins import load_plugin, was_loaded
+from consilience.base.registry import load_plugin, was_loaded
 from consilience.data.options import Data
 from consilience.methods import method_named
 from consilience.methods.consensus import Consensus

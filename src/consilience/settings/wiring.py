@@ -13,8 +13,8 @@ from consilience.agents.backbones.names import is_backbone
 from consilience.agents.models import AgentSpec, build_agent, model_named
 from consilience.agents.models.backbones import backbone_named
 from consilience.agents.protocol import Agent
-from consilience.base.data_dir import data_folder
 from consilience.base.errors import ConsilienceError
+from consilience.base.files import data_folder
 from consilience.base.rows import Rows, count, fingerprint, take
 from consilience.core import many_scores
 from consilience.core.attacks import Targeted, attack_name, none
@@ -35,6 +35,7 @@ from consilience.runtime.exchange import InMemory
 from consilience.runtime.history import Evaluation
 from consilience.runtime.lying import LyingExchange
 from consilience.runtime.summary import Summary, summarised
+from consilience.settings.heads import heads_notes
 from consilience.settings.settings import Settings
 from consilience.tasks import task_named
 from consilience.tasks.protocol import Array, Score, require_classes
@@ -190,7 +191,7 @@ def summarise(settings: Settings, scenario: Scenario, agents: list[Agent]) -> Su
         data=data_fingerprint(settings, scenario),
         crossed=crossing_of(settings, scenario)[0],
         attack=attack_name(settings.data.attack) if settings.data.attackers else "",
-        notes=list(scenario.notes),
+        notes=[*heads_notes(settings), *scenario.notes],
         warnings=list(scenario.warnings),
     )
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from consilience.base import toml
 from consilience.base.errors import ConsilienceError, sentence_of
-from consilience.base.plugins import user_file_location
+from consilience.base.registry import user_file_location
 from consilience.runtime.callbacks import Callback, Event, Started
 from consilience.settings.settings import given_plugins, load_plugins, settings_from
 from consilience.workers.group import WorkerLost, end_with, join

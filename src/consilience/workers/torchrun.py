@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from consilience.base import toml
-from consilience.base.data_dir import DATA_VARIABLE
 from consilience.base.errors import ConsilienceError
+from consilience.base.files import DATA_VARIABLE
 from consilience.runtime.callbacks import Callback
 from consilience.runtime.summary import versions
 from consilience.settings.settings import given_plugins, load_plugins, settings_from

@@ -199,6 +199,24 @@ def test_agents_that_share_a_backbone_cross_rows_in_its_features(tmp_path):
         )
 
 
+def test_heads_are_solved_exactly_with_the_method_for_them_unasked_and_overruled():
+    shared = images(40, seed=77)
+    backbone = Backbone(Counted(), side=12).standardised(shared)
+    agents, options = agents_on(backbone), {"rounds": 2, "progress": False, "crossed": 20}
+    assert all(agent.solves_exactly for agent in agents)
+    result = cs.collaborate(agents, shared, **options)
+    named = cs.collaborate(agents_on(backbone), shared, method=cs.Consensus.for_heads(), **options)
+    pd.testing.assert_frame_equal(result.history, named.history, check_exact=True)
+    assert "exact steps" in result.run.summary.notes[0] and not named.run.summary.notes
+    usual = cs.collaborate(agents_on(backbone), shared, method=cs.Consensus(warmup=1), **options)
+    assert not usual.run.summary.notes and len(usual.trust) == 1
+    x, y = images(30, seed=1), np.arange(30) % 3
+    steps = cs.TorchAgent(nn.Linear(5, 3), x, y, "a", transform=backbone, training=cs.Training(solver="steps"))
+    deep = cs.TorchAgent(nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 3)), x, y, "b", transform=backbone)
+    private = cs.TorchAgent(nn.Linear(5, 3), x, y, "c", transform=backbone, privacy=cs.Privacy(epsilon=8, delta=1e-3))
+    assert not any(agent.solves_exactly for agent in (steps, deep, private))
+
+
 def test_agents_with_different_backbones_cross_the_images_themselves():
     torch.manual_seed(1)
     other, shared = Counted(), images(40, seed=77)

@@ -10,6 +10,7 @@ import pytest
 from consilience.base.errors import ConsilienceError
 from consilience.federation.peers.federation import Federation, fingerprint
 from consilience.federation.peers.untrusted_input import table_from
+from tests.federation.conftest import sign
 from tests.federation.peers.conftest import KEYS, SHARED
 
 SMALL_ORDER = [
@@ -128,6 +129,7 @@ def test_a_site_with_another_federation_file_is_refused_with_the_field(federate,
     assert changed != text
     own = trial.sites[odd].parent / "federation.toml"
     own.write_text(changed)
+    sign(own, *trial.sites.values())
     site = trial.sites[odd].read_text()
     trial.sites[odd].write_text(site.replace("../federation.toml", "federation.toml"))
     trial.start()
@@ -152,7 +154,8 @@ def test_a_run_does_not_resume_with_another_federation_file(federate):
     first = trial.names[0]
     (trial.sites[first].parent / "run" / "summary.json").unlink()
     path = trial.folder / "federation.toml"
-    path.write_text(path.read_text().replace("lam = 0.5", "lam = 0.25"))
+    path.write_text(path.read_text().replace("lam = 0.5", "lam = 0.25").replace("version = 1", "version = 2"))
+    sign(path, *trial.sites.values())
     trial.start(first)
     assert trial.code(first) == 2
     assert (

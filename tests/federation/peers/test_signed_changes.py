@@ -16,7 +16,7 @@ from consilience.federation.peers.frame import Format
 from consilience.federation.peers.keys import read_signing_key
 from consilience.federation.peers.untrusted_input import frame_from, read_federation, read_member, stored_receipts
 from consilience.federation.site import load_site
-from tests.federation.conftest import lay_out
+from tests.federation.conftest import lay_out, sign
 
 
 @pytest.fixture(scope="module")
@@ -124,8 +124,9 @@ def test_a_later_epoch_that_still_has_a_revoked_member_is_refused_everywhere(fol
     (site.parent / "change.toml").unlink()
     assert load_site(site).changes.revoked == {"3": ["0", "1", "2"]}, "without the file of the operator, too"
     agreed = read_federation(file)
-    file.write_text(replace(agreed, deadline=9.0).to_toml())
-    assert list(load_site(site).changes.revoked) == ["3"], "an edited file readmits nobody"
+    file.write_text(replace(agreed, deadline=9.0, version=2).to_toml())
+    sign(file, *(folder / name / "site.toml" for name in "012"))
+    assert list(load_site(site).changes.revoked) == ["3"], "a file of another version readmits nobody"
     file.write_text(replace(agreed, epoch=2).to_toml())
     (site.parent / "patients.npz").touch()
     for command in (("run",), ("check",), ("answer",), ("predict", site.parent / "patients.npz", "--collective")):

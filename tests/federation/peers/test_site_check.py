@@ -12,7 +12,7 @@ from consilience.federation.peers.keys import issue_certificate, new_authority
 from consilience.settings.presets import read_settings
 from consilience.settings.wiring import build_scenario
 from tests.conftest import slowness
-from tests.federation.conftest import Launcher, Trial
+from tests.federation.conftest import Launcher, Trial, sign
 
 pytestmark = pytest.mark.faults
 
@@ -78,6 +78,7 @@ def test_the_check_sees_who_is_there_who_is_not_and_who_differs(launcher: Launch
     trial = some_sites(tmp_path, 4, launcher)
     different = (tmp_path / "federation.toml").read_text().replace("lam = 0.5", "lam = 0.4")
     (tmp_path / "2" / "federation.toml").write_text(different)
+    sign(tmp_path / "2" / "federation.toml", *trial.sites.values())
     trial.sites["2"].write_text(trial.sites["2"].read_text().replace("../federation.toml", "federation.toml"))
     patience = str(10 * trial.slow)
     checks = {name: trial.start_beside(name, "check", "--seconds", patience) for name in ("0", "1", "2")}

@@ -6,6 +6,7 @@ import pytest
 
 from consilience import load_run
 from consilience.base import toml
+from tests.federation.conftest import sign
 
 pytestmark = pytest.mark.faults
 
@@ -74,6 +75,7 @@ def test_a_federation_may_agree_to_leave_suspicious_peers_out(federate):
     trial = federate(4, rounds=5, deadline=10.0, start_wait=60.0)
     file = trial.folder / "federation.toml"
     file.write_text(toml.dump(toml.read(file) | {"on_suspicion": "exclude"}))
+    sign(file, *trial.sites.values())
     make_liar(trial, "3", "self")
     trial.start()
     trial.finish("0", "1", "2")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from consilience import Consensus
-from consilience.core.ktpfl import knowledge_step
+from consilience.core.distillation import knowledge_step
 from consilience.methods.trust.ktpfl import KTpFL
 from tests.methods.parrot import NAMES, Lossy, first_words, rounds_of
 

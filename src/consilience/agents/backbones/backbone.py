@@ -62,6 +62,9 @@ class Backbone:
     (4, 12)
     """
 
+    is_backbone = True
+    """Tells agents that one layer on its features can be solved exactly."""
+
     def __init__(
         self,
         model: str | nn.Module,

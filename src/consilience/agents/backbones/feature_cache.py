@@ -11,9 +11,8 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
-from consilience.base.data_dir import cache_folder
 from consilience.base.errors import ConsilienceError
-from consilience.base.files import write_atomically
+from consilience.base.files import cache_folder, write_atomically
 from consilience.tasks.protocol import Array
 
 LARGEST = 4 * 2**30

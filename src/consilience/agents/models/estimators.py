@@ -1,6 +1,7 @@
 """Estimators of scikit-learn under short names.
 
-Forests and boosted trees count rows, and are made for few samples: repeated rows were as good (docs/notation.md).
+Forests and boosted trees count rows, and are made for few samples: repeated rows were as good
+(docs/reference/notation.md).
 """
 
 from typing import Any

@@ -18,4 +18,4 @@ network_in(
     },
 )
 network_in("consilience.agents.scattering", {"scattering": Cost(10, 0.03)})
-network_in("consilience.agents.wavelets", {"wavelets": Cost(10, 0.03)})
+network_in("consilience.agents.scattering", {"wavelets": Cost(10, 0.03)})

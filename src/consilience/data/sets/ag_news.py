@@ -5,7 +5,7 @@ import numpy as np
 from consilience.data import hub
 from consilience.data.catalogue import SOURCES
 from consilience.data.datasets import Dataset, RawSteps, Request, Size, dataset
-from consilience.data.partition import first_of_each
+from consilience.data.partitions import first_of_each
 
 CLASSES = ("World", "Sports", "Business", "Sci/Tech")
 EXAMPLES = 64

@@ -4,11 +4,12 @@ import errno
 import fcntl
 import json
 import os
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any, final
+from typing import Any, Protocol, final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -21,16 +22,31 @@ _PURPOSE = b"CNSJ"
 """Before what is signed: no frame and no status begins like this."""
 
 
+class Monitor(Protocol):
+    """What is told of every event, such as a syslog daemon."""
+
+    def observe(self, entry: dict[str, Any]) -> None:
+        """Takes in one event. It does not fail."""
+
+    def close(self) -> None:
+        """The log has ended."""
+
+
 @final
 class AuditLog:
     """One JSON object per line, signed with the site's key. Each holds the hash of the line before it.
 
     One process writes it: a second one of the same site is refused.
+
+    Args:
+        path: The file.
+        signing: The site's key.
+        monitors: Are told of every event that was written, and closed with the log.
     """
 
-    def __init__(self, path: Path, signing: Ed25519PrivateKey) -> None:
+    def __init__(self, path: Path, signing: Ed25519PrivateKey, monitors: Sequence[Monitor] = ()) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._signing = signing
+        self._signing, self._monitors = signing, monitors
         self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -58,6 +74,8 @@ class AuditLog:
                 self._last = line_hash(line[:written]) if written > 0 else self._last
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             self._last = line_hash(line)
+            for monitor in self._monitors:
+                monitor.observe(entry)
 
     def sync(self) -> None:
         """Brings all lines to the disk."""
@@ -66,6 +84,8 @@ class AuditLog:
     def close(self) -> None:
         """Ends the log; nothing can be added afterwards."""
         os.close(self._file)
+        for monitor in self._monitors:
+            monitor.close()
 
 
 def read_audit(path: Path) -> list[dict[str, Any]]:

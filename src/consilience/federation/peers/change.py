@@ -11,7 +11,7 @@ from consilience.base import toml
 from consilience.base.errors import ConsilienceError
 from consilience.base.options import Options, option, to_table
 from consilience.federation.peers.federation import Federation, Member, default_quorum
-from consilience.federation.peers.keys import is_signed, public_key
+from consilience.federation.peers.keys import is_signed, public_key, signature_bytes
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Change(Options):
     def signers(self, federation: Federation) -> list[str]:
         """Members with a genuine signature."""
         message = self.message()
-        given = {name: str(self.signatures[name])[:128] for name in federation.names if name in self.signatures}
-        return [name for name, text in given.items() if is_signed(federation.member(name).key, _hex(text), message)]
+        given = {name: signature_bytes(self.signatures[name]) for name in federation.names if name in self.signatures}
+        return [name for name, signature in given.items() if is_signed(federation.member(name).key, signature, message)]
 
     def check(self, federation: Federation) -> None:
         """Refuses a change for another file, or without the signatures of a quorum."""
@@ -78,11 +78,5 @@ def apply_changes(changes: Iterable[Change], federation: Federation) -> Federati
     revoked = {name for change in ordered for name in change.remove}
     remaining = [new.pop(member.agent, member) for member in federation.roster if member.agent not in revoked]
     roster = (*remaining, *new.values())
-    return replace(federation, roster=roster, quorum=default_quorum(len(roster)), epoch=federation.epoch + 1)
-
-
-def _hex(text: str) -> bytes:
-    try:
-        return bytes.fromhex(text)
-    except ValueError:
-        return b""
+    quorum, number = default_quorum(len(roster)), federation.version + 1
+    return replace(federation, roster=roster, quorum=quorum, epoch=federation.epoch + 1, version=number, signatures={})

@@ -5,6 +5,7 @@ import json
 import re
 import struct
 from dataclasses import asdict, dataclass
+from datetime import date
 from functools import cached_property
 from typing import Any
 
@@ -109,6 +110,10 @@ class Federation(Options):
         pattern=r"([0-9a-f]{64})?",
     )
 
+    version: int = option(1, "of the file; it rises with every change that a quorum signs", at_least=1, below=2**31)
+    expires: str = option("", "the last day on which a run begins or resumes: YYYY-MM-DD in UTC; empty for ever")
+    signatures: dict[str, Any] = option({}, "of members, by name; they are for all of the file but the epoch")
+
     def __post_init__(self) -> None:
         super().__post_init__()
         check_name(self.name)
@@ -144,6 +149,10 @@ class Federation(Options):
             return "a class must be named by 1 to 200 printable characters"
         if 4 * self.samples * len(self.classes) > LARGEST_PREDICTIONS:
             return f"predictions would have more than {LARGEST_PREDICTIONS} bytes; share fewer samples"
+        if self.expires and not _is_date(self.expires):
+            return f"`expires` is {self.expires!r}, which is no day: write it as 2027-12-31"
+        if len(self.signatures) > members or not all(isinstance(text, str) for text in self.signatures.values()):
+            return "the signatures must be one word for each member that has signed"
         return "" if _is_shallow(self.settings) else "the settings are no tables of plain values"
 
     @property
@@ -177,8 +186,9 @@ class Federation(Options):
         raise ConsilienceError(f"agent {agent!r} is not in federation {self.name!r}. It has: {', '.join(self.names)}.")
 
     def identity(self) -> bytes:
-        """SHA-256 over every field; those on crossed rows count where there are such."""
-        facts = {name: value for name, value in asdict(self).items() if value or name not in ("crossed", "backbone")}
+        """SHA-256 over every field but the signatures; those that a file may leave out count where they are set."""
+        optional = {"crossed": 0, "backbone": "", "version": 1, "expires": "", "signatures": self.signatures}
+        facts = {name: value for name, value in asdict(self).items() if value != optional.get(name, ...)}
         text = json.dumps(facts, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
         return hashlib.sha256(text.encode()).digest()
 
@@ -201,7 +211,7 @@ class Federation(Options):
     def fields(self) -> dict[str, Any]:
         """Every value by its dotted name."""
         roster = {member.agent: asdict(member) for member in self.roster}
-        return flat(asdict(self) | {"roster": roster}) | {"roster": ", ".join(self.names)}
+        return flat(asdict(self) | {"roster": roster, "signatures": {}}) | {"roster": ", ".join(self.names)}
 
     @cached_property
     def packed_fields(self) -> bytes:
@@ -260,6 +270,14 @@ def check_address(address: str, what: str) -> None:
     match = re.fullmatch(r"([A-Za-z0-9._-]{1,253}|\[[A-Fa-f0-9:.]{2,45}\]):([0-9]{1,5})", address, re.ASCII)
     if not match or not 0 < int(match[2]) < 65536:
         raise ConsilienceError(f"{what}, {address!r}, is not host:port with a port from 1 to 65535.")
+
+
+def _is_date(text: str) -> bool:
+    """Whether this is a day in the form 2027-12-31."""
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
 
 
 def _is_shallow(value: Any, depth: int = 0) -> bool:

@@ -52,6 +52,14 @@ def is_signed(public: str, signature: bytes, message: bytes) -> bool:
     return True
 
 
+def signature_bytes(text: object) -> bytes:
+    """A signature that a file has in hexadecimal; empty if it is none."""
+    try:
+        return bytes.fromhex(str(text)[: 2 * 64])
+    except ValueError:
+        return b""
+
+
 @lru_cache(maxsize=1024)
 def _public_key(text: str) -> Ed25519PublicKey:
     return Ed25519PublicKey.from_public_bytes(bytes.fromhex(text))

@@ -1,7 +1,7 @@
 """The exchange between organisations: each agent asks all present peers for the predictions of its current round."""
 
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import final
@@ -34,6 +34,8 @@ GRACE = 5.0
 """Seconds for which a site that comes back waits for its peers, at most."""
 MISSES = 3
 """Missed rounds in a row after which a present but silent peer is waited for only briefly."""
+Release = Callable[[Array], Array]
+"""Turns a site's predictions into those that may leave it."""
 
 
 @final
@@ -53,6 +55,7 @@ class SiteExchange:
         listen: host:port to listen at; empty to listen nowhere.
         role: agent or check.
         changes: Changes of the roster that a quorum signed.
+        release: The owner's filter of what leaves the site; None lets all out.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class SiteExchange:
         listen: str = "",
         role: str = "agent",
         changes: SignedChanges | None = None,
+        release: Release | None = None,
     ) -> None:
         changes = changes or SignedChanges(federation, None)
         changes.check_own_site(me)
@@ -75,7 +79,7 @@ class SiteExchange:
         self._federation, self._me, self._folder = federation, me, folder
         self._format = Format(federation)
         self._audit, self._say, self._presence = audit, say, Presence(folder)
-        self._peers = [name for name in self.roster if name != me]
+        self._peers, self._release = [name for name in self.roster if name != me], release
         self._outbox = Outbox(federation, me, signing, folder / "published", role)
         self._receipts: dict[int, Receipt] = self._stored_receipts()
         """Of the last exchange, by index in the roster."""
@@ -137,10 +141,12 @@ class SiteExchange:
         if self._outbox.round > number:
             self._audit.add("jump", round=number, to=self._outbox.round)
         number, ahead = max(number, self._outbox.round), 0
+        f = own_predictions[self._me]
+        f = self._release(f) if self._release else f
         while True:
             for peer in sorted(self._admitted.members & self._session.alive & self._inbox.checked):
                 self._session.ask(peer, f"round/{number}", number)  # they answer while our frame goes to the disk
-            own, length = self._outbox.publish(number, own_predictions[self._me], self._receipts)
+            own, length = self._outbox.publish(number, f, self._receipts)
             self._audit.add("sent", round=number, bytes=length, hash=own.receipt.payload_hash.hex())
             frames, ahead = self._collect(number, own, behind=ahead > 0)
             if not ahead:

@@ -7,7 +7,7 @@ from typing import final
 import numpy as np
 
 from consilience.base.options import Options, option
-from consilience.core.ktpfl import knowledge_step
+from consilience.core.distillation import knowledge_step
 from consilience.methods.trust import TRUST
 from consilience.methods.trust.protocol import Context, TrustResult, needed_probabilities
 from consilience.tasks.protocol import Array
