@@ -11,6 +11,7 @@ from torch import nn
 from consilience import Consensus, ConsilienceError, SklearnAgent, TorchAgent, Uniform, check_agent, collaborate
 from consilience.agents.input_cache import cached_rows
 from consilience.agents.newton import metric
+from consilience.agents.noise import folds
 from consilience.core.duals import softmax
 from consilience.privacy.options import Privacy
 from tests.torch_options import torch_options
@@ -274,3 +275,16 @@ def test_peers_of_other_kinds_and_certain_ones_do_no_harm():
     one = agent(x=x[30:], y=y[30:])
     found = collaborate([tree, one], SHARED, method=Consensus(warmup=1, duals=0.5), rounds=8, baseline=False)
     assert all(np.isfinite(each.predict(SHARED)).all() for each in found.agents)
+
+
+def test_predictions_without_a_row_are_those_of_a_layer_fitted_without_it() -> None:
+    one = agent(epochs=60)
+    one.train(SHARED, PSI, lam=LAM)
+    before = weights(one)
+    f, labels = one.held_out()
+    np.testing.assert_array_equal(labels, Y)
+    np.testing.assert_array_equal(weights(one), before)
+    for train, test in folds(one.seed, one.name, len(X)):
+        other = agent(x=X[train], y=Y[train], epochs=60)
+        other.train(SHARED, PSI, lam=LAM)
+        np.testing.assert_allclose(f[test], other.predict(X[test]), atol=2e-3)

@@ -33,8 +33,10 @@ from consilience.core.duals import LEAST
 from consilience.privacy.options import Privacy
 from consilience.tasks.protocol import Array, Task
 
-REFITS = 5
-"""Steps after which a layer has forgotten private rows that it is held out from."""
+REFITS = 20
+"""Steps in which a layer is fitted without some private rows."""
+MOST_REFITTED = 2000
+"""Private rows, at most, for which layers are fitted without some of them."""
 Splits = Sequence[tuple[Array, Array]]
 """(rows to train on, rows to measure on)"""
 
@@ -126,7 +128,9 @@ def _factor(x: Tensor, g: Metric) -> Tensor:
     """The factor of 2n I + X G^-1 X', or that of H, whichever is smaller."""
     twice = 2.0 * len(x)
     few = len(x) < x.shape[1]
-    return torch.linalg.cholesky(_plus(x @ g.inverse(x.T.contiguous()), twice) if few else g.matrix() + x.T @ x / twice)
+    inner = _plus(x @ g.inverse(x.T.contiguous()), twice) if few else g.matrix() + x.T @ x / twice
+    factor: Tensor = torch.linalg.cholesky(inner)
+    return factor
 
 
 def _plus(gram: Tensor, ridge: float) -> Tensor:
@@ -236,24 +240,35 @@ class Exact:
             self._put(w - torch.cholesky_solve(gradient, factor))
         return float(local.detach()), disagreement
 
-    def held_out(self, task: Task, y: Tensor, labels: Tensor | None, offsets: Tensor | None, splits: Splits) -> Tensor:
-        """Predictions for each private row by layers that go on for `REFITS` steps without it (rows, outputs).
+    def held_out(self, y: Tensor, labels: Tensor | None, offsets: Tensor | None, splits: Splits) -> Tensor:
+        """Probabilities for each private row from layers fitted without it (rows, classes).
 
-        `labels` are the pseudo-labels of the last shared rows. The layer itself is left as it is.
+        With K = X G^-1 X' and w = G^-1 (lam/n* S't - X' b), the step above is b <- b + 2n (2n I + K)^-1 (r/n - b),
+        r the probabilities less the labels: it takes matrices of the size of the private data only.
+
+        Args:
+            y: Private labels.
+            labels: Pseudo-labels of the shared rows of the last round, if any were used.
+            offsets: As in `step`.
+            splits: Rows to fit to, and rows to predict.
         """
-        w, x, metric_of = self._weights, self._own, self._shared
-        g = metric_of[2] if metric_of is not None else self._made(x[:0], 0.0, x)
-        out = torch.zeros((len(x), w.shape[1]), dtype=x.dtype)
+        x, none = self._own, self._own[:0]
+        g = self._shared[2] if self._shared is not None else self._made(none, 0.0, x)
+        k, z0 = x @ g.inverse(x.T.contiguous()), torch.zeros((len(x), self.layer.out_features), dtype=x.dtype)
+        if labels is not None:
+            logs = labels.double().clamp(min=LEAST).log()
+            pull = g.features.T @ (logs - logs.mean(dim=1, keepdim=True)) * (g.lam / len(logs))
+            z0 = x @ g.inverse(pull)
+        truth = torch.nn.functional.one_hot(y, z0.shape[1]).double()
+        shift, out = 0.0 if offsets is None else offsets.double(), torch.zeros_like(z0)
         for train, test in splits:
-            own = x[torch.from_numpy(train)]
-            known, self._own = (g, _factor(own, g)), own
-            try:
-                for _ in range(REFITS):
-                    self.step(task, y[torch.from_numpy(train)], known, labels, offsets)
-                out[torch.from_numpy(test)] = x[torch.from_numpy(test)] @ self._weights
-            finally:
-                self._own = x
-                self._put(w)
+            own, others = torch.from_numpy(train), torch.from_numpy(test)
+            inner, twice, b = k[own][:, own], 2.0 * len(own), torch.zeros_like(z0[own])
+            factor = torch.linalg.cholesky(_plus(inner.clone(), twice))
+            for _ in range(REFITS):
+                r = (z0[own] - inner @ b + shift).softmax(dim=1) - truth[own]
+                b = b + twice * torch.cholesky_solve(r / len(own) - b, factor)
+            out[others] = (z0[others] - k[others][:, own] @ b).softmax(dim=1)
         return out
 
     def _corrected(self, gradient: Tensor, correct: Correction) -> Tensor:

@@ -21,7 +21,7 @@ from consilience.agents.input_cache import Transform
 from consilience.agents.kept_back import keep_back
 from consilience.agents.network_inputs import NetworkInputs
 from consilience.agents.network_outputs import LogitsCheck, first_output
-from consilience.agents.newton import Exact, exact_solver
+from consilience.agents.newton import MOST_REFITTED, Exact, exact_solver
 from consilience.agents.noise import folds, noise_of
 from consilience.agents.optimizers import MakeOptimizer, as_numpy, optimizer_arrays, optimizer_text, restore_optimizer
 from consilience.agents.protocol import Correction, Losses, Weights, agent_repr
@@ -112,8 +112,7 @@ class TorchAgent:
         self.transform, self.augment = transform, augment or augmentation(training.augment)
         self.task = task_named(task)
         data = labelled(name, self.task, x, y, classes)
-        share = training.kept_back if training.solver == "steps" else 0.0
-        data, self._kept = keep_back(data, self.task, share, seed, name)
+        data, self._kept = keep_back(data, self.task, training.kept_back, seed, name)
         self.class_names, self._rows = data.class_names, data.x
         self.kind = kind or type(model).__name__
         self.samples = len(data.y)
@@ -235,12 +234,12 @@ class TorchAgent:
         rows, y = self._kept
         if self.mechanism is None and len(y):
             return self.predict(rows), y
-        splits = folds(self.seed, self.name, self.samples) if self._exact is not None else []
+        splits = folds(self.seed, self.name, self.samples) if self.samples <= MOST_REFITTED else []
         if self._exact is None or not splits:
             return np.zeros((0, self.outputs), dtype=np.float32), self.labels[:0]
         labels = None if self._last_labels is None else self._target(self._last_labels)
-        out = self._exact.held_out(self.task, self.y, labels, self._offsets, splits)
-        return self.task.predictions(out.float()).cpu().numpy(), self.labels
+        out = self._exact.held_out(self.y, labels, self._offsets, splits)
+        return out.float().cpu().numpy(), self.labels
 
     def predict(self, x: Rows) -> Array:
         """Class probabilities (samples, classes) or values (samples, outputs), in evaluation mode."""

@@ -39,8 +39,8 @@ class Training(Options):
     decay: float = option(2e-5, "weight decay of the solver exact, in units of the mean squared feature", at_least=0)
     kept_back: float = option(
         0.0,
-        "share of the private rows of networks that is never trained on, for calibration and the home model (with the "
-        "solver exact, layers are refitted instead)",
+        "share of the private rows of networks never trained on, for calibration and the home model; with 0, the "
+        "solver exact fits layers without some rows instead",
         at_least=0,
         below=0.9,
     )
