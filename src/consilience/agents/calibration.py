@@ -19,6 +19,8 @@ TOGETHER, FREQUENCY, ALONE = (1.3, 5.0), (0.3, 5.0), (0.05, 20.0)
 """Prior of each weight of the pool, and its strength (research/home.md); the model trained together comes first."""
 MIXED = (0.1, 5.0)
 """Prior of the weight of the model trained alone where values are mixed, and its strength in samples."""
+LEAST_WEIGHT = 0.1
+"""Of the model trained together on the target domain: calibration never changes which class is the most probable."""
 PLACES = ("home", "target")
 MOST_SCORES = 1000
 """Conformal scores that are stored, at most."""
@@ -49,7 +51,7 @@ class Calibration:
     @property
     def needs_alone(self) -> bool:
         """Whether the home model has the model trained alone in it."""
-        return self.home.shape[1] == (3 if len(self.frequency) else 1)
+        return bool(self.home.shape[1] == 3 if len(self.frequency) else self.home[0, 0] != 0)
 
     def at_home(self, together: Array, alone: Array | None) -> Array:
         """Predictions of the home model from those of the two models (samples, outputs)."""
@@ -153,7 +155,7 @@ def calibrated(
         if rows:
             terms, truth = known[question], labels[question].argmax(axis=1)
             home.append(core.pool_weights(terms, truth, *prior))
-            target.append(core.pool_weights(terms[:1], truth, *prior[:, :1]))
+            target.append(np.maximum(core.pool_weights(terms[:1], truth, *prior[:, :1]), LEAST_WEIGHT))
         else:
             home.append(prior[0])
             target.append(prior[0, :1])
@@ -184,7 +186,7 @@ def _stored(scores: Array) -> Array:
     ordered = np.sort(np.asarray(scores, dtype=np.float64), axis=0)
     if len(ordered) <= MOST_SCORES:
         return ordered
-    return ordered[np.ceil(np.arange(1, MOST_SCORES + 1) / MOST_SCORES * len(ordered)).astype(int) - 1]
+    return np.asarray(ordered[np.ceil(np.arange(1, MOST_SCORES + 1) / MOST_SCORES * len(ordered)).astype(int) - 1])
 
 
 def _frequency(task: Task, counts: Sequence[int]) -> Array:

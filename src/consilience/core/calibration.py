@@ -100,10 +100,8 @@ def conformal_threshold(scores: Array, coverage: float) -> float:
 
 
 def prediction_sets(f: Array, threshold: float) -> NDArray[np.bool_]:
-    """Classes with 1 - f_c up to the threshold, and always the most probable one (samples, classes)."""
-    sets = np.asarray(1 - f <= threshold)
-    sets[np.arange(len(f)), f.argmax(axis=1)] = True
-    return sets
+    """Classes with 1 - f_c up to the threshold (samples, classes); none where every class conforms too little."""
+    return np.asarray(1 - np.asarray(f, dtype=np.float64) <= threshold)
 
 
 def reliability(sure: Array, right: NDArray[np.bool_], bins: int = BINS) -> Array:
