@@ -15,8 +15,10 @@ from consilience.base.errors import ConsilienceError
 from consilience.core import calibration as core
 from consilience.tasks.protocol import Array, Task
 
-TOGETHER, FREQUENCY, ALONE = (1.3, 5.0), (0.3, 5.0), (0.05, 20.0)
+TOGETHER, FREQUENCY, ALONE = (1.2, 5.0), (0.4, 10.0), (0.15, 10.0)
 """Prior of each weight of the pool, and its strength (research/home.md); the model trained together comes first."""
+LEAST_ALONE = 0.05
+"""Probabilities of the model trained alone are not taken to be smaller: on few rows it is far too sure of itself."""
 MIXED = (0.1, 5.0)
 """Prior of the weight of the model trained alone where values are mixed, and its strength in samples."""
 LEAST_WEIGHT = 0.1
@@ -199,9 +201,10 @@ def _frequency(task: Task, counts: Sequence[int]) -> Array:
 
 def _terms(task: Task, together: Array, alone: Array | None, frequency: Array) -> list[Array]:
     """The terms of the pool for each question (terms, samples, classes)."""
-    models = [task.questions(f) for f in (together, alone) if f is not None]
+    first, second = task.questions(together), [] if alone is None else task.questions(alone)
     terms = []
     for question, base in enumerate(frequency):
-        first, *rest = [core.log_term(answers[question]) for answers in models]
-        terms.append(np.stack([first, np.broadcast_to(base, first.shape), *rest]))
+        log = core.log_term(first[question])
+        others = [core.log_term(second[question], LEAST_ALONE)] if second else []
+        terms.append(np.stack([log, np.broadcast_to(base, log.shape), *others]))
     return terms

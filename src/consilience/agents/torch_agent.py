@@ -116,8 +116,7 @@ class TorchAgent:
         self.transform, self.augment = transform, augment or augmentation(training.augment)
         self.task = task_named(task)
         data = labelled(name, self.task, x, y, classes)
-        share = training.kept_back if training.solver == "steps" else 0.0
-        data, self._kept = keep_back(data, self.task, share, seed, name)
+        data, self._kept = keep_back(data, self.task, training.kept_back, seed, name)
         self.class_names, self._rows = data.class_names, data.x
         self.kind = kind or type(model).__name__
         self.samples = len(data.y)

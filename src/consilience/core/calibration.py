@@ -19,9 +19,9 @@ STEPS = 50
 BINS = 10
 
 
-def log_term(f: Array) -> Array:
-    """log f, with f at least `LEAST`, in double precision."""
-    return np.log(np.maximum(np.asarray(f, dtype=np.float64), LEAST))
+def log_term(f: Array, least: float = LEAST) -> Array:
+    """log f, with f at least `least`, in double precision."""
+    return np.log(np.maximum(np.asarray(f, dtype=np.float64), least))
 
 
 def frequency_term(counts: Sequence[int] | NDArray[np.integer]) -> Array:
