@@ -50,7 +50,7 @@ sbom: $(VENV)/site.stamp $(VENV)/security.stamp  ## write sbom.json: what is in 
 audit: $(VENV)/security.stamp  ## ask a public database for known vulnerabilities of what is in both lock files; needs the internet
 	$(VENV)/security/bin/python deploy/audit.py
 
-bench: $(VENV)/dev.stamp  ## measure how fast it is and write docs/results/speed.md (about 15 minutes)
+bench: $(VENV)/dev.stamp  ## measure how fast it is and write docs/results/speed.md (about 15 minutes; goes on where it stopped)
 	$(VENV)/bin/python -m benchmarks
 
 lint: $(VENV)/dev.stamp  ## style, types and the direction of imports

@@ -1,7 +1,11 @@
-"""Runs the benchmarks that are named, or all of them; all together write docs/results/speed.md."""
+"""Runs the benchmarks that are named, or all that are left; when all are there it writes docs/results/speed.md.
+
+Every section is kept in the folder `.bench` as soon as it is measured, so that `make bench` goes on where it stopped.
+"""
 
 import os
 import platform
+import shutil
 import sys
 import time
 from importlib import import_module
@@ -10,34 +14,42 @@ from pathlib import Path
 
 from benchmarks.timing import TURNS
 
-PARTS = ("beside", "rounds", "limits", "training", "grouped", "privacy", "trust", "startup", "exchange", "backbones")
-PAGE = Path("docs") / "results" / "speed.md"
+SECTIONS = ("beside", "rounds", "limits", "training", "grouped", "privacy", "trust", "startup", "exchange", "backbones")
+PAGE, KEPT = Path("docs") / "results" / "speed.md", Path(".bench")
 
 
 def main() -> None:
     """Prints every section as it is measured."""
-    chosen = sys.argv[1:] or PARTS
-    unknown = [name for name in chosen if name not in PARTS]
+    chosen = sys.argv[1:] or [name for name in SECTIONS if not _kept(name).exists()]
+    unknown = [name for name in chosen if name not in SECTIONS]
     if unknown:
-        sys.exit(f"unknown benchmark {unknown[0]!r}. Known: {', '.join(PARTS)}.")
-    began, load = time.perf_counter(), os.getloadavg()[0]
-    sections = []
+        sys.exit(f"unknown benchmark {unknown[0]!r}. Known: {', '.join(SECTIONS)}.")
+    KEPT.mkdir(exist_ok=True)
     for name in chosen:
-        sections.append(import_module(f"benchmarks.{name}").run())
-        print(sections[-1], flush=True)
-    if tuple(chosen) == PARTS:
-        PAGE.write_text("\n".join([_head(time.perf_counter() - began, load), *sections]))
+        began, load = time.perf_counter(), os.getloadavg()[0]
+        text = import_module(f"benchmarks.{name}").run()
+        text += f"\nMeasured in {time.perf_counter() - began:.0f} s; load {load:.1f} when it began.\n"
+        _kept(name).write_text(text)
+        print(text, flush=True)
+    if all(_kept(name).exists() for name in SECTIONS):
+        PAGE.write_text("\n".join([_head(), *(_kept(name).read_text() for name in SECTIONS)]))
+        shutil.rmtree(KEPT)
         print(f"Written: {PAGE}")
 
 
-def _head(seconds: float, load: float) -> str:
-    """The top of the page. `load` is how many other programs wanted to run when it began."""
+def _kept(name: str) -> Path:
+    return KEPT / f"{name}.md"
+
+
+def _head() -> str:
+    """The top of the page."""
     return (
         "# How fast it is\n\n"
         f"`make bench` measures this and writes this page: {os.cpu_count()} cores ({_processor()}), Python "
-        f"{platform.python_version()}, torch {version('torch')}, NumPy {version('numpy')}, in {seconds / 60:.0f} "
-        f"minutes; load {load:.1f} when it began. Things to compare take turns in one run: 1.2 (1.1-1.4) is the median "
-        f"and the range over {TURNS} turns after a first one, or over the rounds of a run where it says so.\n"
+        f"{platform.python_version()}, torch {version('torch')}, NumPy {version('numpy')}. Things to compare take "
+        f"turns in one run: 1.2 (1.1-1.4) is the median and the range over {TURNS} turns after a first one, or over "
+        "the rounds of a run where it says so. The load is the number of programs that wanted to run: above the number "
+        "of cores, wall times are too long, and CPU times a little.\n"
     )
 
 

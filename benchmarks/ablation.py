@@ -26,8 +26,7 @@ from consilience.data.loading import load
 from consilience.data.partitions import rank_in_class
 from consilience.experiments.axes import parse_seeds
 from consilience.experiments.compare import Estimate, estimate
-from consilience.experiments.load_agents import restore
-from consilience.experiments.run import run_experiment
+from consilience.experiments.run import restore, run_experiment
 from consilience.runtime.ensemble import collective, weights_of
 from consilience.settings.presets import read_settings
 

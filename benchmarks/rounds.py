@@ -1,4 +1,4 @@
-"""Where the time of a round goes, and that of a comparison; with a table of what this machine can do at most."""
+"""Where the time of a round goes, and that of a comparison."""
 
 import tempfile
 import time
@@ -26,8 +26,7 @@ from consilience.runtime.run_state import RunState
 from consilience.settings.presets import read_settings
 from consilience.settings.settings import load_plugins
 from consilience.workers import work as working
-from consilience.workers.job import Job
-from consilience.workers.jobs import run_jobs
+from consilience.workers.jobs import Job, run_jobs
 
 PARTS: dict[str, list[tuple[Any, str]]] = {
     "training": [(LocalAgents, name) for name in ("train", "train_alone", "train_on_shared", "train_on_own")],
@@ -37,6 +36,7 @@ PARTS: dict[str, list[tuple[Any, str]]] = {
     "writing": [(RunState, "save"), (Run, "save")],
     "history": [(History, "add")],
     "server": [(ServerMethod, "server_update"), (ServerMethod, "after_average")],
+    "weights": [(TorchAgent, "weights"), (TorchAgent, "set_weights"), (TorchAgent, "reset_optimizer")],
     "data, agents": [(working, "build_scenario"), (working, "build_agents"), (working, "summarise")],
 }
 """Functions of each part; one within another counts for itself alone."""

@@ -10,7 +10,8 @@ import torch
 from benchmarks.plain import PlainAgent, plain_model
 from benchmarks.timing import ms, over, ranged, table, turns
 from consilience.agents import networks
-from consilience.agents.batched import LARGEST_MODEL, train_all
+from consilience.agents.batched import LARGEST_MODEL
+from consilience.agents.local_agents import LocalAgents
 from consilience.agents.torch_agent import TorchAgent
 from consilience.agents.training import Training
 from consilience.base.malloc import keep_memory
@@ -152,8 +153,8 @@ def _ten_networks(hidden: int) -> tuple[dict[str, list[float]], int]:
     seconds = turns(
         {
             "plain": lambda: [agent.train(*targets, 0.5, 5) for agent in plain],
-            "one by one": lambda: train_all(ours[0], shared, labels, 0.5),
-            "together": lambda: train_all(ours[1], shared, labels, 0.5),
+            "one by one": lambda: LocalAgents(ours[0]).train(shared, labels, 0.5),
+            "together": lambda: LocalAgents(ours[1]).train(shared, labels, 0.5),
         }
     )
     batched.LARGEST_MODEL = before

@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from consilience import SklearnAgent
-from consilience.agents.models.estimators import boosting, forest, logistic, neighbours
+from consilience.agents.models.built_in import boosting, forest, logistic, neighbours
 from consilience.agents.soft_labels import MODES
 
 OWN, SHARED, SEEDS, LAM = 60, 300, range(100, 105), 0.5

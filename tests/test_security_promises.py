@@ -1,4 +1,4 @@
-"""SECURITY.md, read against the code: the tests that it names are there, and its numbers are those in force."""
+"""docs/explanation/security.md against the code: the tests that it names are there, its numbers those in force."""
 
 import ast
 import contextlib
@@ -13,33 +13,19 @@ import pytest
 
 pytest.importorskip("zenoh", reason="needs consilience[peers]")
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from consilience.base import toml
 from consilience.base.errors import ConsilienceError
 from consilience.federation.peers import connection_limiter as door
 from consilience.federation.peers import inbox, mailbox, outbox, untrusted_input
 from consilience.federation.peers import site_exchange as mesh
-from consilience.federation.peers.federation import Federation, Member, default_quorum, fingerprint
-from consilience.federation.peers.frame import SIGNATURE, STATUS, Format
-from consilience.federation.peers.keys import public_key
+from consilience.federation.peers.federation import default_quorum
+from consilience.federation.peers.frame import STATUS, Format
 from consilience.federation.peers.ports import free_addresses
 from consilience.report import live
-from tests.federation.peers.conftest import SIGNING, Query
+from tests.federation.peers.conftest import SITE_KEYS, Query, federation_of
 
 ROOT = Path(__file__).parents[1]
-TEXT = (ROOT / "SECURITY.md").read_text()
-
-
-def federation_of(members: int, quorum: int) -> Federation:
-    """Members a, b, c, ..., the first of them with the keys `SIGNING`."""
-    keys = [Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in range(members)]
-    roster = tuple(
-        Member(chr(ord("a") + number), f"localhost:{7000 + number}", f"cn-{number}", public_key(key))
-        for number, key in enumerate(keys)
-    )
-    shared = fingerprint(np.zeros((6, 2), np.float32))
-    return Federation("trial", "1", ("no", "yes"), 6, shared, 4.0, quorum, {"run": {"rounds": 9}}, roster)
+TEXT = (ROOT / "docs" / "explanation" / "security.md").read_text()
 
 
 def test_every_test_that_is_named_is_there():
@@ -133,27 +119,28 @@ def test_strangers_at_the_door_are_few_and_who_says_nothing_is_sent_away():
 def test_a_site_answers_with_frames_receipts_statuses_and_fields_alone(tmp_path):
     """Their lengths follow from the federation file: there is no place for anything else."""
     federation = federation_of(4, 3)
-    box = outbox.Outbox(federation, "a", SIGNING[0], tmp_path)
+    box = outbox.Outbox(federation, "a", SITE_KEYS[0], tmp_path)
     frame, _ = box.publish(1, np.full((6, 2), 0.5, np.float32), {})
     box.keep_receipts(1, {0: frame.receipt})
     box.flush()
     layout = Format(federation)
     lengths = {
-        "status": STATUS.size + SIGNATURE,
-        "finished": STATUS.size + SIGNATURE,
+        "status": STATUS.size,
+        "finished": STATUS.size,
         "federation": len(federation.packed_fields),
-        "round/1": layout.length,
-        "receipts/1": layout.receipts,
+        "round": layout.length,
+        "receipts": layout.receipts,
     }
     others = ["data", "model", "weights", "round/-1", "round/1/x", "../round/1", "site.toml", "keys/signing.key", "**"]
     for topic in (*lengths, *others):
-        query = Query("b", topic)
+        query = Query(federation, "b", topic, 1)
         box.answer(query)
-        replies = [reply if isinstance(reply, bytes) else reply.to_bytes() for reply in query.replies]
-        assert [len(reply) for reply in replies] == ([lengths[topic]] if topic in lengths else []), topic
+        assert [len(message.data) for message in query.opened()] == ([lengths[topic]] if topic in lengths else []), (
+            topic
+        )
 
 
-def test_messages_of_peers_are_read_in_three_modules_that_raise_one_kind_of_error():
+def test_messages_of_peers_are_read_in_four_modules_that_raise_one_kind_of_error():
     """Elsewhere in federation/ a site's own files are read so, and the limiter reads the header of a TLS record."""
     readers = {"unpack", "unpack_from", "iter_unpack", "loads", "frombuffer"}
     own = {"audit.py", "run_lock.py", "connection_limiter.py", "site_exchange.py", "site_ledger.py"}
@@ -168,5 +155,8 @@ def test_messages_of_peers_are_read_in_three_modules_that_raise_one_kind_of_erro
             seen.add(path.name)
             strict = "strict" in [ast.unparse(decorator) for decorator in function.decorator_list]
             assert strict or path.name in own, f"{path.name}: {function.name} reads bytes, and is not `strict`"
-    assert seen - own == {"untrusted_input.py", "question.py", "samples.py"}
-    assert "`federation/peers/untrusted_input.py`; `federation/peers/question.py`" in TEXT and "`samples.py`" in TEXT
+    assert seen - own == {"untrusted_input.py", "question.py", "samples.py", "sealing.py"}
+    assert all(
+        f"`{name}`" in TEXT
+        for name in ("federation/peers/untrusted_input.py", "sealing.py", "question.py", "samples.py")
+    )

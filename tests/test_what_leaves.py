@@ -17,8 +17,7 @@ from consilience import ConsilienceError
 from consilience.audit.audit import audit_run
 from consilience.base.rows import fingerprint
 from consilience.cli.main import app
-from consilience.experiments.load_agents import export_run
-from consilience.experiments.run import run_experiment
+from consilience.experiments.run import export_run, run_experiment
 from consilience.export.manifest import read_manifest
 from consilience.privacy.ledger import LedgerFile
 from consilience.report.page import write_page

@@ -27,15 +27,15 @@ agents = [
 ]
 names, shared = tuple(agent.name for agent in agents), task.x[0].numpy()
 exchange, method = InMemory(names), cs.FedAvg()
-ends = [time.perf_counter()]
+ends = [time.process_time()]
 if "training" in sys.argv:
     for _ in method.rounds(LocalAgents(agents, names), shared[:1], exchange, Start(task.rounds)):
-        ends.append(time.perf_counter())
+        ends.append(time.process_time())
 else:
 
     def note(event: Event) -> None:
         if isinstance(event, Finished):
-            ends.append(time.perf_counter())
+            ends.append(time.process_time())
 
     y = task.y[0].numpy()
     summary = Summary(method.label, method.title, "classification", task.rounds, 0, len(y), agents=summarised(agents))

@@ -20,9 +20,9 @@ from consilience.methods.fedavg import FedAvg as FedAvg
 from consilience.methods.feddf import FedDF as FedDF
 from consilience.methods.feddyn import FedDyn as FedDyn
 from consilience.methods.fedprox import FedProx as FedProx
-from consilience.methods.learning.one_set import OneSet as OneSet
-from consilience.methods.learning.revisit import Revisit as Revisit
-from consilience.methods.learning.sequential import Sequential as Sequential
+from consilience.methods.learning.separate import OneSet as OneSet
+from consilience.methods.learning.separate import Revisit as Revisit
+from consilience.methods.learning.separate import Sequential as Sequential
 from consilience.methods.listening.sparse import Sparse as Sparse
 from consilience.methods.scaffold import Scaffold as Scaffold
 from consilience.methods.trust.entropy import Entropy as Entropy

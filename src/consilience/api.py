@@ -20,7 +20,7 @@ from consilience.base.errors import ConsilienceError
 from consilience.base.options import flat, hint, stable_text, to_table
 from consilience.base.rows import Rows, as_rows, count, fingerprint
 from consilience.core.consensus import influence
-from consilience.export.facts import facts_of
+from consilience.export.card import facts_of
 from consilience.export.folder import export_agent
 from consilience.methods import check_rounds, method_named
 from consilience.methods.consensus import HEADS_NOTE, Consensus
@@ -290,7 +290,6 @@ def _shared_rows(shared: Any) -> Rows:
 
 
 def _pair(pair: Any, what: str) -> tuple[Rows, Any]:
-    """Rows and labels, in this order."""
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise ConsilienceError(f"{what} is not a pair. Give rows and their labels: {what}=(x, y).")
     x, y = pair

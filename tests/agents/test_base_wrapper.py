@@ -11,9 +11,10 @@ from torch import nn
 
 from consilience import Consensus, FedAvg, Paper, SklearnAgent, TorchAgent, collaborate
 from consilience.agents import batched
-from consilience.agents.batched import train_all, units
+from consilience.agents.batched import units
 from consilience.agents.training import Training
 from consilience.extend import Losses, Wrapper
+from tests.agents.together import train_all
 from tests.conftest import CLASSES, FEATURES, blobs
 
 

@@ -10,9 +10,10 @@ from torch import nn
 
 from consilience import ConsilienceError, SklearnAgent, TorchAgent
 from consilience.agents import batch_plan, batched
-from consilience.agents.batched import train_all, train_all_alone, train_all_on_own, train_all_on_shared, units
+from consilience.agents.batched import units
 from consilience.agents.protocol import GradientCorrection
 from consilience.agents.training import Training
+from tests.agents.together import train_all, train_all_alone, train_all_on_own, train_all_on_shared
 from tests.conftest import CLASSES, FEATURES, blobs
 from tests.torch_options import torch_options
 

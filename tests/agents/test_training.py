@@ -129,7 +129,7 @@ def test_weights_that_are_set_are_what_predicts():
 
 @pytest.mark.parametrize("batched", [False, True])
 def test_samples_passed_forward_and_back_and_forward_only(batched):
-    from consilience.agents.batched import train_all
+    from tests.agents.together import train_all
 
     x, y = blobs(50, seed=1)
     labels = np.full((40, 3), 1 / 3, dtype=np.float32)

@@ -13,7 +13,7 @@ from consilience.audit.attacks import auc
 from consilience.audit.audit import audit_run
 from consilience.cli.main import app
 from consilience.privacy.accountants import advantage
-from consilience.privacy.draws import Repeatable
+from consilience.privacy.mechanism import Repeatable
 from consilience.settings.presets import read_settings
 from consilience.settings.wiring import build_scenario
 from consilience.workers.work import work

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 import pytest
 
 from consilience import ConsilienceError
-from consilience.base import registry
 from consilience.base.registry import Registry, load_plugin
 
 
@@ -42,7 +41,9 @@ class Point:
 def points(monkeypatch):
     """What installed packages bring to the group consilience.fruit."""
     brought: list[Point] = []
-    monkeypatch.setattr(registry, "entry_points", lambda group: brought if group == "consilience.fruit" else [])
+    monkeypatch.setattr(
+        "importlib.metadata.entry_points", lambda group: brought if group == "consilience.fruit" else []
+    )
     return brought
 
 

@@ -1,5 +1,7 @@
 """A file of the user's brings a trust rule, which works on several workers as it does on one."""
 
+import subprocess
+import sys
 import textwrap
 from multiprocessing import active_children
 
@@ -106,18 +108,7 @@ def test_without_the_plugin_the_rule_is_not_known(folder):
 
 def test_a_folder_that_is_resumed_brings_no_plugins_of_its_own(folder):
     """What config.toml names is run by no worker, unless the user names it, too."""
-    import subprocess
-    import sys
-
-    changes = ["rounds=3", "method.warmup=1", "agents.count=4", 'models=["mlp"]', "epochs=1", "low_quality=[]"]
-    changes += ["references=[]"]
-    given = [part for change in changes for part in ("--set", change)]
-
-    def consilience(*arguments):
-        command = [sys.executable, "-m", "consilience", "run", *arguments]
-        return subprocess.run(command, capture_output=True, text=True, timeout=300)
-
-    assert consilience("digits", *given, "--out", "run", "--workers", "1").returncode == 0
+    run_experiment(read_settings("digits", SETTINGS | {"rounds": 3}), folder / "run", 1)
     (folder / "evil.py").write_text("from pathlib import Path\nPath(__file__).with_name('was-run').touch()\n")
     config = folder / "run" / "config.toml"
     text = config.read_text()
@@ -127,7 +118,8 @@ def test_a_folder_that_is_resumed_brings_no_plugins_of_its_own(folder):
     )
     for name in ("summary.json", "SHA256SUMS"):
         (folder / "run" / name).unlink()
-    done = consilience("--resume", "--out", "run", "--workers", "2")
+    command = [sys.executable, "-m", "consilience", "run", "--resume", "--out", "run", "--workers", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert load_run(folder / "run").summary.rounds == 4
     assert not (folder / "was-run").exists()

@@ -11,8 +11,10 @@ from consilience.base.errors import ConsilienceError
 from consilience.cli.main import app
 from consilience.data.datasets import Request
 from consilience.data.loading import load
-from consilience.experiments.load_agents import restore
+from consilience.experiments.run import restore
 from consilience.export.folder import load_model
+from consilience.export.inputs import read_samples
+from consilience.export.manifest import Manifest
 from consilience.settings.presets import read_settings
 from consilience.workers.work import work
 
@@ -24,6 +26,17 @@ def call(*words: object) -> str:
     result = CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.output
+
+
+@pytest.fixture(autouse=True)
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Predictions without a process of their own, which takes seconds; `export/test_isolated.py` has that process."""
+
+    def predict(folder: Path, samples: Path, seconds: float, memory: float) -> tuple[np.ndarray, Manifest]:
+        model = load_model(folder)
+        return model.predict(read_samples(samples, model.manifest.inputs)), model.manifest
+
+    monkeypatch.setattr("consilience.export.isolated.predict_isolated", predict)
 
 
 def made_up(rows: int) -> pd.DataFrame:

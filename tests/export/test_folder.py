@@ -153,7 +153,7 @@ def test_a_foreign_type_is_refused_before_anything_is_made(folders: Path, tmp_pa
     ("key", "value", "message"),
     [
         ("parts", [{"role": "estimator", "form": "skops", "file": "../estimator.skops"}], "one of these"),
-        ("parts", [{"role": "estimator", "form": "pickle", "file": "e.pkl"}], "one of scale, table, safetensors"),
+        ("parts", [{"role": "estimator", "form": "pickle", "file": "e.pkl"}], "one of scale, table, backbone"),
         ("format", 2, "later version"),
         ("evil", 1, "unknown setting 'evil'"),
         ("outputs", "three", "a whole number"),

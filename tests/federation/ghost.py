@@ -13,9 +13,9 @@ from consilience.federation.site import load_site
 
 def main(site: Path, identity: str) -> None:
     """Says again and again to how many peers it is linked."""
-    prepared, settings = load_site(site), link._settings
-    link._settings = lambda *arguments: settings(*arguments) | {"id": identity}
-    session = link.open_session(prepared.federation, prepared.site.agent, prepared.tls, "", 10**8)
+    prepared = load_site(site)
+    settings = link.between_members(prepared.federation, prepared.site.agent, prepared.tls, "", 10**8)
+    session = link.open_session(settings | {"id": identity}, 4)
     while True:
         print(f"linked to {len(session.info.peers_zid())}", flush=True)
         time.sleep(0.2)

@@ -12,41 +12,50 @@ from typing import Any
 
 import numpy as np
 
-from consilience.federation.peers import zenoh_config as link
-from consilience.federation.peers.federation import FIELD, FIELDS, MOST_FIELDS, Federation
+from consilience.federation.peers.carrier import ANSWERS, Query
+from consilience.federation.peers.federation import FIELD, FIELDS, MOST_FIELDS
 from consilience.federation.peers.frame import NONCE, Format, Receipt
-from consilience.federation.peers.keys import read_signing_key
+from consilience.federation.peers.keys import SiteKeys, read_encryption_key, read_signing_key
+from consilience.federation.peers.network import Network, open_carriers
 from consilience.federation.peers.question import Questions
-from consilience.federation.peers.untrusted_input import frame_from
-from consilience.federation.peers.zenoh_config import ANSWERS, Tls, key_of, open_session, token_of
-from consilience.federation.remote_prediction_server import TOPIC
+from consilience.federation.peers.sealing import Kind, Sealer
+from consilience.federation.peers.untrusted_input import InvalidInput, frame_from
+from consilience.federation.peers.zenoh_config import Tls, key_of
 from consilience.federation.site import load_site
-
-link._access = lambda *arguments: {"enabled": False}  # type: ignore[assignment]  # it holds itself to nothing
 
 
 class Rogue:
     """Signs and answers whatever its mode says."""
 
-    def __init__(self, site: Path, modes: list[str]) -> None:
+    def __init__(self, site: Path, modes: list[str], key: Path | None = None) -> None:
         prepared = load_site(site)
         self.federation, self.name, self.modes = prepared.federation, prepared.site.agent, modes
         self.place = self.federation.names.index(self.name)
         self.format = Format(self.federation)
-        self.key = read_signing_key(prepared.path(prepared.site.signing_key))
-        self.session = open_session(
-            self.federation, self.name, prepared.tls, self.federation.member(self.name).address, 10**8
-        )
+        self.keys = prepared.keys if key is None else SiteKeys(read_signing_key(key), prepared.keys.encryption)
+        self.key = self.keys.signing
+        self.sealer = Sealer(self.federation, self.name, self.keys)
         self.turn = 0
         """How many federation files it has claimed to have."""
         self.kept: list[Any] = []
         """Questions that are never answered."""
         self.old: dict[int, Receipt] = {}
         """Receipts of an earlier run, which it passes on."""
-        self.declared = [
-            self.session.declare_queryable(key_of(self.name, "*", "**"), self.answer),
-            self.session.liveliness().declare_token(token_of(self.name, "agent")),
-        ]
+        self.carriers = open_carriers(
+            prepared.network, self.federation, self.name, "agent", self.answer, {}, lambda *_: None, self.sealer
+        )
+        self.declared: list[Any] = []
+
+    @property
+    def session(self) -> Any:
+        """Its session with the peers or the relay, as soon as there is one."""
+        while self.carriers[0]._session is None:
+            time.sleep(0.05)
+        return self.carriers[0]._session
+
+    def key_of(self, agent: str, role: str = "agent") -> str:
+        """The key under which an agent answers."""
+        return key_of(self.federation.id, agent, role)
 
     def frame(self, number: int, f: Any = None, sequence: int | None = None, format: Format | None = None) -> bytes:
         """A signed frame, of uniform predictions unless others are given."""
@@ -57,39 +66,54 @@ class Rogue:
             self.key, self.place, number, number if sequence is None else sequence, receipts, f
         )[1]
 
-    def answer(self, query: Any) -> None:
+    def answer(self, query: Query) -> None:
         """Called for every request of a peer."""
-        topic = str(query.key_expr).rpartition("/")[2]
-        asker = str(query.key_expr).split("/")[2]
-        if "/receipts/" in str(query.key_expr):
-            query.reply_err(self.status(query, 1))
-        elif topic.isdecimal():
-            number = int(topic)
-            mode = self.modes[min(number - 2, len(self.modes) - 1)]
+        try:
+            message = self.sealer.open(query.message, Kind.QUESTION)
+        except InvalidInput:
+            query.drop()
+            return
+        asker, number, nonce = message.sender, message.round, message.data[:NONCE]
+        topic = bytes(message.data[NONCE:]).decode()
+
+        def reply(kind: Kind, data: bytes, number: int = number) -> None:
+            query.reply(self.seal(kind, data, asker, number))
+
+        if topic == "receipts":
+            reply(Kind.STATUS, *self.status(nonce, 1))
+        elif topic == "round":
+            mode = self.modes[max(0, min(number - 2, len(self.modes) - 1))]
             for data in self.replies(mode, number, asker):
-                query.reply(query.key_expr, data)
+                reply(Kind.FRAME, data)
             if mode == "silent":
                 self.kept.append(query)
                 return
-            if mode in ("ahead", "last", "garbled"):
-                query.reply_err(secrets.token_bytes(50) if mode == "garbled" else self.status(query, 2**31))
+            if mode == "garbled":
+                query.reply(secrets.token_bytes(50))
+            elif mode in ("ahead", "last"):
+                reply(Kind.STATUS, *self.status(nonce, 2**31))
         elif topic == "federation":
-            query.reply(query.key_expr, self.text())
+            reply(Kind.FIELDS, self.text())
         elif topic in ("status", "finished"):
-            garbled = self.modes == ["garbled"]
-            query.reply(query.key_expr, secrets.token_bytes(9) if garbled else self.status(query, 1))
+            if self.modes == ["garbled"]:
+                query.reply(secrets.token_bytes(9))
+            else:
+                reply(Kind.STATUS, *self.status(nonce, 1))
         query.drop()
 
-    def status(self, query: Any, number: int) -> bytes:
-        """A signed status that claims to be in round `number`."""
-        nonce = bytes.fromhex(query.parameters["nonce"])
-        format = self.format
-        if self.modes[0].startswith("text="):
+    def seal(self, kind: Kind, data: bytes, reader: str, number: int) -> bytes:
+        """A message as it likes, under the federation file that it claims to have."""
+        claimed = self.federation
+        if self.modes[0].startswith("text=") and kind == Kind.STATUS:
             self.turn += "new" in self.modes[0]
-            format = Format(replace(self.federation, deadline=1234.0 + self.turn))
+            claimed = replace(self.federation, deadline=1234.0 + self.turn)
+        return Sealer(claimed, self.name, self.keys).seal(kind, data, [reader], number)
+
+    def status(self, nonce: bytes, number: int) -> tuple[bytes, int]:
+        """A status that claims to be in round `number`, and that number."""
         if self.modes[0] == "last":
             number = self.federation.agreed.run.rounds
-        return format.pack_status(self.key, self.place, number, time.time(), nonce)
+        return self.format.pack_status(time.time(), nonce), number
 
     def text(self) -> bytes:
         """A federation file that no reader survives who trusts it."""
@@ -145,15 +169,16 @@ class Rogue:
             "duplicate": [good, good, good],
         }[mode]
 
-    def question(self, agent: str, topic: str, nonce: str = "00" * NONCE) -> str:
+    def question(self, agent: str, topic: str, number: int = 0) -> bytes:
         """What an honest peer would ask."""
-        return f"{key_of(agent, self.name, f'agent/{topic}')}?nonce={nonce}"
+        return self.sealer.seal(Kind.QUESTION, bytes(NONCE) + topic.encode(), [agent], number)
 
     def fetched(self, agent: str, number: int) -> bytes:
         """Another agent's frame."""
-        for reply in self.session.get(self.question(agent, f"round/{number}"), timeout=5.0):
+        question = self.question(agent, "round", number)
+        for reply in self.session.get(self.key_of(agent), payload=question, timeout=5.0):
             if reply.ok:
-                return reply.ok.payload.to_bytes()
+                return bytes(self.sealer.open(reply.ok.payload.to_bytes(), *Kind).data)
         return b"nothing fetched"
 
 
@@ -190,71 +215,76 @@ def _of_another_run(rogue: Rogue, number: int) -> bytes:
     return rogue.frame(number, format=odd)
 
 
-def impostor(site: Path, folder: Path, agent: str, asker: str) -> None:
-    """Speaks for `agent` with the certificate in `folder`, and asks everyone as `asker`; says whether any answers."""
+def impostor(site: Path, certificate: Path, own: Path, agent: str) -> None:
+    """Speaks for `agent`, and asks everyone as it, with the certificate and the private keys in two folders.
+
+    It says whether any answers.
+    """
     prepared = load_site(site)
-    federation: Federation = prepared.federation
-    tls = Tls(folder / "tls.key", folder / "tls.crt", prepared.tls.authority)
-    session = open_session(federation, agent, tls, federation.member(agent).address, 10**7)
-    format = Format(federation)
-    key = read_signing_key(prepared.path(prepared.site.signing_key))
+    federation = prepared.federation
+    tls = Tls(certificate / "tls.key", certificate / "tls.crt", prepared.tls.authority)
+    keys = SiteKeys(read_signing_key(own / "signing.key"), read_encryption_key(own / "encryption.key"))
+    sealer, format = Sealer(federation, agent, keys), Format(federation)
 
-    def answer(query: Any) -> None:
-        nonce = bytes.fromhex(query.parameters["nonce"])
-        place = federation.names.index(agent)
-        query.reply(query.key_expr, format.pack_status(key, place, 1, time.time(), nonce))
+    def answer(query: Query) -> None:
+        try:
+            message = sealer.open(query.message, Kind.QUESTION)
+            query.reply(
+                sealer.seal(Kind.STATUS, format.pack_status(time.time(), message.data[:NONCE]), [message.sender], 1)
+            )
+        except InvalidInput:
+            query.reply(secrets.token_bytes(500))
+        query.drop()
 
-    declared = [
-        session.declare_queryable(key_of(agent, "*", "**"), answer),
-        session.liveliness().declare_token(token_of(agent, "agent")),
-    ]
-    while declared:
+    network = Network("direct", tls, federation.member(agent).address)
+    [carrier] = open_carriers(network, federation, agent, "agent", answer, {}, lambda *_: None, sealer)
+
+    def answered(name: str, data: bytes | None) -> bool:
+        if data:
+            sealer.open(data, Kind.STATUS)
+            print(f"answered by {name}", flush=True)
+        return True
+
+    while True:
         for name in federation.names:
-            for reply in session.get(f"{key_of(name, asker, 'agent/status')}?nonce={'00' * NONCE}", timeout=1.0):
-                if reply.ok and name != agent:
-                    print(f"answered by {name}", flush=True)
+            if name != agent:
+                question = sealer.seal(Kind.QUESTION, bytes(NONCE) + b"status", [name])
+                carrier.fetch(name, "agent", "status", 0, question, 1.0, lambda data, name=name: answered(name, data))
         print("asked", flush=True)
-        time.sleep(0.1)
+        time.sleep(0.5)
 
 
 def flood(rogue: Rogue) -> None:
     """Asks for everything that nobody should ask for."""
-    topics = [
-        "round/999999999",
-        "round/-1",
-        "round/²",
-        "round/0x10",
-        "**",
-        "*",
-        "nothing",
-        "round/" + "9" * 60,
-        "alive",
-    ]
-    ends = ["", "?nonce=zz", "?nonce=" + "ab" * 5000, "?from=" + "x" * 5000, "?from=;nonce=;;==", "?_time=[now()]"]
+    topics = ["nothing", "round/-1", "round/²", "**", "*", "", "alive", "x" * 200_000]
     for turn in range(100):
         for name in rogue.federation.names:
             if name != rogue.name:
-                key = key_of(name, rogue.name, f"agent/{topics[turn % len(topics)]}")
-                rogue.session.get(key + ends[turn % len(ends)], lambda reply: None)
+                message = rogue.question(name, topics[turn % len(topics)], turn)
+                for data in (message, message[:-1], message[:100], b"", secrets.token_bytes(500)):
+                    rogue.session.get(rogue.key_of(name), lambda reply: None, payload=data)
     print("flooded", flush=True)
 
 
 def flap(rogue: Rogue, times: int) -> None:
     """Comes and goes, over and over."""
-    liveliness = rogue.session.liveliness()
     for _ in range(times):
-        rogue.declared.pop().undeclare()
-        rogue.declared.append(liveliness.declare_token(token_of(rogue.name, "agent")))
+        come_back(rogue)
     print("flapped", flush=True)
+
+
+def come_back(rogue: Rogue) -> None:
+    """Leaves and is back at once."""
+    declared = rogue.session and rogue.carriers[0]._declared
+    declared.pop().undeclare()
+    declared.append(rogue.session.liveliness().declare_token(rogue.key_of(rogue.name)))
 
 
 def leave_and_return(rogue: Rogue, seconds: float) -> None:
     """Leaves and is back at once, every so many seconds, for as long as it lives."""
-    liveliness = rogue.session.liveliness()
     while True:
         time.sleep(seconds)
-        rogue.declared.pop().undeclare()
-        rogue.declared.append(liveliness.declare_token(token_of(rogue.name, "agent")))
+        come_back(rogue)
 
 
 def ask_badly(rogue: Rogue, shared: Any) -> None:
@@ -265,8 +295,10 @@ def ask_badly(rogue: Rogue, shared: Any) -> None:
         return questions.ask(rogue.key, rogue.place, rogue.federation.names.index(peer), x, time.time())
 
     def answered(peer: str, data: bytes) -> bool:
-        key = key_of(peer, rogue.name, TOPIC)
-        return any(reply.ok for reply in rogue.session.get(key, payload=data, timeout=10.0))
+        sealed = rogue.sealer.seal(Kind.SAMPLES, data, [peer])
+        replies = rogue.session.get(rogue.key_of(peer, ANSWERS), payload=sealed, timeout=10.0)
+        opened = [rogue.sealer.open(reply.ok.payload.to_bytes(), *Kind) for reply in replies if reply.ok]
+        return any(message.kind == Kind.PREDICTIONS for message in opened)
 
     for peer in rogue.federation.names:
         if peer == rogue.name:
@@ -285,32 +317,33 @@ def answer_questions(rogue: Rogue) -> None:
     """Shows itself as one who answers questions about samples, and says who asks."""
 
     def asked(query: Any) -> None:
-        print(f"was asked by {str(query.key_expr).split('/')[2]}", flush=True)
+        print(f"was asked by {rogue.sealer.open(query.payload.to_bytes(), Kind.SAMPLES).sender}", flush=True)
         query.drop()
 
-    rogue.declared.append(rogue.session.declare_queryable(key_of(rogue.name, "*", TOPIC), asked))
-    rogue.declared.append(rogue.session.liveliness().declare_token(token_of(rogue.name, ANSWERS)))
+    key = rogue.key_of(rogue.name, ANSWERS)
+    rogue.declared.append(rogue.session.declare_queryable(key, asked))
+    rogue.declared.append(rogue.session.liveliness().declare_token(key))
 
 
 def flap_answers(rogue: Rogue) -> None:
     """Shows itself as one who answers, over and over, and never does."""
-    rogue.declared.append(rogue.session.declare_queryable(key_of(rogue.name, "*", TOPIC), lambda query: None))
+    key = rogue.key_of(rogue.name, ANSWERS)
+    rogue.declared.append(rogue.session.declare_queryable(key, lambda query: None))
     while True:
-        token = rogue.session.liveliness().declare_token(token_of(rogue.name, ANSWERS))
+        token = rogue.session.liveliness().declare_token(key)
         time.sleep(0.5)
         token.undeclare()
 
 
 def stuff(rogue: Rogue, times: int) -> None:
-    """Asks under ever new names of 200 kB, and for rounds that will never come."""
+    """Asks with questions of 200 kB, sealed and not, and for rounds that will never come."""
     for turn in range(times):
         for name in rogue.federation.names:
             if name != rogue.name:
-                fat = f"{'00' * NONCE};from={turn:06d}{'x' * 200_000}"
-                rogue.session.get(rogue.question(name, "finished", fat), lambda reply: None, timeout=1.0)
-                if turn % 10 == 0:
-                    rogue.session.get(rogue.question(name, "round/4000", fat), lambda reply: None, timeout=1.0)
-                    rogue.session.get(rogue.question(name, "round/4000"), lambda reply: None, timeout=1.0)
+                fat = [rogue.question(name, f"finished{turn:06d}{'x' * 200_000}"), secrets.token_bytes(200_000)]
+                later = [rogue.question(name, "round", 4000)] * (turn % 10 == 0)
+                for data in fat + later:
+                    rogue.session.get(rogue.key_of(name), lambda reply: None, payload=data, timeout=1.0)
     print("stuffed", flush=True)
 
 
@@ -324,13 +357,12 @@ def replay(rogue: Rogue, folder: Path) -> None:
 
 if __name__ == "__main__":
     if sys.argv[2] == "impostor":
-        impostor(Path(sys.argv[1]), Path(sys.argv[3]), sys.argv[4], sys.argv[5])
+        impostor(Path(sys.argv[1]), Path(sys.argv[3]), Path(sys.argv[4]), sys.argv[5])
     else:
         arguments = [one for one in sys.argv[2:] if ":" not in one]
-        member = Rogue(Path(sys.argv[1]), [one for one in arguments if one != "flood"])
         extra = dict(one.split(":", 1) for one in sys.argv[2:] if ":" in one)
-        if "key" in extra:
-            member.key = read_signing_key(Path(extra["key"]))
+        other_key = Path(extra["key"]) if "key" in extra else None
+        member = Rogue(Path(sys.argv[1]), [one for one in arguments if one != "flood"], other_key)
         if "replay" in extra:
             replay(member, Path(extra["replay"]))
         print("ready", flush=True)

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("zenoh", reason="needs consilience[peers]")
 
 from tests.federation.history import history_problems
-from tests.fuzz.peers import federation
+from tests.federation.peers.conftest import federation_of
 
 
 def good() -> dict[str, list[dict[str, Any]]]:
@@ -35,9 +35,9 @@ def good() -> dict[str, list[dict[str, Any]]]:
 
 def test_a_good_history_has_no_problems_also_after_a_restart() -> None:
     history = good()
-    assert history_problems(history, federation()) == []
+    assert history_problems(history, federation_of()) == []
     history["a"] += [{"event": "start"}, *history["a"][-2:]]
-    assert history_problems(history, federation()) == []
+    assert history_problems(history, federation_of()) == []
 
 
 @pytest.mark.parametrize(
@@ -56,11 +56,11 @@ def test_a_good_history_has_no_problems_also_after_a_restart() -> None:
 def test_each_thing_that_must_never_happen_is_seen(spoil: Any, output: str) -> None:
     history = deepcopy(good())
     spoil(history)
-    assert any(one.startswith(output) for one in history_problems(history, federation()))
+    assert any(one.startswith(output) for one in history_problems(history, federation_of()))
 
 
 def test_who_was_caught_telling_two_stories_is_no_problem() -> None:
     history = good()
     history["a"][2]["heard"]["d"] = "other"
     history["b"].append({"event": "excluded", "agent": "d"})
-    assert history_problems(history, federation()) == []
+    assert history_problems(history, federation_of()) == []

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from consilience.base.errors import ConsilienceError
-from consilience.experiments.load_agents import restore
-from consilience.experiments.run import run_experiment
+from consilience.experiments.run import restore, run_experiment
 from consilience.federation.demo import lay_out
 from consilience.federation.membership import write_site
 from consilience.federation.model import predict_site

@@ -31,9 +31,8 @@ def _other_key(site: Path) -> None:
     keys.new_signing_key(path)
 
 
-def _other_certificate(site: Path) -> None:
-    for name in ("tls.key", "tls.crt"):
-        (site.parent.parent / "b" / "keys" / name).rename(site.parent / "keys" / name)
+def _other_encryption_key(site: Path) -> None:
+    (site.parent.parent / "b" / "keys" / "encryption.key").rename(site.parent / "keys" / "encryption.key")
 
 
 def _expired(site: Path) -> None:
@@ -51,7 +50,7 @@ def _other_shared(site: Path) -> None:
     ("spoil", "message"),
     [
         (_other_key, "is not the key that the federation file has for a"),
-        (_other_certificate, "is the certificate of 'b'"),
+        (_other_encryption_key, "encryption.key is not the key that the federation file has for a"),
         (_expired, "expired on"),
         (_other_shared, "are not those of the federation file"),
         (lambda site: (site.parent / "shared.csv").unlink(), r"site.toml: `shared` names .*shared.csv, which does not"),
@@ -59,6 +58,12 @@ def _other_shared(site: Path) -> None:
         (lambda site: change(site, 'agent = "a"', 'agent = "d"'), "'d' is not in federation 't'"),
         (lambda site: change(site, 'agent = "a"', ""), "'agent' is missing"),
         (lambda site: change(site, "label =", "labels ="), "unknown setting 'labels'"),
+        (
+            lambda site: change(site, 'carrier = "direct"', 'carrier = "relay"'),
+            'carrier = "relay" needs the option `relay`',
+        ),
+        (lambda site: change(site, 'carrier = "direct"', 'carrier = "pigeon"'), "be one of direct, relay, folder"),
+        (lambda site: change(site, "relay = []", 'relay = ["somewhere"]'), "the relay, 'somewhere', is not host:port"),
         (lambda site: change(site, 'python = ""', 'python = "agent.py"'), "either a file `python`"),
         (lambda site: change(site.parent / "federation.toml", "quorum = 2", "quorum = 1"), "more than half"),
         (lambda site: change(site, 'device = "cpu"', 'device = "tpu"'), "be one of cpu, cuda"),

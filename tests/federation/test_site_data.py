@@ -41,6 +41,7 @@ def make(members: Path, tmp_path: Path) -> Make:
         sign(tmp_path / "federation.toml", *(members / name / "site.toml" for name in "ab"))
         keys = {
             "signing_key": "keys/signing.key",
+            "encryption_key": "keys/encryption.key",
             "tls_key": "keys/tls.key",
             "tls_certificate": "keys/tls.crt",
             "ca": "keys/ca.crt",

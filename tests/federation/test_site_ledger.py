@@ -12,7 +12,7 @@ pytest.importorskip("zenoh", reason="needs consilience[peers]")
 
 from consilience.federation.site import Site
 from consilience.federation.site_ledger import _raw_rows
-from consilience.privacy.entry import LedgerEntry
+from consilience.privacy.accountants import LedgerEntry
 from consilience.privacy.ledger import LedgerFile
 
 

@@ -19,8 +19,7 @@ from consilience.federation import demo as trial
 from consilience.federation.membership import write_site
 from consilience.federation.peers.untrusted_input import read_federation
 from consilience.federation.site import read_site
-from consilience.privacy.accountants import epsilon_of_record
-from consilience.privacy.entry import LedgerEntry, used
+from consilience.privacy.accountants import LedgerEntry, epsilon_of_record, used
 from consilience.privacy.options import Privacy
 from consilience.runtime.run import load_run
 from consilience.settings.presets import read_settings
@@ -121,7 +120,7 @@ def test_a_private_site_says_what_it_spends_in_log_ledger_and_report(make: Make,
 def test_killed_deleted_installed_anew_a_site_has_spent_what_it_has_spent(make: Make, home: Path) -> None:
     """Real kills at random moments; then a new run without the run folder; then a new installation on the same rows."""
     draw = random.Random(5)
-    trial = make(Privacy(epsilon=8, delta=DELTA, noise=20.0), quorum=4, rounds=40)
+    trial = make(Privacy(epsilon=8, delta=DELTA, noise=20.0), quorum=4, rounds=80)
     trial.start()
     last, kills = 0.0, 0
     while kills < 5 and not trial.events("0", "finished"):

@@ -24,18 +24,18 @@ from consilience.federation.peers.untrusted_input import table_from
 from consilience.federation.remote_prediction_server import answered_today
 from consilience.federation.run_lock import _used
 from consilience.federation.site import Site, read_site
-from consilience.privacy.entry import LedgerEntry, used
+from consilience.privacy.accountants import LedgerEntry, used
 from consilience.privacy.ledger import LedgerFile
 from consilience.privacy.ledger_files import LedgerOwner
 from consilience.runtime.summary import AgentSummary, Summary, summary_from
 from consilience.settings.presets import settings_of, write_config
 from consilience.settings.settings import Settings
-from tests.fuzz.peers import SIGNING, federation
+from tests.federation.peers.conftest import SIGNING, federation_of
 from tests.fuzz.target import Target, with_file
 
 
 def texts(scratch: Path) -> dict[str, Target]:
-    agreed = federation()
+    agreed = federation_of()
     member = toml.dump(to_table(agreed.roster[0])).encode()
     site = toml.dump(to_table(Site("a", model="forest", data="patients.csv"))).encode()
     config = Settings().to_toml().encode()

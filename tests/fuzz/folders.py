@@ -29,10 +29,10 @@ from consilience.federation.peers.outbox import Outbox
 from consilience.federation.run_lock import lock_run_folder
 from consilience.report.page import audit_of
 from consilience.runtime import checkpoint
-from consilience.runtime.checksums import write_sums
+from consilience.runtime.checkpoint import write_sums
 from consilience.runtime.run import Run, load_run
+from tests.federation.peers.conftest import SHARED, SITE_KEYS, F, federation_of
 from tests.fuzz.files import summary
-from tests.fuzz.peers import SHARED, SIGNING, F, federation
 from tests.fuzz.target import Target, damaged, resealed, with_file
 
 
@@ -61,8 +61,8 @@ def run_folders(scratch: Path) -> dict[str, Target]:
 
 def site_folders(scratch: Path) -> dict[str, Target]:
     """What a site has published, and whose run its folder is."""
-    agreed, published, claimed = federation(), scratch / "published", scratch / "claimed"
-    outbox = Outbox(agreed, "a", SIGNING[0], published)
+    agreed, published, claimed = federation_of(), scratch / "published", scratch / "claimed"
+    outbox = Outbox(agreed, "a", SITE_KEYS[0], published)
     frame, _ = outbox.publish(1, F, {})
     outbox.keep_receipts(1, {0: frame.receipt})
     outbox.flush()
@@ -71,7 +71,7 @@ def site_folders(scratch: Path) -> dict[str, Target]:
     lock_run_folder(claimed, agreed, key)
 
     def resumed() -> None:
-        Outbox(agreed, "a", SIGNING[0], published).kept_receipts()
+        Outbox(agreed, "a", SITE_KEYS[0], published).kept_receipts()
 
     return {
         "frame that a site published": damaged(published / "1.frame", resumed),

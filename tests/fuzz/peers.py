@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from consilience.federation.peers import keys
-from consilience.federation.peers.federation import Federation, Member, fingerprint
-from consilience.federation.peers.frame import HEADER, NONCE, STATUS, Format, hash_of
+from consilience.federation.peers.federation import Federation
+from consilience.federation.peers.frame import HEADER, NONCE, Format, hash_of
 from consilience.federation.peers.question import Questions
+from consilience.federation.peers.sealing import Kind
 from consilience.federation.peers.untrusted_input import (
     differences_from,
     frame_from,
@@ -18,26 +18,16 @@ from consilience.federation.peers.untrusted_input import (
     receipts_from,
     status_from,
 )
+from tests.federation.peers.conftest import SHARED, SIGNING, F, federation_of, sealer
 from tests.fuzz.target import Target
 
-SIGNING = [Ed25519PrivateKey.from_private_bytes(bytes([number + 1]) * 32) for number in range(4)]
-SHARED = np.arange(12, dtype=np.float32).reshape(6, 2)
-F = np.full((6, 2), 0.5, np.float32)
 N = bytes(range(NONCE))
 
 
-def federation() -> Federation:
-    roster = tuple(
-        Member(name, f"localhost:{7000 + index}", f"cn-{name}", keys.public_key(key))
-        for index, (name, key) in enumerate(zip("abcd", SIGNING, strict=True))
-    )
-    settings = {"run": {"rounds": 9}, "method": {"lam": 0.5}}
-    return Federation("trial", "1", ("no", "yes"), 6, fingerprint(SHARED), 4.0, 3, settings, roster)
-
-
 def from_peers() -> dict[str, Target]:
-    agreed = federation()
-    return _frames(Format(agreed)) | _statuses(Format(agreed)) | _collective(agreed) | _words(agreed)
+    agreed = federation_of()
+    format = Format(agreed)
+    return _frames(format) | _statuses(format) | _sealed(agreed) | _collective(agreed) | _words(agreed)
 
 
 def _frames(format: Format) -> dict[str, Target]:
@@ -71,22 +61,38 @@ def _frames(format: Format) -> dict[str, Target]:
 
 
 def _statuses(format: Format) -> dict[str, Target]:
-    status = format.pack_status(SIGNING[1], 1, 5, 99.5, N)
+    def read(data: bytes) -> None:
+        status_from(format, data, format.run, 5, N)
 
-    def plain_status(data: bytes) -> None:
-        status_from(format, data, 1, N)
-        assert data == status, "a damaged status was accepted"
+    return {"status of a member": Target([format.pack_status(99.5, N)], read)}
 
-    def sign_status(data: bytes, draw: random.Random) -> bytes:
-        body = (data + bytes(STATUS.size))[: STATUS.size]
-        body = body[:-NONCE] + N if draw.random() < 0.8 else body
-        return body + SIGNING[1].sign(body)
+
+def _sealed(agreed: Federation) -> dict[str, Target]:
+    """Messages as a middleman may change them, and those of a hostile member, which seals and signs what it likes."""
+    reader, writer = sealer(agreed, "a"), sealer(agreed, "b")
+    question = writer.seal(Kind.QUESTION, N + b"round", ["a"], 5)
+    frame = Format(agreed).make(SIGNING[1], 1, 5, 8, {}, F)[1]
+    messages = [question, writer.seal(Kind.FRAME, frame, ["a", "c", "d"], 5)]
+
+    def changed(data: bytes) -> None:
+        reader.open(data, *Kind)
+        assert data in messages, "a changed message was accepted"
+
+    def of_member(data: bytes) -> None:
+        message = reader.open(data, *Kind)
+        if message.kind == Kind.QUESTION:
+            question_from(message.sender, message.round, bytes(message.data))
+        elif message.kind == Kind.FRAME:
+            frame_from(Format(agreed), message.data, 1, 5)
+
+    def seal(data: bytes, draw: random.Random) -> bytes:
+        return writer.seal(
+            draw.choice(list(Kind)), data, draw.choice([["a"], ["c", "a"], ["c"], []]), draw.randrange(9)
+        )
 
     return {
-        "status": Target([status], plain_status),
-        "status, signed by its sender": Target(
-            [status[:-64]], lambda data: status_from(format, data, 1, N), sign_status
-        ),
+        "sealed message": Target(messages, changed),
+        "sealed message of a hostile member": Target([N + b"round", frame, b""], of_member, seal),
     }
 
 
@@ -124,11 +130,10 @@ def _collective(agreed: Federation) -> dict[str, Target]:
 
 
 def _words(agreed: Federation) -> dict[str, Target]:
-    asked = [f"consilience/a/b/agent/{topic}?nonce={N.hex()}".encode() for topic in ("status", "round/5", "receipts/5")]
+    asked = [N + topic.encode() for topic in ("status", "round", "receipts")]
 
     def question(data: bytes) -> None:
-        key, _, parameters = data.decode("utf-8", "replace").partition("?")
-        question_from(key, parameters, "a", "agent", "abcd")
+        question_from("b", 5, data)
 
     def plain(data: bytes) -> None:
         text = printable(data.decode("latin-1"))

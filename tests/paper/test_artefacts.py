@@ -23,6 +23,12 @@ from consilience.workers.jobs import run_jobs
 FROM_RUNS = [one for one in ARTEFACTS if isinstance(one, FromRuns)]
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Artefacts that need the same runs share them, here as for a user."""
+    return tmp_path_factory.mktemp("reproduce")
+
+
 LEFT_OUT = {
     "table1-cifar100": {"fedprox", "scaffold", "feddyn", "alone", "naive", "static"},
     "table1-fed-isic2019": {"fedprox", "scaffold", "feddyn", "alone", "naive", "static"},

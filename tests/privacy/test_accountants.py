@@ -8,8 +8,15 @@ import pytest
 from opacus.accountants import PRVAccountant
 from scipy.stats import norm
 
-from consilience.privacy.accountants import advantage, epsilon_of_record, noise_for
-from consilience.privacy.entry import LedgerEntry, from_array, to_array, used
+from consilience.privacy.accountants import (
+    LedgerEntry,
+    advantage,
+    epsilon_of_record,
+    from_array,
+    noise_for,
+    to_array,
+    used,
+)
 
 GRID = [(1.0, 0.1, 100), (2.0, 0.5, 75), (6.0, 0.25, 400), (20.0, 1.0, 75), (9.0, 0.5, 20)]
 """(noise, rate, steps)"""

@@ -8,8 +8,8 @@ from torch import nn
 from consilience import ConsilienceError, TorchAgent
 from consilience.agents.networks import cnn, convnet, convnet_gn, resnet20_gn, with_group_norm
 from consilience.agents.training import Training
-from consilience.privacy.draws import Repeatable, Secure
 from consilience.privacy.gradients import PerSample, clipped_sum
+from consilience.privacy.mechanism import Repeatable, Secure
 from consilience.privacy.options import Privacy
 from tests.torch_options import torch_options
 

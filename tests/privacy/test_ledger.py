@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from consilience import ConsilienceError
-from consilience.privacy.entry import LedgerEntry
+from consilience.privacy.accountants import LedgerEntry
 from consilience.privacy.ledger_files import LedgerOwner
 from tests.privacy.test_mechanism import agent
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilience.privacy.accountants import epsilon_of_record
-from consilience.privacy.entry import used
+from consilience.privacy.accountants import epsilon_of_record, used
 from consilience.privacy.ledger import LedgerFile
 
 pytestmark = pytest.mark.faults

@@ -11,8 +11,7 @@ from consilience.agents.batched import units
 from consilience.agents.models import AgentSpec, build_agent
 from consilience.agents.protocol import copied
 from consilience.agents.training import Training
-from consilience.privacy.accountants import epsilon_of_record
-from consilience.privacy.entry import used
+from consilience.privacy.accountants import epsilon_of_record, used
 from consilience.privacy.options import Privacy
 from consilience.report.live_data import snapshot
 from consilience.report.privacy import privacy_card

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from consilience import ConsilienceError
-from consilience.privacy.entry import LedgerEntry
+from consilience.privacy.accountants import LedgerEntry
 from consilience.privacy.ledger import LedgerFile
 from consilience.privacy.row_fingerprints import OTHER, SAME, SIMILAR, relation, row_fingerprints
 

@@ -42,7 +42,7 @@ def test_a_folder_of_several_runs_has_a_list(tmp_path):
         assert '<a href="run/seed-0/paper/">seed-0/paper</a></td><td class="words">round 2 of 4 done' in text
         assert 'seed-1/paper</a></td><td class="words">finished' in text
         assert "2 runs, 1 of them finished" in text
-        assert 'aria-label="accuracy, target by round"' in text, "their curves are drawn"
+        assert 'aria-label="Accuracy on the target domain by round"' in text, "their curves are drawn"
         assert get(f"{page.address}run/seed-0/paper/")[0] == 200
         (tmp_path / "compare.html").write_text("the comparison")
         assert 'href="compare.html"' in get(page.address)[1]

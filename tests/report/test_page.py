@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from consilience.base.errors import ConsilienceError
-from consilience.core.consensus import contraction_bound, influence, stationary, trust_received
+from consilience.core.consensus import influence, stationary, trust_received
 from consilience.methods import method_named
 from consilience.report import page, page_trust
 from consilience.report.page import page_data, write_page
@@ -115,7 +115,7 @@ def test_regression_gains_by_a_lower_error() -> None:
     assert data["gain"] == [-0.25] * 4
 
 
-def test_trust_influence_and_bound_are_those_of_the_core() -> None:
+def test_trust_and_influence_are_those_of_the_core() -> None:
     run = make_run()
     data = page_data(run)
     np.testing.assert_allclose(data["trust"]["matrices"], run.trust, rtol=1e-3)
@@ -123,10 +123,40 @@ def test_trust_influence_and_bound_are_those_of_the_core() -> None:
     np.testing.assert_allclose([a["received"][1] for a in data["agents"]], trust_received(run.trust[-1]), rtol=1e-3)
     np.testing.assert_allclose(data["influence"]["product"], influence(run.trust), rtol=1e-3)
     np.testing.assert_allclose(data["influence"]["last"], stationary(run.trust[-1]), rtol=1e-3)
-    assert data["agreement"]["bound"]["rounds"] == [2, 3, 4, 5, 6, 7]
-    expected = 0.5 * np.r_[1, contraction_bound(run.trust)]
-    np.testing.assert_allclose(data["agreement"]["bound"]["values"], expected, rtol=1e-3)
     np.testing.assert_allclose(data["agreement"]["confidence"]["values"][0], np.trace(run.trust[0]) / 4, rtol=1e-3)
+
+
+def test_the_page_says_who_is_trusted_whether_they_agree_and_what_the_theory_says() -> None:
+    run = make_run(names=("a", "b", "c", "d", "e"))
+    run.trust[:] = 0.22
+    run.trust[0, :, 0], run.trust[0, :, 4] = 0.34, 0.01
+    data = page_data(run)
+    assert data["trusted"] == [
+        "In the first exchange (round 3) peers trust agent a (1.36) most and hardly trust agent e (0.04); the mean is "
+        "0.81.",
+        "In round 7 peers trust everybody about equally (0.88 to 0.88).",
+    ]
+    assert data["agreement"]["answer"] == (
+        "They agree more: the largest difference between two agents went from 0.500 (round 2) to 0.143 (round 7)."
+    )
+    assert data["theory"]["brief"][1] == "Agents trust themselves ever less: no, more in 1 of 4 steps."
+    assert len(data["theory"]["brief"]) == 3 < len(data["theory"]["findings"])
+    site = one_site(make_run(), "c")
+    site.trust[:, 0] = [0.5, 0.1, 0.3, 0.1]
+    assert page_data(site)["trusted"][0] == (
+        "In the first exchange (round 3) this site trusts agent a (0.50) most and hardly trusts agents d (0.10) and b "
+        "(0.10); the mean is 0.23."
+    )
+    assert page_data(make_run(collaborates=False))["trusted"] == []
+
+
+def test_the_tile_of_the_best_is_marked_whoever_it_is() -> None:
+    run = make_run()
+    better = make_run(collaborates=False)
+    better.metrics["accuracy_target"] += 0.1
+    entries = page_data(replace(run, references={"alone": better}))["headline"]["entries"]
+    assert [entry["best"] for entry in entries] == [True, False]
+    assert [entry["best"] for entry in page_data(run)["headline"]["entries"]] == [False]
 
 
 def test_long_runs_show_fewer_rounds_but_the_first_and_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,10 +328,10 @@ def test_cells_by_keyboard_colours_by_round_and_files_to_take_along(tmp_path: Pa
     dom = drawn(run, tmp_path, script=act)
     assert_ready(dom)
     before, after = map(float, re.findall(r"<title>([\d.]+) ([\d.]+)</title>", dom)[0])
-    off = run.trust[-1] - np.diag(np.diag(run.trust[-1]))
-    assert after == pytest.approx(run.trust[-1, 0, 1] / off.max(), abs=2e-3) and after > before
-    assert ">round 7</output>" in dom, "the matrix opens at the last round"
-    assert f"agent b trusts itself: {run.trust[-1, 1, 1]:.3f}" in re.findall(r'id="tip"[^>]*>([^<]*)<', dom)[0]
+    off = run.trust[0] - np.diag(np.diag(run.trust[0]))
+    assert after == pytest.approx(run.trust[0, 0, 1] / off.max(), abs=2e-3) and after >= before
+    assert ">round 3</output>" in dom, "the matrix opens at the first exchange"
+    assert f"agent b trusts itself: {run.trust[0, 1, 1]:.3f}" in re.findall(r'id="tip"[^>]*>([^<]*)<', dom)[0]
     svg, trust, agents = re.findall(r"<pre>(.*?)</pre>", dom, re.DOTALL)
     assert svg.startswith("&lt;svg xmlns=") and "var(--" not in svg and "rgb(" in svg
     assert f"7,b,b,{run.trust[-1, 1, 1]:.4g}" in trust.splitlines()

@@ -24,6 +24,9 @@ def test_the_tables_have_a_line_per_attack_and_a_column_per_rule(tmp_path):
     write_robustness(FOUND, tmp_path, "digits")
     text = (tmp_path / "robustness.md").read_text()
     assert "| flip | 2 of 10 | 0.600 |" in text and "- entropy: fails" in text
+    assert grid.best and "- median leaves the honest best off in " in text
+    row, column = min(grid.best)
+    assert f"**{grid.rows[row][column]}**" in text
 
 
 def test_the_drawing_has_a_panel_per_attack_and_a_point_per_line():

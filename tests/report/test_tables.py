@@ -20,8 +20,8 @@ LINES = [
 
 
 def test_a_comparison_in_three_forms():
-    grid = compare_grid(LINES, "accuracy_target", seeds=5)
-    assert "| consensus (paper) | 0.800 | 0.700 | +0.200 ± 0.050 | - | 1.23 M | 2.0 k |" in grid.markdown()
+    grid = compare_grid(LINES[::-1], "accuracy_target", 5, higher_is_better=True)
+    assert "| **consensus (paper)** | **0.800** | 0.700 | +0.200 ± 0.050 | - | 1.23 M | 2.0 k |" in grid.markdown()
     assert r"alone & 0.600 & 0.500 & - & -0.200 $\pm$ 0.050 & - & - \\" in grid.latex()
     console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
     console.print(grid)

@@ -28,7 +28,7 @@ from consilience import (
 from consilience.extend import InMemory
 from consilience.methods import method_named
 from consilience.methods.learning.joint import Joint
-from consilience.methods.learning.sequential import Sequential
+from consilience.methods.learning.separate import Sequential
 from consilience.methods.trust.ktpfl import KTpFL
 from consilience.methods.trust.labels import Vote
 from consilience.runtime import checkpoint

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from consilience.experiments.run import run_experiment
-from consilience.runtime.checksums import FILE, checked_files, write_sums
+from consilience.runtime.checkpoint import SUMS, checked_files, write_sums
 from consilience.runtime.run import load_run
 from consilience.settings.presets import read_settings
 
@@ -41,7 +41,7 @@ def report(folder: Path, timeout: int = 60) -> subprocess.CompletedProcess[str]:
 
 def reseal(folder: Path) -> None:
     """Right checksums of what is there now."""
-    names = [line.split()[1] for line in (folder / FILE).read_text().splitlines()]
+    names = [line.split()[1] for line in (folder / SUMS).read_text().splitlines()]
     write_sums(folder, {name: (folder / name).read_bytes() for name in names})
 
 

@@ -14,12 +14,6 @@ from consilience.settings.wiring import build_agents, build_scenario
 HOSPITALS = ["cleveland", "hungarian", "switzerland", "va"]
 
 
-@pytest.fixture
-def real_data(data_dir, tmp_path, monkeypatch):
-    monkeypatch.setenv("CONSILIENCE_DATA", str(data_dir))
-    monkeypatch.setenv("CONSILIENCE_CACHE", str(tmp_path / "cache"))
-
-
 def test_hospitals_learn_from_each_other(real_data, tmp_path):
     settings = read_settings("hospitals", {"rounds": 8, "warmup": 2, "references": ["alone"]})
     run = run_experiment(settings, tmp_path / "run", workers=1)

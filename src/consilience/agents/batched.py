@@ -5,8 +5,8 @@ steps and samples that it would take alone, and its numbers do not depend on who
 every matrix product, row and sum belongs to one agent and has a size that follows from its own settings.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -17,17 +17,12 @@ from consilience.agents.batch_plan import Lesson, Plan
 from consilience.agents.optimizers import Adam
 from consilience.agents.protocol import (
     Agent,
-    Averageable,
     Correction,
     GradientCorrection,
     Losses,
-    OwnRows,
-    TrainsOnShared,
 )
 from consilience.agents.stacked_weights import StackedCorrection, StackedWeights
 from consilience.agents.torch_agent import TorchAgent
-from consilience.base.rows import Rows
-from consilience.tasks.protocol import Array
 
 LARGEST_MODEL = 100_000
 """Largest number of parameters for which batches are faster (docs/results/speed.md)."""
@@ -41,95 +36,24 @@ Unit = list[tuple[Agent, TorchAgent | None]]
 """Agents that train as one batch, each with the network that is stacked, if it is."""
 
 
-def train_all(
-    agents: Sequence[Agent],
-    shared: Rows,
-    labels: Mapping[str, Array],
-    lam: float | Mapping[str, float],
-    on_trained: Callable[[str], None] = lambda name: None,
-) -> dict[str, Losses]:
-    """One round of local training of every agent, as its own `train` would do it; the losses by name.
-
-    `labels` are the pseudo-labels by name, `lam` their weight, one for all or by name; agents without any train alone.
-    `on_trained` is called with the name of each agent that has trained.
-    """
-    weights = lam if isinstance(lam, Mapping) else dict.fromkeys(labels, lam)
-
-    def alone(agent: Agent) -> Losses:
-        return agent.train(shared, labels.get(agent.name), weights[agent.name] if agent.name in labels else 0.0)
-
-    lesson = Lesson(shared, labels, weights)
-    return _all(
-        agents, "train", lambda agent, network: agent.name not in labels, lambda unit: lesson, alone, on_trained
-    )
-
-
-def train_all_alone(
-    agents: Sequence[Agent],
-    corrections: Mapping[str, Correction | None],
-    on_trained: Callable[[str], None] = lambda name: None,
-) -> dict[str, Losses]:
-    """One round of every agent on its private data, as its own `train_alone` would do it, with these `corrections`."""
-
-    def key(agent: Agent, network: TorchAgent) -> Hashable:
-        """Equal for agents with the same correction but for their own state; -1 for one that is not stacked."""
-        correct = corrections.get(agent.name)
-        if correct is None:
-            return 0
-        if not isinstance(correct, GradientCorrection) or not correct.elementwise:
-            return -1
-        return id(correct.x), id(correct.common)
-
-    def lesson(unit: Unit) -> Lesson:
-        own = {agent.name: corrections.get(agent.name) for agent, _ in unit}
-        return Lesson(corrections={name: c for name, c in own.items() if isinstance(c, GradientCorrection)})
-
-    def alone(agent: Agent) -> Losses:
-        return cast(Averageable, agent).train_alone(corrections.get(agent.name))
-
-    return _all(agents, "train_alone", key, lesson, alone, on_trained)
-
-
-def train_all_on_shared(
-    agents: Sequence[Agent],
-    shared: Rows,
-    labels: Mapping[str, Array],
-    passes: int,
-    on_trained: Callable[[str], None] = lambda name: None,
-) -> dict[str, Losses]:
-    """Every agent trains on the shared data alone, as its own `train_on_shared` would do it."""
-    lesson = Lesson(shared, labels, dict.fromkeys(labels, 1.0), passes)
-
-    def alone(agent: Agent) -> Losses:
-        return cast(TrainsOnShared, agent).train_on_shared(shared, labels[agent.name], passes)
-
-    return _all(agents, "train_on_shared", lambda agent, network: 0, lambda unit: lesson, alone, on_trained)
-
-
-def train_all_on_own(
-    agents: Sequence[Agent],
-    labels: Mapping[str, Array],
-    lam: float,
-    on_trained: Callable[[str], None] = lambda name: None,
-) -> dict[str, Losses]:
-    """One round of every agent on its private data, once with its own labels and once with these `labels` of them."""
-    lesson = Lesson(None, labels, dict.fromkeys(labels, lam))
-
-    def alone(agent: Agent) -> Losses:
-        return agent.train(cast(OwnRows, agent).rows, labels[agent.name], lam)
-
-    return _all(agents, "train", lambda agent, network: lesson.width(network), lambda unit: lesson, alone, on_trained)
-
-
-def _all(
+def train_together(
     agents: Sequence[Agent],
     how: str,
+    lesson: Lesson,
     key: Callable[[Agent, TorchAgent], Hashable],
-    lesson: Callable[[Unit], Lesson],
     alone: Callable[[Agent], Losses],
     on_trained: Callable[[str], None],
 ) -> dict[str, Losses]:
-    """Trains agents that have a method `how`: those of one unit and one `key` together, the others `alone`."""
+    """Trains agents that have a method `how`, each as it would do it by itself; the losses by name.
+
+    Args:
+        agents: Those of one process.
+        how: The method of an agent that trains it, such as train_alone.
+        lesson: What they learn.
+        key: Equal for agents that may be stacked with each other; -1 for one that is not stacked.
+        alone: Trains one agent by itself.
+        on_trained: Is called with the name of each agent that has trained.
+    """
     losses: dict[str, Losses] = {}
     for unit in _units(agents, how):
         groups: dict[Hashable, Unit] = {}
@@ -138,12 +62,21 @@ def _all(
         for kind, group in groups.items():
             networks = [network for _, network in group if network is not None and kind != -1]
             if networks:
-                losses |= _train(networks, lesson(group))
+                losses |= _train(networks, lesson)
             for agent, _ in group:
                 if not networks:
                     losses[agent.name] = alone(agent)
                 on_trained(agent.name)
     return {agent.name: losses[agent.name] for agent in agents}
+
+
+def same_correction(correct: Correction | None) -> Hashable:
+    """Equal for agents with the same correction but for their own state; -1 for one that cannot be stacked."""
+    if correct is None:
+        return 0
+    if not isinstance(correct, GradientCorrection) or not correct.elementwise:
+        return -1
+    return id(correct.x), id(correct.common)
 
 
 def units(agents: Sequence[Agent]) -> list[list[str]]:
@@ -155,7 +88,6 @@ def units(agents: Sequence[Agent]) -> list[list[str]]:
 
 
 def _units(agents: Sequence[Agent], how: str) -> list[Unit]:
-    """The agents that train as one batch."""
     alike: dict[object, Unit] = {}
     for number, agent in enumerate(agents):
         network = stackable(agent, how)
@@ -169,7 +101,6 @@ def _units(agents: Sequence[Agent], how: str) -> list[Unit]:
 
 
 def _most(kind: tuple[Any, ...]) -> int:
-    """Agents of an `architecture` in one batch."""
     _, batch, shared_batch, (_, inputs), *_ = kind
     return max(1, min(LARGEST_BATCH, ROOM // int((batch + shared_batch) * inputs)))
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from consilience.agents.batch_plan import flat_rows
 from consilience.agents.batched import architecture, stackable
 from consilience.agents.protocol import Agent
-from consilience.agents.tensors import rows_at_once
+from consilience.agents.tensors import in_batches
 from consilience.agents.torch_agent import TorchAgent
 from consilience.agents.unreadable import explained
 from consilience.base.rows import Rows
@@ -56,10 +56,9 @@ def _predicted(networks: list[TorchAgent], rows: Rows, wide: bool) -> list[Array
     stacked = [torch.stack(same) for same in zip(*(list(n.predictor.parameters()) for n in networks), strict=True)]
     if wide and len(networks) < TOGETHER:
         stacked = [torch.cat([w, w.new_zeros(TOGETHER - len(w), *w.shape[1:])]) for w in stacked]
-    step = rows_at_once(x)
     assert isinstance(first.x, Tensor)
     with explained(first.who, first.kind, x, first.x.flatten(1)):
-        outputs = [_outputs(stacked, x[start : start + step], wide) for start in range(0, max(1, len(x)), step)]
+        outputs = [_outputs(stacked, batch, wide) for batch in in_batches(x) if isinstance(batch, Tensor)]
     out = torch.cat(outputs, dim=1)
     stacked_predictions = getattr(networks[0].task, "stacked_predictions", None) if wide else None
     if stacked_predictions is not None:

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import final
 
+from consilience.agents.base import Wrapper
 from consilience.agents.calibration import PLACES, Calibration
 from consilience.agents.protocol import Agent
-from consilience.agents.base import Wrapper
 from consilience.base.errors import ConsilienceError
 from consilience.base.options import hint
 from consilience.base.rows import Rows

@@ -1,10 +1,21 @@
 """The agents of one process, which train together and report when each has trained."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from typing import final
+from typing import Any, cast, final
 
-from consilience.agents.protocol import Agent, Correction, Losses, Publishes, implements, published
+from consilience.agents.protocol import (
+    Agent,
+    Averageable,
+    Correction,
+    GradientCorrection,
+    Losses,
+    OwnRows,
+    Publishes,
+    TrainsOnShared,
+    implements,
+    published,
+)
 from consilience.agents.unreadable import refuse_gaps, rows_called
 from consilience.base.errors import ConsilienceError
 from consilience.base.malloc import give_memory_back
@@ -59,29 +70,66 @@ class LocalAgents:
 
         `lam` is one weight of the pseudo-labels, or one for each agent.
         """
-        from consilience.agents.batched import train_all
+        weights = lam if isinstance(lam, Mapping) else dict.fromkeys(labels, lam)
 
-        losses = train_all(self._agents, shared, labels, lam, self._on_trained)
+        def alone(agent: Agent) -> Losses:
+            return agent.train(shared, labels.get(agent.name), weights[agent.name] if agent.name in labels else 0.0)
+
+        def key(agent: Agent, network: Any) -> Hashable:
+            return agent.name not in labels
+
+        losses = self._together("train", alone, key, shared=shared, labels=labels, lam=weights)
         give_memory_back()  # of a thousand agents it is half a gigabyte
         return losses
 
     def train_alone(self, corrections: Mapping[str, Correction | None]) -> dict[str, Losses]:
         """One round of everyone on its private data, with its gradients changed by its correction, if it has one."""
-        from consilience.agents.batched import train_all_alone
+        from consilience.agents.batched import same_correction
 
-        return train_all_alone(self._agents, corrections, self._on_trained)
+        def alone(agent: Agent) -> Losses:
+            return cast(Averageable, agent).train_alone(corrections.get(agent.name))
+
+        def key(agent: Agent, network: Any) -> Hashable:
+            return same_correction(corrections.get(agent.name))
+
+        own = {name: correct for name, correct in corrections.items() if isinstance(correct, GradientCorrection)}
+        return self._together("train_alone", alone, key, corrections=own)
 
     def train_on_shared(self, shared: Rows, labels: Mapping[str, Array], passes: int) -> dict[str, Losses]:
         """Everyone trains on the shared data alone, with its own pseudo-labels, for so many passes."""
-        from consilience.agents.batched import train_all_on_shared
 
-        return train_all_on_shared(self._agents, shared, labels, passes, self._on_trained)
+        def alone(agent: Agent) -> Losses:
+            return cast(TrainsOnShared, agent).train_on_shared(shared, labels[agent.name], passes)
+
+        weights = dict.fromkeys(labels, 1.0)
+        return self._together("train_on_shared", alone, shared=shared, labels=labels, lam=weights, passes=passes)
 
     def train_on_own(self, labels: Mapping[str, Array], lam: float) -> dict[str, Losses]:
         """One round of everyone on its private data, with its own labels and with these of the same rows."""
-        from consilience.agents.batched import train_all_on_own
 
-        return train_all_on_own(self._agents, labels, lam, self._on_trained)
+        def alone(agent: Agent) -> Losses:
+            return agent.train(cast(OwnRows, agent).rows, labels[agent.name], lam)
+
+        def key(agent: Agent, network: Any) -> Hashable:
+            return lesson.width(network)
+
+        from consilience.agents.batch_plan import Lesson
+
+        lesson = Lesson(None, labels, dict.fromkeys(labels, lam))
+        return self._together("train", alone, key, **vars(lesson))
+
+    def _together(
+        self,
+        how: str,
+        alone: Callable[[Agent], Losses],
+        key: Callable[[Agent, Any], Hashable] = lambda agent, network: 0,
+        **lesson: Any,
+    ) -> dict[str, Losses]:
+        """Everyone trains by its method `how`: small networks of one architecture and `key` as one computation."""
+        from consilience.agents.batch_plan import Lesson
+        from consilience.agents.batched import train_together
+
+        return train_together(self._agents, how, Lesson(**lesson), key, alone, self._on_trained)
 
     def published(self, shared: Rows) -> dict[str, Array]:
         """What everyone publishes for the shared data, checked."""

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from consilience.agents.input_cache import read_once
 from consilience.agents.protocol import Correction
-from consilience.agents.tensors import Inputs, called, on, picked, rows_at_once, size
+from consilience.agents.tensors import Inputs, called, in_batches, on, picked
 from consilience.agents.training import Training
 from consilience.base.errors import ConsilienceError
 from consilience.base.rows import Rows
@@ -161,11 +161,8 @@ class Exact:
 
     def _read(self, inputs: Inputs) -> Tensor:
         """Features of all rows, one of them 1 where the layer has a bias, in double precision."""
-        step, device = rows_at_once(inputs), self.layer.weight.device
-        parts = [
-            _features(self._model, self.layer, on(picked(inputs, slice(at, at + step)), device))[0]
-            for at in range(0, size(inputs), step)
-        ]
+        device = self.layer.weight.device
+        parts = [_features(self._model, self.layer, on(batch, device))[0] for batch in in_batches(inputs)]
         phi = torch.cat(parts).double()
         return phi if self.layer.bias is None else torch.cat([phi, torch.ones_like(phi[:, :1])], dim=1)
 
@@ -239,7 +236,6 @@ class Exact:
         return float(local.detach()), disagreement
 
     def _corrected(self, gradient: Tensor, correct: Correction) -> Tensor:
-        """The same after a method has changed the gradient of each tensor."""
         gradients = {"weight": gradient.T[:, : self.layer.in_features]}
         if self.layer.bias is not None:
             gradients["bias"] = gradient[-1]

@@ -151,6 +151,11 @@ class HoldsOut(Protocol):
         """
 
 
+def with_prefix(arrays: dict[str, Array], prefix: str) -> dict[str, Array]:
+    """The arrays whose names begin with `prefix`, without it."""
+    return {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
+
+
 def missing(thing: object, capability: type) -> list[str]:
     """Names that the protocol `capability` requires and `thing` lacks. A wrapper has what it passes on."""
     wanted = [*getattr(capability, "__annotations__", {}), *(n for n in vars(capability) if not n.startswith("_"))]

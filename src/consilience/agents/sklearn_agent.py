@@ -321,12 +321,10 @@ def _values(estimator: Any, x: Any) -> Array:
 
 
 def _task_of(estimator: Any, y: Any) -> str:
-    """The task that an estimator and its labels make."""
     if is_regressor(estimator):
         return "regression"
     return "multilabel" if not isinstance(y, str) and np.ndim(y) == 2 else "classification"
 
 
 def _way() -> str:
-    """Rows for all estimators are read in one way."""
     return "estimator"

@@ -9,15 +9,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
-from consilience.base.rows import count, take
+from consilience.base.rows import Array, count, take
 from consilience.core.streams import stream
 
-Array = NDArray[Any]
 MODES = ("repeated", "largest", "sharpened", "drawn")
 """repeated: every shared row once for each class, weighted by its probability. largest: every shared row once, with its
 most probable class, weighted by its probability. drawn, without weights: as many shared rows as their weight says, with

@@ -54,7 +54,6 @@ def _tensor(who: str, rows: Rows, floats: bool) -> Tensor:
 
 
 def _numbers(who: str, table: Any) -> Array:
-    """A table of numbers as an array."""
     columns = table.columns if table.ndim == 2 else [table.name]
     words = [c for c in columns if (table[c] if table.ndim == 2 else table).dtype.kind not in "biuf"]
     if words or table.isna().to_numpy().any():
@@ -71,15 +70,16 @@ def size(inputs: Inputs) -> int:
     return len(next(iter(inputs.values())) if isinstance(inputs, dict) else inputs)
 
 
-def rows_at_once(inputs: Inputs) -> int:
-    """How many rows a network predicts at once: more images would not fit into the processor's cache."""
-    tensors = inputs.values() if isinstance(inputs, dict) else [inputs]
-    return 1024 if sum(tensor[:1].numel() for tensor in tensors) < 1000 else 256
-
-
 def picked(inputs: Inputs, rows: "Tensor | slice") -> Inputs:
     """Some rows."""
     return {name: tensor[rows] for name, tensor in inputs.items()} if isinstance(inputs, dict) else inputs[rows]
+
+
+def in_batches(inputs: Inputs) -> Iterator[Inputs]:
+    """What a network predicts at once: more images would not fit into the processor's cache."""
+    tensors = inputs.values() if isinstance(inputs, dict) else [inputs]
+    step = 1024 if sum(tensor[:1].numel() for tensor in tensors) < 1000 else 256
+    return (picked(inputs, slice(start, start + step)) for start in range(0, max(1, size(inputs)), step))
 
 
 def on(inputs: Inputs, device: torch.device) -> Inputs:
@@ -135,10 +135,8 @@ def fixed_part(model: nn.Module) -> nn.Module | None:
 
 def through(layer: nn.Module, inputs: Inputs) -> Inputs:
     """The output of a fixed layer for all rows."""
-    step = rows_at_once(inputs)
     with torch.no_grad():
-        parts = [called(layer, picked(inputs, slice(at, at + step))) for at in range(0, max(1, size(inputs)), step)]
-    return torch.cat(parts)
+        return torch.cat([called(layer, batch) for batch in in_batches(inputs)])
 
 
 def described(inputs: Inputs) -> str:

@@ -1,10 +1,9 @@
 """An agent whose model is any `torch.nn.Module`. The local objective (label `step-local-update`) is here."""
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import fields, replace
+from dataclasses import replace
 from math import isfinite
 from typing import Any, final
 
@@ -22,35 +21,29 @@ from consilience.agents.optimizers import (
     Adam,
     AveragedWeights,
     MakeOptimizer,
-    as_numpy,
-    optimizer_arrays,
-    optimizer_text,
-    restore_optimizer,
 )
-from consilience.agents.protocol import Correction, Losses, Weights, agent_repr
+from consilience.agents.protocol import Correction, Losses, agent_repr
+from consilience.agents.stored_network import StoredNetwork
 from consilience.agents.tensors import (
     Inputs,
     augmentation,
     called,
     fixed_part,
     for_network,
+    in_batches,
     lone_sample,
     on,
     picked,
     placed,
-    rows_at_once,
     single_precision,
-    size,
 )
 from consilience.agents.training import Training, batches, endless_batches, number_of_batches
 from consilience.agents.unreadable import FILL, explained, first_gap
 from consilience.base.errors import ConsilienceError
-from consilience.base.options import stable_text
-from consilience.base.rows import Rows, count, fingerprint
+from consilience.base.rows import Rows, count
 from consilience.core.class_prior import class_offsets
 from consilience.core.streams import stream
-from consilience.privacy.draws import Draws
-from consilience.privacy.mechanism import Mechanism
+from consilience.privacy.mechanism import Draws, Mechanism
 from consilience.privacy.options import Privacy
 from consilience.tasks import task_named
 from consilience.tasks.protocol import Array, Task, labelled, require_classes
@@ -60,7 +53,7 @@ Augment = Callable[[Any], Any]
 
 
 @final
-class TorchAgent:
+class TorchAgent(StoredNetwork):
     """Trains `model` on private (x, y) and on pseudo-labels; predicts in evaluation mode.
 
     Small plain networks of one architecture train as one computation.
@@ -158,7 +151,6 @@ class TorchAgent:
         self._make_optimizer = optimizer or (lambda parameters: Adam(parameters, training.lr))
         self.reset_optimizer()
         self.mechanism = self._private(privacy) if privacy is not None and privacy.on else None
-        """How private rows are protected, and the budget spent; None for an agent without privacy."""
         self.parameters: int | None = sum(tensor.numel() for tensor in self._stored().values())
         if self._check_logits.undecided:
             self.predict(data.x)  # one sample alone does not tell
@@ -246,10 +238,8 @@ class TorchAgent:
         """Class probabilities (samples, classes) or values (samples, outputs), in evaluation mode."""
         model = self.predictor.eval()
         inputs = self.read(x)
-        step = rows_at_once(inputs)
-        batches = (picked(inputs, slice(start, start + step)) for start in range(0, max(1, size(inputs)), step))
         with torch.inference_mode(), explained(self.who, self.kind, inputs, self.x):
-            out = torch.cat([called(model, on(batch, self.device)) for batch in batches])
+            out = torch.cat([called(model, on(batch, self.device)) for batch in in_batches(inputs)])
             self._check_logits(out)
             out = self.task.predictions(single_precision(out))
         return out.float().cpu().numpy()
@@ -450,101 +440,9 @@ class TorchAgent:
         batches_of_epoch = 1 if self._exact is not None else number_of_batches(self.samples, self.training.batch)
         return self.training.epochs * batches_of_epoch
 
-    @property
-    def lr(self) -> float:
-        """The learning rate that the optimizer uses for all parameters."""
-        rates = {float(group["lr"]) for group in self.optimizer.param_groups}
-        if len(rates) > 1 or min(rates) <= 0:
-            raise ConsilienceError(
-                f"agent {self.name!r}: the optimizer has learning rates {sorted(rates)}, but the method needs one, "
-                "above 0. Give all parameters the same."
-            )
-        return rates.pop()
-
-    def reset_optimizer(self) -> None:
-        """Starts the optimizer afresh: no momentum, no second moments."""
-        self.optimizer = self._make_optimizer(self.model.parameters())
-
-    @property
-    def trained_names(self) -> list[str]:
-        """Names of the parameters."""
-        return [name for name, tensor in self.model.named_parameters() if tensor.is_floating_point()]
-
-    def weights(self) -> Weights:
-        """Copies of all parameters and of the buffers that can be averaged, such as batch norm's running statistics.
-
-        Buffers of whole numbers, such as batch norm's count of batches, stay each agent's own.
-        """
-        return {name: as_numpy(tensor) for name, tensor in self._averageable().items()}
-
-    def set_weights(self, weights: Weights) -> None:
-        """Sets what `weights` returned of an agent with the same architecture."""
-        with torch.no_grad():
-            for name, tensor in self._averageable().items():
-                tensor.copy_(torch.from_numpy(weights[name]))
-        if self._averaged is not None:
-            self._averaged.begin(self.model)
-
-    def _stored(self) -> dict[str, Tensor]:
-        """Parameters and buffers; not constants that are not saved, such as the filters of a fixed layer."""
-        stored = self.model.state_dict().keys()
-        buffers = {name: tensor for name, tensor in self.model.named_buffers() if name in stored}
-        return {**dict(self.model.named_parameters()), **buffers}
-
-    def _averageable(self) -> dict[str, Tensor]:
-        return {name: tensor for name, tensor in self._stored().items() if tensor.is_floating_point()}
-
-    def state(self) -> dict[str, Array]:
-        """Weights, buffers, optimizer state and the number of rounds trained."""
-        saved = {f"model.{key}": as_numpy(value) for key, value in self.model.state_dict().items()}
-        saved |= optimizer_arrays(self.optimizer)
-        if self.mechanism is not None:
-            saved |= {f"privacy.{key}": value for key, value in self.mechanism.state().items()}
-        if self._averaged is not None:
-            saved |= {f"averaged.{key}": as_numpy(value) for key, value in self._averaged.state().items()}
-        noise = {} if self._noise is None else {"noise": np.array(self._noise)}
-        return saved | {"round": np.array(self._round)} | noise
-
-    def restore(self, state: dict[str, Array], shared: Rows) -> None:
-        """Restores weights, buffers, optimizer state and the number of rounds trained."""
-        self._round, self._noise = int(state["round"]), float(state["noise"]) if "noise" in state else None
-        if self.mechanism is not None:
-            privacy = {k.removeprefix("privacy."): v for k, v in state.items() if k.startswith("privacy.")}
-            if not privacy:
-                raise ConsilienceError(
-                    f"agent {self.name!r} is private, but the checkpoint is of an agent that was not: it is not known "
-                    "what its predictions have given away. Start again in another folder."
-                )
-            self.mechanism.restore(privacy)
-        own = {k.removeprefix("model."): torch.from_numpy(v) for k, v in state.items() if k.startswith("model.")}
-        self.model.load_state_dict(own)
-        if self._averaged is not None:
-            averaged = {k.removeprefix("averaged."): v for k, v in state.items() if k.startswith("averaged.")}
-            self._averaged.restore({key: torch.from_numpy(value) for key, value in averaged.items()})
-        restore_optimizer(self.optimizer, state)
-
     def inputs(self, rows: Rows) -> Inputs:
         """Inputs of the whole model for these rows."""
         return self.read.raw(rows)  # type: ignore[no-any-return]
-
-    def fingerprint(self) -> str:
-        """SHA-256 of the private data, as the model takes them."""
-        return fingerprint(self.x, self.y)
-
-    def training_settings(self) -> dict[str, str]:
-        """The seed, the optimizer, the layers and the options of training, as text."""
-        names = [option.name for option in fields(self.training) if option.name not in ("lr", "augment")]
-        privacy = {} if self.mechanism is None else {"the privacy": stable_text(self.mechanism.privacy)}
-        return (
-            {
-                "the seed": str(self.seed),
-                "the optimizer": optimizer_text(self.optimizer),
-                "the layers": hashlib.sha256(stable_text(self.model).encode()).hexdigest()[:16],
-            }
-            | {name: stable_text(getattr(self.training, name)) for name in names}
-            | {"augment": stable_text(self.augment)}
-            | privacy
-        )
 
     def _target(self, labels: Array) -> Tensor:
         tensor = for_network(self.who, labels)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from consilience.agents.protocol import Agent
 from consilience.audit.attacks import (
@@ -22,21 +21,16 @@ from consilience.audit.attacks import (
 )
 from consilience.base.errors import ConsilienceError
 from consilience.base.files import write_atomically
-from consilience.base.rows import Rows, join
-from consilience.data.canaries import canaries
-from consilience.data.scenario import Scenario
-from consilience.runtime import checkpoint
+from consilience.base.rows import Array, Rows, join
+from consilience.data.scenario import Scenario, canaries
+from consilience.experiments.run import restore
 from consilience.runtime.privacy_budget import mechanism_of
 from consilience.runtime.run import load_run
-from consilience.runtime.run_fingerprint import check_private_data
 from consilience.settings.presets import settings_of
-from consilience.settings.settings import Settings, changed
-from consilience.settings.wiring import build_agents, build_scenario, data_fingerprint, shared_rows
+from consilience.settings.settings import changed
+from consilience.settings.wiring import build_scenario, shared_rows
 from consilience.tasks import task_named
 from consilience.tasks.protocol import require_classes
-
-Array = NDArray[Any]
-
 
 StepSink = Callable[[int, int, str], None]
 """Receives the steps done, their number, and the current step."""
@@ -108,12 +102,8 @@ def audit_run(folder: Path, emit: StepSink = lambda done, of, doing: None) -> Au
     require_classes(task, f"the audit is for classification; the run in {folder} is {run.summary.task}.")
     steps = len(run.names) + 2
     emit(0, steps, "restoring the agents")
-    whole = build_scenario(settings)
-    if run.summary.data and data_fingerprint(settings, whole) != run.summary.data:
-        raise ConsilienceError(
-            f"the data of {folder} have another fingerprint than those found now. Set --data-dir as for the run."
-        )
-    agents = _restored(folder, settings, whole)
+    restored = restore(folder)
+    agents, whole = restored.agents, restored.scenario
     plain = build_scenario(changed(settings, {"data.canaries": 0}))
     rows = shared_rows(settings, whole)
     released = {a.name: settings.method.wire.rounded(a.predict(rows)) for a in agents}
@@ -138,17 +128,6 @@ def audit_run(folder: Path, emit: StepSink = lambda done, of, doing: None) -> Au
     write_atomically(folder / "audit.json", audit.to_json().encode())
     emit(steps, steps, "done")
     return audit
-
-
-def _restored(folder: Path, settings: Settings, scenario: Scenario) -> list[Agent]:
-    done, arrays, _ = checkpoint.read(folder / "checkpoint")
-    if not done:
-        raise ConsilienceError(f"{folder} has no checkpoint, from which to restore the agents. Run it again.")
-    agents = build_agents(settings, scenario)
-    for agent in agents:
-        check_private_data(agent, arrays.get("run"), folder)
-        agent.restore(checkpoint.with_prefix(arrays, f"agent/{agent.name}/"), shared_rows(settings, scenario))
-    return agents
 
 
 def _view(agents: list[Agent]) -> Callable[[Rows], Any]:
@@ -207,7 +186,6 @@ def _classes(scenario: Scenario, released: dict[str, Array]) -> list[ClassGuess]
 
 
 def _bound(agents: list[Agent], scenario: Scenario, count: int, seed: int, delta: float) -> float:
-    """The bound on epsilon from the canaries of all agents."""
     scores, inside = [], []
     for name, own in canaries(scenario, count, seed).items():
         by = {agent.name: margin(agent.predict(own.x), own.y) for agent in agents}

@@ -14,7 +14,7 @@ _LOCKED: dict[Path, int] = {}
 """Folders that this process has locked, with the open file of each lock."""
 
 
-def write_atomically(path: Path, *data: bytes | memoryview) -> None:
+def write_atomically(path: Path, *data: bytes | memoryview, mode: int = 0o666) -> None:
     """Writes all of `data`, one after another, or nothing.
 
     It goes to a temporary file, to the disk, then into place, and that to the disk.
@@ -23,7 +23,7 @@ def write_atomically(path: Path, *data: bytes | memoryview) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     temporary.unlink(missing_ok=True)
     try:
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o666)
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), mode)
         with os.fdopen(handle, "wb") as file:
             file.writelines(data)
             file.flush()

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
-from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar, final
@@ -81,6 +80,8 @@ class Registry:
 
     def _discover(self) -> None:
         """Imports the package's own modules, then what other packages bring; own names come first."""
+        from importlib.metadata import entry_points
+
         home = importlib.import_module(self.package)
         for module in pkgutil.iter_modules(getattr(home, "__path__", [])):
             importlib.import_module(f"{self.package}.{module.name}")

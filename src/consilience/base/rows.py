@@ -254,7 +254,7 @@ class _Crossed(Kind):
         )
 
     def facts(self, rows: CrossedRows) -> list[bytes]:
-        numbers = (part.astype(np.int64).tobytes() for part in (rows.a, rows.b, rows.key))
+        numbers = (indices.astype(np.int64).tobytes() for indices in (rows.a, rows.b, rows.key))
         return [f"crossed({len(rows)}, {rows.seed})".encode(), *numbers, *kind_of(rows.rows).facts(as_rows(rows.rows))]
 
 

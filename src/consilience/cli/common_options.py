@@ -128,8 +128,7 @@ def parsed_changes(changes: list[str] | None, seed: int | None) -> dict[str, Any
 
 def chosen_settings(source: str | None, changes: list[str] | None, seed: int | None) -> "Settings":
     """The settings that the user asks for. Prints which settings of a preset do not apply to the user's own data."""
-    from consilience.data.loading import is_path
-    from consilience.data.user_dataset import check_there
+    from consilience.data.loading import check_there, is_path
     from consilience.settings.presets import left_out, read_settings
 
     settings = read_settings(source or "", parsed_changes(changes, seed))

@@ -10,19 +10,7 @@ from typer.core import TyperCommand
 
 from consilience.base.errors import ConsilienceError, sentence_of
 from consilience.base.registry import user_file_location
-from consilience.cli import (
-    data,
-    ensemble,
-    federation,
-    models,
-    privacy,
-    reproduce,
-    robustness,
-    runs,
-    site,
-    site_prediction,
-    watch,
-)
+from consilience.cli import federation, measures, models, relay, reproduce, runs, site
 from consilience.cli.common_options import end_with_error
 from consilience.cli.signals import install_signal_handlers, leave, was_asked
 
@@ -56,22 +44,22 @@ _GROUPS: dict[str, list[Callable[..., None]]] = {
     "Experiments": [
         runs.run,
         runs.compare,
-        robustness.robustness,
-        ensemble.ensemble,
-        privacy.privacy_audit,
+        measures.robustness,
+        measures.ensemble,
+        measures.privacy_audit,
         reproduce.reproduce,
     ],
-    "Results": [runs.report, watch.watch],
+    "Results": [runs.report, runs.watch],
     "Models": [models.export, models.predict],
-    "Lists": [runs.presets, data.datasets],
+    "Lists": [runs.presets, runs.datasets],
 }
 """The commands, as the help groups them."""
 _SITE: list[Callable[..., None]] = [
     site.init,
     site.check,
     site.run,
-    site_prediction.predict,
-    site_prediction.answer,
+    site.predict,
+    site.answer,
     site.log,
 ]
 """The commands of one organisation."""
@@ -112,6 +100,7 @@ for _command in _SITE:
     _site.command()(_command)
 app.add_typer(_site, name="site", rich_help_panel=_SITES)
 app.add_typer(federation.federation, name="federation", rich_help_panel=_SITES)
+app.command(rich_help_panel=_SITES)(relay.relay)
 
 
 def main() -> None:

@@ -60,7 +60,7 @@ def export(
 
             export_site(run, agent, to, at, advice)
         else:
-            from consilience.experiments.load_agents import export_run
+            from consilience.experiments.run import export_run
             from consilience.runtime.run import load_run
 
             if not agent:

@@ -20,7 +20,7 @@ from consilience.cli.common_options import (
 
 if TYPE_CHECKING:
     from consilience.paper.artefact import Outcome, Runs
-    from consilience.workers.job import Job
+    from consilience.workers.jobs import Job
 
 
 def reproduce(
@@ -71,7 +71,6 @@ def reproduce(
 
 
 def _run(jobs: "list[Job]", workers: int) -> "Runs":
-    """Every job with its finished run."""
     from consilience.paper.scales import experiment
     from consilience.workers.jobs import run_jobs
 
@@ -84,7 +83,6 @@ def _run(jobs: "list[Job]", workers: int) -> "Runs":
 
 
 def _print(outcome: "Outcome", title: str, scale: str) -> None:
-    """The table, what holds, and the files."""
     from rich.text import Text
 
     from consilience.report.tables import frame_grid

@@ -1,5 +1,6 @@
 """Experiments: run, compare, report, presets."""
 
+import time
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -149,7 +150,7 @@ def compare(
         from consilience.experiments.compare import summarise
         from consilience.methods import check_rounds, method_named
         from consilience.report import sweep
-        from consilience.report.compare import write_compare
+        from consilience.report.compare import verdicts, write_compare
         from consilience.report.tables import compare_grid
         from consilience.settings.presets import run_name, write_config
 
@@ -175,7 +176,10 @@ def compare(
         title = f"{stem}: {', '.join(axis.key for axis in axes)}"
         print_report(sweep.write_sweep(compared, folder, title, score))
         return
-    console.print(compare_grid(summarise(compared, score), score or compared.default_score, len(numbers)))
+    column = score or compared.default_score
+    console.print(compare_grid(summarise(compared, score), column, len(numbers), compared.higher_is_better(column)))
+    for sentence in verdicts(compared, score):
+        console.print(f"- {sentence}", highlight=False)
     print_report(write_compare(compared, score, folder, f"{stem}: methods over {len(numbers)} seeds"))
 
 
@@ -266,3 +270,43 @@ def split_names(text: str) -> list[str]:
         else:
             names[-1] += sign
     return [name.strip() for name in names if name.strip()]
+
+
+def datasets() -> None:
+    """List the datasets: what they are, their licence, and where they come from."""
+    from consilience.data.catalogue import CATALOGUE, how_to_get
+    from consilience.report.tables import Grid
+
+    rows = [(name, entry.what, entry.licence, how_to_get(entry)) for name, entry in CATALOGUE.items()]
+    console.print(Grid("Datasets", ("name", "what", "licence", "where"), rows, words=4))
+
+
+Host = Annotated[
+    str, typer.Option(help="Address to serve at. Other machines can reach any address except this machine's own.")
+]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="0 for any that is free.")]
+
+
+def watch(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A run, a comparison or a site, finished or not.")],
+    host: Host = "127.0.0.1",
+    port: Port = 0,
+) -> None:
+    """Serve the report of a run that has not ended, also of another process, and keep it up to date.
+
+    Only this machine can reach the page, at an address that holds a token. Ctrl-C ends it, and not the run.
+
+    Example:
+
+      consilience watch runs/digits-1
+    """
+    with console.status("Loading ..."):
+        from consilience.report.live import Watch
+
+    with Watch(folder, host, port) as page:
+        console.print(f"Watch it at {page.address}", soft_wrap=True, highlight=False)
+        try:
+            while True:
+                time.sleep(1)
+        except KeyboardInterrupt:
+            return

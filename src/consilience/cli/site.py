@@ -1,4 +1,4 @@
-"""The commands of a site: init, check, run, log; predict and answer are in site_prediction."""
+"""The commands of a site: init, check, run, predict, answer, log."""
 
 import os
 import re
@@ -11,6 +11,7 @@ import typer
 
 from consilience.base.errors import ConsilienceError
 from consilience.cli.common_options import console, print_written
+from consilience.cli.models import For, PredictionsFile, Samples, Sets, sets_for, write_predictions
 
 if TYPE_CHECKING:
     from consilience.federation.peers.site_check import Finding
@@ -20,7 +21,9 @@ SiteFile = Annotated[Path, typer.Option("--site", metavar="FILE", help="This sit
 
 def init(
     agent: Annotated[str, typer.Argument(metavar="AGENT", help="The site's name in the federation.")],
-    address: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where peers reach this site.")],
+    address: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where peers reach this site. Default: nowhere, it only dials out.")
+    ] = "",
     out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="The site's folder. Default: AGENT.")] = None,
     trial_ca: Annotated[
         Path | None,
@@ -30,7 +33,7 @@ def init(
         int, typer.Option(metavar="N", help="Private samples to declare, for methods in which they are weights.")
     ] = 0,
 ) -> None:
-    """Make a site's signing key and, for trials, its TLS certificate.
+    """Make a site's keys and, for trials, its TLS certificate.
 
     Only you can read the private keys; they never leave. Send member.toml, which is public, to the member who writes
     the federation file. A site with a PKI uses its own certificate, with the agent's name as common name.
@@ -72,7 +75,8 @@ def check(
         check_agent_of(loaded)
         member, tls = loaded.federation.member(loaded.site.agent), loaded.tls
         revoked, port, taken = loaded.changes.revoked, "is free", ""
-        certificate = own_certificate_problem(member.host, tls)
+        direct = loaded.site.carrier == "direct"
+        certificate = own_certificate_problem(member.host, tls) if direct else ""
         with tempfile.TemporaryDirectory() as scratch:
             audit = loaded.audit(Path(scratch))
             try:
@@ -82,13 +86,14 @@ def check(
                 own = is_own_process(loaded.listen, member, tls)
                 port, taken = "is in use by another process of this site", "" if own else str(error)
             try:
-                findings = examine(loaded.federation, member.agent, tls, exchange, patience, revoked)
+                findings = examine(loaded.federation, member.agent, tls, exchange, patience, revoked, direct)
             finally:
                 exchange.close()
                 audit.close()
     say = print_of(member.agent)
-    say(f"own port: {taken}" if taken else f"own port: {loaded.listen} {port}")
-    say(f"own certificate: {certificate or 'accepted with the CA'}")
+    if direct:
+        say(f"own port: {taken}" if taken else f"own port: {loaded.listen} {port}")
+        say(f"own certificate: {certificate or 'accepted with the CA'}")
     for name in revoked:
         say(f"{name} was revoked by a quorum, and is not asked")
     _print_findings(member.agent, findings)
@@ -203,3 +208,64 @@ def print_plain(text: str) -> None:
 def print_of(who: str) -> Callable[[str], None]:
     """What prints a line of a site, with its name."""
     return lambda text: print_plain(f"{who}: {text}")
+
+
+def predict(
+    samples: Samples,
+    site_file: SiteFile = Path("site.toml"),
+    collective: Annotated[
+        bool, typer.Option("--collective", help="Ask the peers who answer as well. They see these samples.")
+    ] = False,
+    out: PredictionsFile = Path("predictions.csv"),
+    at: For = "",
+    sets: Sets = 0.0,
+) -> None:
+    """Predict with the model that this site's part in a federation has improved.
+
+    By default it is the home model, for the site's own domain; --for target is for elsewhere.
+
+    With --collective the site sends the samples to its peers, who answer if they run `consilience site answer`, and
+    mixes all predictions by its trust. The columns part_NAME say how far each one counts.
+
+    Examples:
+
+      consilience site predict new-patients.csv
+
+      consilience site predict new-patients.csv --sets 0.9
+
+      consilience site predict new-patients.csv --site site.toml --collective
+    """
+    with console.status("Predicting ..."):
+        if collective:
+            from consilience.federation.remote_prediction_client import ask_peers
+            from consilience.federation.site import load_site
+
+            loaded = load_site(site_file)
+            answers = ask_peers(loaded, samples, print_plain)
+            write_predictions(answers.predictions, loaded.federation.classes, out, answers)
+        else:
+            from consilience.federation.model import predict_site
+
+            f, names, calibration = predict_site(site_file, samples, at)
+            write_predictions(f, names, out, sets=sets_for(calibration, f, at or "home", sets))
+    print_plain(f"Written: {out}")
+
+
+def answer(
+    site_file: SiteFile = Path("site.toml"),
+) -> None:
+    """Answer peers who ask for this site's predictions (`consilience site predict --collective`).
+
+    It runs until Ctrl-C, after `consilience site run` has finished. `answer_to` and `answer_rows` in site.toml say
+    whom and how much. answered.jsonl in the run folder is the log of what left the site.
+    """
+    with console.status("Loading ..."):
+        from consilience.federation.remote_prediction_server import answer_peers
+        from consilience.federation.site import load_site
+
+        loaded = load_site(site_file)
+    say = print_of(loaded.site.agent)
+    try:
+        answer_peers(loaded, say)
+    except KeyboardInterrupt:
+        say("stopped answering")

@@ -52,8 +52,8 @@ def rectangles(number: int, height: int, width: int, seed: int) -> Array:
     """
     draw, inside = stream(seed, "crossed rectangles"), []
     for size in (height, width):
-        part, offset = draw.random(number), draw.random(number)
-        length = np.maximum(1, np.rint((LEAST_SIDE + (MOST_SIDE - LEAST_SIDE) * part) * size)).astype(np.int64)
+        share, offset = draw.random(number), draw.random(number)
+        length = np.maximum(1, np.rint((LEAST_SIDE + (MOST_SIDE - LEAST_SIDE) * share) * size)).astype(np.int64)
         start = (offset * (size - length + 1)).astype(np.int64)
         places = np.arange(size)
         inside.append((places >= start[:, None]) & (places < (start + length)[:, None]))

@@ -4,16 +4,15 @@ import zipfile
 from collections.abc import Iterable
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 from numpy.lib import format as npy
-from numpy.typing import NDArray
 
 from consilience.base.errors import ConsilienceError
 from consilience.base.files import reading
+from consilience.base.rows import Array
 
-Array = NDArray[Any]
 LARGEST = 2**34
 """Bytes of all arrays of a file, at most."""
 SMALL, MOST_PACKED = 2**26, 200

@@ -181,7 +181,6 @@ def _column(values: "pd.Series[Any]", asked: str, dropped: bool) -> Column:
 
 
 def _action(values: "pd.Series[Any]", kind: str, gaps: int, date_format: str) -> str:
-    """What preprocessing does with a column that is used."""
     filled = "; gaps become the median and are marked" if gaps else ""
     if kind == "number":
         return f"scaled{filled}"

@@ -121,13 +121,13 @@ def _texts(texts: list[str], a: Array, b: Array, seed: int) -> list[str]:
     draw, parts = stream(seed, "crossed texts"), [_SENTENCE.split(text.strip()) for text in texts]
     made = []
     for first, second in zip(a.tolist(), b.tolist(), strict=True):
-        one, other = parts[first], parts[second]
-        if max(len(one), len(other)) == 1:
-            one, other = _halves(one[0]), _halves(other[0])
-        longest = max(len(one), len(other))
+        own, other = parts[first], parts[second]
+        if max(len(own), len(other)) == 1:
+            own, other = _halves(own[0]), _halves(other[0])
+        longest = max(len(own), len(other))
         from_b = draw.integers(0, 2, longest, dtype=np.bool_)
-        sentences = [(other if from_b[k] else one)[k : k + 1] for k in range(longest)]
-        made.append(" ".join(sentence for chosen in sentences for sentence in chosen) or one[0])
+        sentences = [(other if from_b[k] else own)[k : k + 1] for k in range(longest)]
+        made.append(" ".join(sentence for chosen in sentences for sentence in chosen) or own[0])
     return made
 
 

@@ -91,7 +91,6 @@ def _encoding(path: Path) -> str:
 
 
 def _head(path: Path, encoding: str) -> list[str]:
-    """The first lines."""
     with path.open(encoding=encoding, newline="") as file:
         return list(islice(io.StringIO(file.read(_HEAD), newline=""), 50))
 

@@ -6,15 +6,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from consilience.base.errors import ConsilienceError
 from consilience.base.registry import Registry
-from consilience.base.rows import Rows, take
+from consilience.base.rows import Array, Rows, take
 from consilience.data.columns import Column
 from consilience.data.partitions import first_of_each
 
-Array = NDArray[Any]
 DATASETS = Registry("dataset", "consilience.data.sets", "consilience.datasets")
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from consilience.base.errors import ConsilienceError
 from consilience.base.files import reading
-from consilience.base.rows import Rows
+from consilience.base.rows import Array, Rows
 from consilience.data.arrays import read_array, read_arrays
 from consilience.data.columns import chosen_columns
 from consilience.data.csv_files import read_csv
@@ -19,7 +18,6 @@ from consilience.data.parquet import read_parquet
 if TYPE_CHECKING:
     import pandas as pd
 
-Array = NDArray[Any]
 KINDS = (".npz", ".npy", ".csv", ".parquet")
 
 
@@ -127,7 +125,6 @@ def split_names(label: str) -> list[str]:
 
 
 def _labels(y: Array, task: str, classes: tuple[str, ...], path: Path) -> Array:
-    """Labels as the task has them."""
     if not classes:
         return y
     if task == "classification":

@@ -87,8 +87,6 @@ class TextFeatures(Options):
 
 @dataclass(frozen=True)
 class _Stored(Options):
-    """The file of a `TablePreprocessing`."""
-
     columns: tuple[StoredColumn, ...] = option(meaning="columns that a table must have", at_least=1)
     numbers: tuple[NumberFeature, ...] = option((), "features of numbers and dates")
     categories: tuple[CategoryFeatures, ...] = option((), "features of categories")
@@ -244,7 +242,6 @@ def _categories(plain: "pd.Series[Any]") -> CategoryFeatures:
 
 
 def _texts(plain: "pd.Series[Any]") -> TextFeatures:
-    """The vocabulary of a column of texts."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     vectorise = TfidfVectorizer(max_features=MOST_WORDS, sublinear_tf=True, token_pattern=_WORD).fit(plain)
@@ -295,7 +292,6 @@ def _without_words(column: Column, shared: "pd.DataFrame") -> Column:
 
 
 def _plain(table: "pd.DataFrame", columns: Sequence[Column]) -> "pd.DataFrame":
-    """The columns that are used, as numbers and texts."""
     import pandas as pd
 
     plain = {column.name: plain_values(table[column.name], column) for column in columns if column.used}

@@ -4,15 +4,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from consilience.base.rows import Array
 from consilience.data.columns import Column, brief_list, is_identifier, plain_values, read_columns, words_among_numbers
 from consilience.data.csv_files import REPEATED
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Array = NDArray[Any]
 MOST_LINES = 40
 """Up to this number, each column has a line of its own; beyond, columns that are read alike share one."""
 GIVES_AWAY = 0.98

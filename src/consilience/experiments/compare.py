@@ -17,8 +17,7 @@ from consilience.runtime.summary import Summary
 from consilience.settings.presets import settings_of
 from consilience.settings.settings import Settings
 from consilience.tasks.protocol import Array, Score
-from consilience.workers.job import Job
-from consilience.workers.jobs import run_jobs
+from consilience.workers.jobs import Job, run_jobs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -194,7 +193,6 @@ def rounds_within(budget: float, costs: Array) -> int:
 
 
 def _costs(run: Run, rounds: int) -> Array:
-    """Samples that all agents of a run trained on, in each of its first rounds."""
     costs = run.metrics.groupby("round")["samples_trained"].sum()
     return np.asarray(costs[costs.index <= rounds], dtype=float)
 
@@ -243,7 +241,6 @@ def summarise(compared: Comparison, score: str = "") -> list[ComparisonLine]:
 
 
 def _passed(rows: "pd.DataFrame", name: str) -> float:
-    """Samples passed in all rounds by all agents, mean over seeds; NaN if unknown."""
     column = f"{name}_in_all"
     return float(rows.groupby("seed")[column].sum(min_count=1).mean()) if column in rows else float("nan")
 
@@ -282,7 +279,6 @@ def choose(compared: Comparison, score: str = "") -> list[Choice]:
 
 
 def _groups(compared: Comparison) -> "list[tuple[str, dict[str, Any], pd.DataFrame]]":
-    """The rows by method and setting, in the order of the request."""
     groups = []
     for method in compared.methods:
         of_method = compared.table[compared.table["method"] == method]

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from consilience.experiments.compare import Estimate, compare, estimate
-from consilience.experiments.load_agents import restore
+from consilience.experiments.run import restore
 from consilience.runtime.callbacks import Callback
 from consilience.runtime.ensemble import AgentWeights, collective, weights_of
 from consilience.settings.settings import Settings

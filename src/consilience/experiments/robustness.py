@@ -17,8 +17,7 @@ from consilience.runtime.run import Run
 from consilience.settings.presets import write_config
 from consilience.settings.settings import Settings, changed
 from consilience.settings.wiring import ATTACKED_CLASS
-from consilience.workers.job import Job
-from consilience.workers.jobs import run_jobs
+from consilience.workers.jobs import Job, run_jobs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -259,7 +258,6 @@ def _listed(by_attack: dict[str, int], agents: int) -> str:
 
 
 def _cost(rule: str, results: Robustness) -> str:
-    """The difference to the first rule when all agents are honest."""
     table = results.table[results.table["attackers"] == 0].pivot(index="seed", columns="rule", values="score")
     difference = estimate((table[rule] - table[results.rules[0]]).to_numpy())
     return f"{rule} against {results.rules[0]} when all are honest: {difference.text(signed=True)}."

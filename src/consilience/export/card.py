@@ -1,10 +1,89 @@
-"""The model card: README.md of an exported folder, for whoever finds it."""
+"""The model card: README.md of an exported folder, for whoever finds it, and what it says of the run."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any
 
 from consilience.agents.calibrated import MODELS
 from consilience.data.columns import brief_list
 from consilience.export.manifest import Manifest
 from consilience.runtime.history import PLACES
+from consilience.runtime.run import Run
 from consilience.tasks import task_named
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the model card says beside what the agent knows of itself."""
+
+    classes: tuple[str, ...] = ()
+    training: dict[str, Any] = field(default_factory=dict)
+    scores: dict[str, float] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()
+    about: str = ""
+    """What was done to the samples before the model saw them, in a sentence."""
+    largest: int = 0
+    """The largest number in raw pixels, where samples are such."""
+    advice: tuple[str, ...] = ()
+    """Which model to use where, in words."""
+
+
+_COMMON = ("target", "")
+"""In an experiment the sample of the target domain is common to all; at a site it is the site's own."""
+
+
+Advise = Callable[[Run, str], Sequence[str]]
+"""Says which model an agent should use where."""
+
+
+def no_advice(run: Run, agent: str) -> Sequence[str]:
+    """Nothing."""
+    return ()
+
+
+def facts_of(run: Run, agent: str, columns: tuple[str, ...] = (), about: str = "", advise: Advise = no_advice) -> Facts:
+    """Class names, how the agent was trained, and its scores after its last round.
+
+    Of an agent that promises privacy there are no scores on an organisation's own rows, and no fingerprint of data with
+    private rows in it.
+    """
+    summary, table = run.summary, run.last_round()
+    spent = next((entry.privacy for entry in summary.agents if entry.name == agent), {})
+    measured_on = [on for on in PLACES if not spent or on == "shared" or (on, summary.federation) == _COMMON]
+    training: dict[str, Any] = {
+        "dataset": summary.dataset,
+        "method": summary.title,
+        "peers": len(summary.agents),
+        "rounds": summary.rounds,
+        "round": int(table["round"].max()),
+        "warmup": summary.warmup,
+        "seed": summary.seed,
+        "shared_data" if summary.federation else "data": summary.data,
+        "federation": summary.federation,
+        "privacy": _privacy(spent),
+    }
+    row = table[table["agent"] == agent].iloc[0]
+    names = [f"{score.name}_{on}" for on in measured_on for score in summary.scores]
+    scores = {name: float(row[name]) for name in names if name in row and isfinite(row[name])}
+    return Facts(
+        tuple(summary.classes),
+        {key: value for key, value in training.items() if value not in (None, "")},
+        scores,
+        columns,
+        about,
+        advice=tuple(advise(run, agent)),
+    )
+
+
+def _privacy(spent: dict[str, Any]) -> str:
+    """What a private agent promises of each of its private rows; empty if nothing."""
+    if not spent:
+        return ""
+    if spent["epsilon"] is None:
+        return "no bound: the noise is too small for one"
+    return f"epsilon {spent['epsilon']:.3f} at delta {spent['delta']:g} for each private row"
+
 
 _PLACES = {"shared": "shared data", "target": "target domain", "own": "own test data"}
 _FACTS = {

@@ -4,7 +4,7 @@ import glob
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,8 +20,7 @@ from consilience.base.files import write_atomically
 from consilience.base.rows import Rows, count, take
 from consilience.data.preprocess import TablePreprocessing
 from consilience.export import estimators, networks
-from consilience.export.card import card
-from consilience.export.consistency import check_manifest
+from consilience.export.card import Facts, card
 from consilience.export.inputs import (
     Prepare,
     as_samples,
@@ -31,7 +30,7 @@ from consilience.export.inputs import (
     read_prepare,
     write_prepare,
 )
-from consilience.export.manifest import FILE, Architecture, Manifest, Part, checked_bytes, read_manifest
+from consilience.export.manifest import FILE, Architecture, Manifest, Part, check_manifest, checked_bytes, read_manifest
 from consilience.runtime.privacy_budget import mechanism_of
 from consilience.runtime.summary import versions
 from consilience.tasks import TASKS, task_named
@@ -44,22 +43,6 @@ CLOSE = 1e-5
 """The largest difference between predictions of the exported model and of the agent."""
 ASKED = 64
 """Rows on which the exported model is compared with the agent."""
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What the model card says beside what the agent knows of itself."""
-
-    classes: tuple[str, ...] = ()
-    training: dict[str, Any] = field(default_factory=dict)
-    scores: dict[str, float] = field(default_factory=dict)
-    columns: tuple[str, ...] = ()
-    about: str = ""
-    """What was done to the samples before the model saw them, in a sentence."""
-    largest: int = 0
-    """The largest number in raw pixels, where samples are such."""
-    advice: tuple[str, ...] = ()
-    """Which model to use where, in words."""
 
 
 @final
@@ -252,7 +235,6 @@ def _to_ship(function: str, scaled: bool) -> str:
 
 
 def _classes(agent: Agent) -> tuple[str, ...]:
-    """Names of the agent's classes or labels, or else their numbers; none for values."""
     named = tuple(getattr(agent, "class_names", ()))
     return named or (tuple(str(number) for number in range(agent.outputs)) if agent.task.named_outputs else ())
 

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,8 +13,7 @@ import numpy as np
 
 from consilience.base.errors import ConsilienceError, sentence_of
 from consilience.base.malloc import machine_memory
-from consilience.export.consistency import check_manifest
-from consilience.export.manifest import FILE, Manifest, read_manifest
+from consilience.export.manifest import FILE, Manifest, check_manifest, read_manifest
 from consilience.tasks.protocol import Array
 
 SECONDS = 600.0
@@ -131,5 +131,6 @@ def _limit(memory: int) -> None:
         return
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     most = memory if hard == resource.RLIM_INFINITY else min(memory, hard)
-    resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+    with suppress(OSError, ValueError):  # macOS does not bound the address space
+        resource.setrlimit(resource.RLIMIT_AS, (most, hard))
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from consilience.agents.tensors import Inputs, called, for_network, on, picked, single_precision, size
+from consilience.agents.tensors import Inputs, called, for_network, in_batches, on, picked, single_precision, size
 from consilience.base.errors import ConsilienceError
 from consilience.base.files import reading
 from consilience.base.rows import Rows
@@ -26,8 +26,6 @@ Predict = Callable[[Any], Array]
 WEIGHTS, ONNX = "weights.safetensors", "model.onnx"
 INPUT, OUTPUT = "x", "predictions"
 """Names of what goes into the ONNX network, and of what comes out of it."""
-ROWS = 1024
-"""Samples that go through a network at once."""
 
 
 class HasNetwork(Protocol):
@@ -107,17 +105,10 @@ def _torch(weights: bytes, architecture: Architecture, task: str) -> Predict:
     def predict(rows: Rows) -> Array:
         inputs = for_network("the model", rows, floats=True)
         with torch.inference_mode():
-            out = torch.cat([called(module, batch) for batch in _batches(inputs)])
+            out = torch.cat([called(module, batch) for batch in in_batches(inputs)])
             return task_named(task).predictions(single_precision(out)).numpy()
 
     return predict
-
-
-def _batches(inputs: "Inputs") -> "Iterator[Inputs]":
-    """As agents predict: the same bits."""
-    first = next(iter(inputs.values())) if isinstance(inputs, dict) else inputs
-    step = ROWS if first[:1].numel() < 1000 else 256
-    return (picked(inputs, slice(start, start + step)) for start in range(0, max(1, size(inputs)), step))
 
 
 def _onnx(data: bytes) -> Predict:
@@ -139,7 +130,7 @@ def _onnx(data: bytes) -> Predict:
     def predict(rows: Rows) -> Array:
         inputs = for_network("the model", rows)
         parts = []
-        for batch in _batches(inputs):
+        for batch in in_batches(inputs):
             named = batch if isinstance(batch, dict) else {INPUT: batch}
             fed = {name: named[name].numpy().astype(kind, copy=False) for name, kind in dtypes.items()}
             parts.append(session.run([OUTPUT], fed)[0])

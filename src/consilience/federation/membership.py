@@ -36,22 +36,25 @@ VALID = timedelta(days=365)
 
 
 def make_keys(folder: Path, agent: str, address: str, authority: Path | None = None, samples: int = 0) -> list[Path]:
-    """A site's folder: keys/signing.key, the public member.toml, and a site.toml to fill in.
+    """A site's folder: keys/signing.key and encryption.key, the public member.toml, and a site.toml to fill in.
 
-    With an `authority` for trials, which is made if it does not exist, also keys/tls.key, tls.crt and ca.crt.
+    With an `authority` for trials, which is made if it does not exist, also keys/tls.key, tls.crt and ca.crt. A site
+    that does not listen has no address.
     """
     check_name(agent)
-    check_address(address, "the address")
+    if address:
+        check_address(address, "the address")
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "keys").mkdir(mode=0o700, exist_ok=True)
-    public = keys.new_signing_key(folder / "keys" / "signing.key")
-    member = Member(agent, address, agent, public, samples)
-    written = [folder / "keys" / "signing.key", folder / "member.toml", folder / "site.toml"]
+    private = [folder / "keys" / "signing.key", folder / "keys" / "encryption.key"]
+    public = keys.new_signing_key(private[0]), keys.new_encryption_key(private[1])
+    member = Member(agent, *public, address, samples)
+    written = [*private, folder / "member.toml", folder / "site.toml"]
     if authority is not None:
         if not (authority / "ca.key").is_file():
             keys.new_authority(authority)
             written.append(authority / "ca.key")
-        keys.issue_certificate(authority, folder / "keys", agent, member.host)
+        keys.issue_certificate(authority, folder / "keys", agent, member.host or "localhost")
         written += [folder / "keys" / "tls.key", folder / "keys" / "tls.crt"]
     write_atomically(folder / "member.toml", toml.dump(to_table(member)).encode())
     if not (folder / "site.toml").exists():

@@ -7,7 +7,7 @@ from consilience.agents.calibration import Calibration
 from consilience.agents.protocol import Agent
 from consilience.base.errors import ConsilienceError
 from consilience.data.files import read_features
-from consilience.export.facts import Advise, facts_of, no_advice
+from consilience.export.card import Advise, facts_of, no_advice
 from consilience.export.folder import copy_model, export_agent, load_model
 from consilience.export.inputs import read_samples
 from consilience.export.manifest import FILE
@@ -15,8 +15,8 @@ from consilience.federation.peers.untrusted_input import read_federation
 from consilience.federation.site import MODEL, LoadedSite, load_site, read_site
 from consilience.federation.site_agent import build_site_agent
 from consilience.runtime import checkpoint
-from consilience.runtime.reference_predictions import check_reference_predictions
 from consilience.runtime.run import is_finished, load_run
+from consilience.runtime.run_fingerprint import check_reference_predictions
 from consilience.tasks.protocol import Array
 
 

@@ -1,27 +1,24 @@
 """Remote prediction, the server: a site answers its peers' questions with the predictions of its model."""
 
 import time
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from queue import Empty, Full, Queue
-from typing import Any, final
+from typing import final
 
 from consilience.base.errors import ConsilienceError
 from consilience.base.rows import count
 from consilience.export.folder import ExportedModel, load_model
 from consilience.export.manifest import FILE
 from consilience.federation.peers.audit import AuditLog, privacy_spent, read_audit
-from consilience.federation.peers.connection_limiter import ConnectionLimiter
+from consilience.federation.peers.carrier import ANSWERS, Query
 from consilience.federation.peers.inbox import Say
+from consilience.federation.peers.network import open_carriers
 from consilience.federation.peers.question import CLOCK, Question, Questions
-from consilience.federation.peers.samples import LARGEST
+from consilience.federation.peers.sealing import Kind, Sealer, version_hint
 from consilience.federation.peers.untrusted_input import InvalidInput, VersionError, printable
-from consilience.federation.peers.zenoh_config import ANSWERS, key_of, open_behind_limiter, token_of, zenoh_module
 from consilience.federation.site import LoadedSite
 
-TOPIC = f"{ANSWERS}/question"
-"""The end of the Zenoh key under which a site takes questions."""
 LOG = "answered.jsonl"
 WAITING = 16
 """Questions that wait to be answered; more are turned away."""
@@ -36,7 +33,7 @@ class QuestionHandler:
         federation, site = loaded.federation, loaded.site
         self._prepared, self._model, self._say = loaded, model, say
         self._me = federation.names.index(site.agent)
-        self._signing = loaded.signing_key
+        self._signing = loaded.keys.signing
         self._questions = Questions(federation, loaded.agreed)
         self._welcome = set(federation.names) if "*" in site.answer_to else set(site.answer_to)
         self._changes = loaded.changes
@@ -139,15 +136,14 @@ def answer_peers(loaded: LoadedSite, say: Say, until: float = float("inf")) -> N
     if not loaded.site.answer_to:
         raise ConsilienceError('`answer_to` in site.toml is empty: this site answers nobody. Name peers there, or "*".')
     site, changes = loaded.site, loaded.changes
-    waiting: Queue[Any] = Queue(WAITING)
+    waiting: Queue[Query] = Queue(WAITING)
     handler = QuestionHandler(loaded, model, loaded.out / LOG, say)
 
-    def take(query: Any) -> None:
-        """Called from Zenoh's threads."""
+    def take(query: Query) -> None:
+        """Called from threads of the carriers."""
         try:
             waiting.put_nowait(query)
         except Full:
-            query.reply_err(b"busy")
             query.drop()
 
     changes.check_own_site(site.agent)
@@ -155,31 +151,34 @@ def answer_peers(loaded: LoadedSite, say: Say, until: float = float("inf")) -> N
         say(changes.problem)
     if changes.revoked:
         say(f"{', '.join(changes.revoked)} was revoked by a quorum: it is not answered")
-    limiter = session = None
+    federation, sealer = loaded.federation, Sealer(loaded.federation, site.agent, loaded.keys)
+    carriers = open_carriers(loaded.network, federation, site.agent, ANSWERS, take, {}, lambda *_: None, sealer)
     try:
-        limiter = ConnectionLimiter(loaded.listen, [member.host for member in loaded.federation.roster])
-        session = open_behind_limiter(limiter, loaded.federation, site.agent, loaded.tls, 2 * LARGEST, changes.revoked)
-        limiter.start()
-        declared = [
-            session.declare_queryable(key_of(site.agent, "*", TOPIC), take),
-            session.liveliness().declare_token(token_of(site.agent, ANSWERS)),
-        ]
         say(f"answering with the model of round {model.manifest.training.get('round', '?')}; end with Ctrl-C")
-        while declared and time.monotonic() < until:
+        while time.monotonic() < until:
             try:
                 query = waiting.get(timeout=0.2)
             except Empty:
                 continue
-            good, data = handler.reply(query.payload.to_bytes() if query.payload is not None else b"")
-            with suppress(zenoh_module().ZError):  # who asked is gone
-                query.reply(query.key_expr, data) if good else query.reply_err(data)
-                query.drop()
+            reply_sealed(handler, sealer, query)
     finally:
-        if limiter:
-            limiter.close()
-        if session:
-            session.close()  # type: ignore[no-untyped-call]
+        for carrier in carriers:
+            carrier.close()
         handler.close()
+
+
+def reply_sealed(handler: QuestionHandler, sealer: Sealer, query: Query) -> None:
+    """Answers a sealed question; who asked is told, too, why it is refused."""
+    try:
+        asked = sealer.open(query.message, Kind.SAMPLES)
+        good, data = handler.reply(bytes(asked.data))
+        query.reply(sealer.seal(Kind.PREDICTIONS if good else Kind.REFUSAL, data, [asked.sender]))
+    except VersionError:
+        query.reply(version_hint())
+    except InvalidInput:
+        pass  # of nobody in the federation
+    finally:
+        query.drop()
 
 
 def site_model(loaded: LoadedSite) -> ExportedModel:

@@ -8,8 +8,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from consilience.agents.backbones.names import is_backbone
 from consilience.base import toml
 from consilience.base.errors import ConsilienceError
@@ -26,6 +24,7 @@ from consilience.federation.peers.approval import check_approved
 from consilience.federation.peers.audit import AuditLog, Monitor
 from consilience.federation.peers.federation import Federation, check_address, fingerprint
 from consilience.federation.peers.inbox import Say
+from consilience.federation.peers.network import CARRIERS, Network
 from consilience.federation.peers.signed_changes import PROPOSED, SignedChanges
 from consilience.federation.peers.site_exchange import Release, SiteExchange
 from consilience.federation.peers.untrusted_input import read_federation
@@ -49,9 +48,17 @@ class Site(Options):
     shared: str = option("shared.npz", "the shared data: npz (x), npy, csv, parquet, or a folder of images")
     out: str = option("run", "the run folder")
     signing_key: str = option("keys/signing.key", "signs what is published")
-    tls_key: str = option("keys/tls.key", "the private key of the TLS certificate")
-    tls_certificate: str = option("keys/tls.crt", "the TLS certificate")
-    ca: str = option("keys/ca.crt", "the CA that all members' certificates come from")
+    encryption_key: str = option("keys/encryption.key", "opens what peers seal for this site")
+    carrier: str = option(
+        "direct",
+        "how messages travel: direct (links to peers) | relay (the site dials out only) | folder (files that all see)",
+        one_of=CARRIERS,
+    )
+    relay: tuple[str, ...] = option((), "host:port of each relay; with direct links for peers that are not reached so")
+    folder: str = option("", "the shared folder of the carrier `folder`: a path, or a URL such as s3://bucket/heart")
+    tls_key: str = option("keys/tls.key", "the private key of the TLS certificate, for direct links")
+    tls_certificate: str = option("keys/tls.crt", "the TLS certificate, for direct links; shown to relays if it exists")
+    ca: str = option("keys/ca.crt", "the CA that certificates come from: of all members, or of the relays")
     listen: str = option("", "host:port to listen at, where that is not the address in the roster")
     python: str = option("", "a Python file with a function make_agent(name, classes, seed) that returns the agent")
     model: str = option("", "or a built-in model, with `data`: logistic, forest, boosting, mlp, cnn, ...")
@@ -91,6 +98,11 @@ class Site(Options):
             raise ConsilienceError(
                 "`drop` and `types` are for built-in models; the Python file decides how rows are read."
             )
+        for address in self.relay:
+            check_address(address, "`relay`: the relay")
+        missing = {"relay": not self.relay, "folder": not self.folder}
+        if missing.get(self.carrier):
+            raise ConsilienceError(f'carrier = "{self.carrier}" needs the option `{self.carrier}`, too.')
 
     @property
     def as_table(self) -> bool:
@@ -158,9 +170,10 @@ class LoadedSite:
         return self.folder / name
 
     @property
-    def signing_key(self) -> Ed25519PrivateKey:
-        """The private key that signs what the site publishes."""
-        return keys.read_signing_key(self.path(self.site.signing_key))
+    def keys(self) -> keys.SiteKeys:
+        """The site's private keys."""
+        encryption = keys.read_encryption_key(self.path(self.site.encryption_key))
+        return keys.SiteKeys(keys.read_signing_key(self.path(self.site.signing_key)), encryption)
 
     @property
     def out(self) -> Path:
@@ -177,6 +190,13 @@ class LoadedSite:
         """The address at which the site listens."""
         return self.site.listen or self.federation.member(self.site.agent).address
 
+    @property
+    def network(self) -> Network:
+        """How the site reaches its peers."""
+        site, folder = self.site, self.site.folder
+        folder = folder if "://" in folder or not folder else str(self.path(folder).resolve())
+        return Network(site.carrier, self.tls, self.listen, site.relay, folder)
+
     def audit(self, out: Path, monitored: bool = False) -> AuditLog:
         """The site's log in a run folder; `monitored` also for Prometheus and syslog, where site.toml names them."""
         site, monitors = self.site, list[Monitor]()
@@ -184,7 +204,7 @@ class LoadedSite:
             monitors.append(Metrics(site.metrics, site.agent))
         if monitored and site.syslog:
             monitors.append(Syslog(site.syslog, site.agent))
-        return AuditLog(out / "audit.jsonl", self.signing_key, monitors)
+        return AuditLog(out / "audit.jsonl", self.keys.signing, monitors)
 
     def exchange(
         self,
@@ -196,9 +216,9 @@ class LoadedSite:
         release: Release | None = None,
     ) -> SiteExchange:
         """The site's exchange with its peers. It listens at `listen`; None for the site's own address."""
-        me, listen = self.site.agent, self.listen if listen is None else listen
-        peers = self.federation, me, self.signing_key, self.tls
-        return SiteExchange(*peers, out, audit, say, listen, role, self.changes, release)
+        network = self.network if listen is None else replace(self.network, listen=listen)
+        peers = self.federation, self.site.agent, self.keys, network
+        return SiteExchange(*peers, out, audit, say, role, self.changes, release)
 
 
 def load_site(path: Path) -> LoadedSite:
@@ -211,23 +231,29 @@ def load_site(path: Path) -> LoadedSite:
     changes = SignedChanges(federation, signing.parent, [folder / PROPOSED])
     changes.check_roster()
     tls = Tls(*((folder / name).resolve() for name in (site.tls_key, site.tls_certificate, site.ca)))
-    for secret in (signing, tls.key):
+    encryption = folder / site.encryption_key
+    for secret in (signing, encryption, *([tls.key] if site.carrier == "direct" else [])):
         _check_private(secret)
-    if keys.public_key(keys.read_signing_key(signing)) != member.key:
-        raise ConsilienceError(
-            f"{signing} is not the key that the federation file has for {site.agent}. "
-            "Use the key whose public part is there, or agree on a new file."
-        )
-    certificate = keys.read_certificate(tls.certificate)
-    if certificate.name != member.certificate:
-        raise ConsilienceError(
-            f"{tls.certificate} is the certificate of {certificate.name!r}, but the federation file has "
-            f"{member.certificate!r} for {site.agent}."
-        )
-    problem = certificate.problem(datetime.now(UTC))
-    if problem:
-        raise ConsilienceError(f"the certificate {tls.certificate} {problem}. Get a new one from your CA.")
-    keys.read_certificate(tls.authority)
+    for path_, own, public in (
+        (signing, keys.public_key(keys.read_signing_key(signing)), member.key),
+        (encryption, keys.public_key(keys.read_encryption_key(encryption)), member.encryption),
+    ):
+        if own != public:
+            raise ConsilienceError(
+                f"{path_} is not the key that the federation file has for {site.agent}. "
+                "Use the key whose public part is there, or agree on a new file."
+            )
+    if site.carrier == "direct":
+        if not site.listen and not member.address:
+            raise ConsilienceError(
+                f"the federation file has no address for {site.agent}, so that nobody can reach it directly. Set "
+                '`listen`, or carrier = "relay" or "folder", in site.toml.'
+            )
+        problem = keys.read_certificate(tls.certificate).problem(datetime.now(UTC))
+        if problem:
+            raise ConsilienceError(f"the certificate {tls.certificate} {problem}. Get a new one from your CA.")
+    if site.carrier != "folder":
+        keys.read_certificate(tls.authority)
     if not (folder / site.shared).exists():
         raise ConsilienceError(
             f"{path}: `shared` names {folder / site.shared}, which does not exist. Put the shared data there, or name "

@@ -57,7 +57,7 @@ def keep_ledger(loaded: "LoadedSite", agent: Agent, audit: AuditLog, say: Say) -
 
 def _owner(loaded: "LoadedSite") -> LedgerOwner:
     """This site, which signs its entries."""
-    signing = loaded.signing_key
+    signing = loaded.keys.signing
     return LedgerOwner(keys.public_key(signing), signing.sign, keys.is_signed, loaded.site.other_ledgers)
 
 

@@ -9,7 +9,7 @@ from math import inf
 from consilience.agents.protocol import Agent
 from consilience.base.errors import ConsilienceError
 from consilience.base.options import flat, to_table
-from consilience.export.facts import Advise, facts_of, no_advice
+from consilience.export.card import Advise, facts_of, no_advice
 from consilience.export.folder import export_agent
 from consilience.federation.peers.audit import bytes_sent, incidents, suspicious_peers
 from consilience.federation.peers.inbox import Say

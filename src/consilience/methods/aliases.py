@@ -10,9 +10,7 @@ from typing import Any, final
 
 from consilience.core.wire import Wire
 from consilience.methods.learning.joint import Joint
-from consilience.methods.learning.one_set import OneSet
-from consilience.methods.learning.revisit import Revisit
-from consilience.methods.learning.sequential import Sequential
+from consilience.methods.learning.separate import OneSet, Revisit, Sequential
 from consilience.methods.trust.ktpfl import KTpFL
 from consilience.methods.trust.labels import FilteredMean, MeanLogits, SharpenedMean, Vote
 from consilience.methods.trust.simple import Default, Paper, Uniform
@@ -25,27 +23,28 @@ class Alias:
 
     name: str
     title: str
-    parts: Callable[[], dict[str, Any]]
+    parts: dict[str, Any]
 
     def of(self, like: Any, fresh: Any) -> Any:
         """The combination. Other options are those of `like`, or of `fresh` if the alias changes how agents learn."""
-        parts = self.parts()
-        return replace(fresh if "learning" in parts else like, **parts)
+        return replace(fresh if "learning" in self.parts else like, **self.parts)
 
     def fits(self, method: Any) -> bool:
         """Whether a method has the parts of this combination, whatever their options."""
-        fields = {"learning": Joint(), "schedule": "dynamic"} | self.parts()
+        fields = _USUAL | self.parts
         return all(_same_kind(getattr(method, name), value) for name, value in fields.items() if name != "wire")
 
 
 ALIASES: dict[str, Alias] = {}
+_USUAL = {"learning": Joint(), "schedule": "dynamic"}
+"""Parts of an alias that does not name others."""
 
 
 def _alias(name: str, title: str) -> Callable[[Callable[[], dict[str, Any]]], Callable[[], dict[str, Any]]]:
     """A decorator that gives a combination its name."""
 
     def register(parts: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any]]:
-        ALIASES[name] = Alias(name, title, parts)
+        ALIASES[name] = Alias(name, title, parts())
         return parts
 
     return register
@@ -116,7 +115,7 @@ def alias_named(name: str, like: Any, fresh: Any) -> Any:
     """
     if name in ALIASES:
         alias = ALIASES[name]
-        return like if "learning" in alias.parts() and alias.fits(like) else alias.of(like, fresh)
+        return like if "learning" in alias.parts and alias.fits(like) else alias.of(like, fresh)
     if name == "static" or name.startswith("every-"):
         base = like if isinstance(like.learning, Joint) else fresh
         return replace(base, schedule=name, trust=Paper() if isinstance(base.trust, Default | Uniform) else base.trust)

@@ -25,8 +25,7 @@ from consilience.methods.listening.sparse import Sparse
 from consilience.methods.memory import ConsensusMemory
 from consilience.methods.mixing import MEANS, SCHEDULES, Mixing
 from consilience.methods.protocol import DeclaresSamples, Exchange, Record, Round, Start, check_wire, wrong_checkpoint
-from consilience.methods.refining.class_prior import PRIORS, EvenClasses
-from consilience.methods.refining.dual_variables import DualVariables
+from consilience.methods.refining import PRIORS, DualVariables, EvenClasses
 from consilience.methods.trust import trust_named
 from consilience.methods.trust.protocol import Trust, check_rule
 from consilience.methods.trust.remembering import Gate

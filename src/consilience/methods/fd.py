@@ -80,6 +80,5 @@ def _check_rows(agent: Agent) -> None:
 
 
 def _means(agent: Agent) -> Array:
-    """An agent's mean prediction for each class that it has."""
     own = cast(OwnRows, agent)
     return class_means(agent.predict(own.rows), own.labels, agent.outputs)

@@ -6,6 +6,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
+from consilience.agents.protocol import with_prefix
 from consilience.methods.protocol import Memory
 from consilience.tasks.protocol import Array
 
@@ -65,12 +66,7 @@ class ConsensusMemory:
         agents = {}
         for name, arrays in memory.own.items():
             known = {key: arrays[key] for key in _KINDS if key in arrays}
-            rule, deviations = _with_prefix(arrays, _RULE), _with_prefix(arrays, _DEVIATIONS)
+            rule, deviations = with_prefix(arrays, _RULE), with_prefix(arrays, _DEVIATIONS)
             agents[name] = AgentMemory(**known, rule=rule, deviations=deviations)
         common = {key: value for key, value in memory.common.items() if not key.startswith(_DEVIATIONS)}
-        return cls(common, _with_prefix(memory.common, _DEVIATIONS), agents)
-
-
-def _with_prefix(arrays: dict[str, Array], prefix: str) -> dict[str, Array]:
-    """The arrays whose names begin with `prefix`, without it."""
-    return {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
+        return cls(common, with_prefix(memory.common, _DEVIATIONS), agents)

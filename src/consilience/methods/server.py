@@ -163,12 +163,14 @@ class ServerMethod(Options):
             memory = self._memory(common, own, members, {}, {})
             yield Round(t, Record(agents.published(shared), losses, dict.fromkeys(members, 0)), memory)
         x, published = self._server_model(x, start)
+        held: Weights | None = None  # by all agents
         for t in range(max(start.done, self.warmup) + 1, start.rounds + 1):
             first_average = self.warmup > 0 and t == self.warmup + 1
             if first_average:
                 ys = share({name: agent.weights() for name, agent in members.items()})
                 x = each(lambda *y: average(y, p), *ys.values())
-            _set_weights(members, x)
+            if x is not held:
+                _set_weights(members, x)
             if not self.keep_optimizer:
                 for member in members.values():
                     member.reset_optimizer()
@@ -187,7 +189,7 @@ class ServerMethod(Options):
             x = self.after_average(x, agents, shared, share)
             losses = {name: self.add_cost(loss, name == roster[0], count(shared)) for name, loss in losses.items()}
             published = self._moving_average(published, self.published_model(end, x))
-            _set_weights(members, published)
+            _set_weights(members, held := published)
             memory = self._memory(common, own, members, x, published)
             yield Round(t, Record(agents.published(shared), losses, sent, roster), memory)
 

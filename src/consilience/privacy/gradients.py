@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from consilience.base.errors import ConsilienceError
-from consilience.privacy.draws import Draws
+from consilience.privacy.mechanism import Draws
 
 
 def clipped_sum(gradients: Sequence[Tensor], clip: float) -> list[Tensor]:

@@ -19,8 +19,8 @@ from typing import Any, final
 
 from consilience.base.chained_log import chained_line, line_hash
 from consilience.base.errors import ConsilienceError
-from consilience.base.files import sync_folder
-from consilience.privacy.entry import LedgerEntry
+from consilience.base.files import sync_folder, write_atomically
+from consilience.privacy.accountants import LedgerEntry
 from consilience.privacy.ledger_files import (
     FORMAT,
     HEAD,
@@ -207,15 +207,7 @@ def _secret(folder: Path) -> bytes:
         ledgers = [read_ledger(path, None) for path in folder.glob("*.jsonl")]
         if not any(ledger.last for ledger in ledgers):
             secret = secrets.token_bytes(32)
-            secret_part = path.with_suffix(".part")
-            handle = os.open(secret_part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            try:
-                os.write(handle, secret.hex().encode() + b"\n")
-                os.fsync(handle)
-            finally:
-                os.close(handle)
-            secret_part.replace(path)
-            sync_folder(folder)
+            write_atomically(path, secret.hex().encode() + b"\n", mode=0o600)
             return secret
     except ValueError:
         pass

@@ -12,7 +12,7 @@ import numpy as np
 
 from consilience.base.chained_log import Sign, Verify, is_line_signed, line_hash
 from consilience.base.errors import ConsilienceError
-from consilience.privacy.entry import LedgerEntry
+from consilience.privacy.accountants import LedgerEntry
 from consilience.privacy.row_fingerprints import Hashes, RowFingerprints
 
 HEAD = ".head"
@@ -128,7 +128,6 @@ def packed_rows(rows: RowFingerprints) -> dict[str, Any]:
 
 
 def _rows_of(content: dict[str, Any]) -> RowFingerprints:
-    """The inverse of `packed_rows`."""
     rows, rest = _unpacked(content["rows"]), _unpacked(content["without_one"])
     if rest.size % max(1, rows.size):
         raise ValueError("its fingerprints are not as many as its rows")

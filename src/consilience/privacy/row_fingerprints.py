@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from consilience.base.rows import Array
+
 Hashes = NDArray[np.uint64]
 SAME, SIMILAR, OTHER = "same", "similar", "other"
 """How rows stand to others: some are equal; they seem to be the same, written otherwise; neither."""

@@ -13,15 +13,19 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C510A", "currentColor")
 """Colours that colour-blind readers can tell apart (Okabe and Ito, Color universal design, 2008)."""
 DASHES = ("", "6 3", "2 2", "8 3 2 3")
+NARROW = 480
+"""Widest drawing, in pixels, that is still readable when a page scales it to the screen of a phone."""
 GRID_LINE = 'stroke="#8884"'
-STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 10, 100, np.inf)
-"""Distances between the ticks of an axis."""
 
 
-def svg(width: float, height: float, description: str, elements: Iterable[str], font_size: int = 11) -> str:
-    """A whole drawing; screen readers read its description."""
+def svg(
+    width: float, height: float, description: str, elements: Iterable[str], font_size: int = 11, scale: float = 1.0
+) -> str:
+    """A whole drawing, `scale` times as large where there is room; screen readers read its description."""
+    kind = ' class="narrow"' if width <= NARROW else ""
     head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg"{kind} viewBox="0 0 {width} {height}" '
+        f'width="{width * scale:g}" height="{height * scale:g}" '
         f'font-family="sans-serif" font-size="{font_size}" fill="currentColor" role="img" '
         f'aria-label="{escape(description)}">'
     )
@@ -51,16 +55,33 @@ def line_style(index: int, dashes: str | None = None, width: float = 1.8) -> str
     return f'stroke="{COLOURS[index % len(COLOURS)]}" stroke-width="{width}" stroke-dasharray="{dashes}"'
 
 
-def with_margin(low: float, high: float, share: float) -> tuple[float, float, float]:
-    """A range that is wider by this share on both sides, and that margin."""
+def with_margin(low: float, high: float, share: float) -> tuple[float, float]:
+    """A range that is wider by this share on both sides."""
     margin = (high - low) * share or 0.05
-    return low - margin, high + margin, margin
+    return low - margin, high + margin
 
 
-def round_ticks(low: float, high: float, most: int, steps: Sequence[float] = STEPS) -> list[float]:
-    """Ticks at multiples of the smallest step that gives at most `most` of them."""
-    step = next(step for step in steps if (high - low) / step <= most)
-    return [float(tick) for tick in np.arange(np.ceil(low / step - 1e-9), np.floor(high / step + 1e-9) + 1) * step]
+def round_ticks(low: float, high: float, most: int, least: float = 0.0) -> list[float]:
+    """At most `most` ticks at multiples of 1, 2 or 5 times a power of ten, of `least` at the smallest.
+
+    >>> round_ticks(0.61, 0.84, 5), round_ticks(0.61, 0.63, 5, least=0.05)
+    ([0.65, 0.7, 0.75, 0.8], [])
+    """
+    raw = max((high - low) / most, least)
+    power = 10.0 ** np.floor(np.log10(raw))
+    step = next(k * power for k in (1, 2, 5, 10) if k * power >= raw * (1 - 1e-9))
+    first, last = np.ceil(low / step - 1e-9), np.floor(high / step + 1e-9)
+    return [float(f"{number * step:.9g}") for number in np.arange(first, last + 1)]
+
+
+def tick_texts(ticks: Sequence[float]) -> list[str]:
+    """Ticks with as many digits after the point as tell them apart.
+
+    >>> tick_texts([0.5, 0.55]), tick_texts([1.0, 2.0])
+    (['0.50', '0.55'], ['1', '2'])
+    """
+    digits = next((n for n in range(9) if all(abs(round(tick, n) - tick) < 1e-9 for tick in ticks)), 9)
+    return [f"{tick:.{digits}f}" for tick in ticks]
 
 
 @dataclass(frozen=True)
@@ -84,12 +105,12 @@ class Plot:
         """The pixel of a value on the vertical axis."""
         return self.bottom - (value - self.low) / (self.high - self.low) * (self.bottom - self.top)
 
-    def grid_lines(self, ticks: Iterable[float]) -> list[str]:
+    def grid_lines(self, ticks: Sequence[float]) -> list[str]:
         """Horizontal lines with their values to the left."""
         elements = []
-        for tick in ticks:
+        for tick, text in zip(ticks, tick_texts(ticks), strict=True):
             elements.append(line([(self.left, self.y(tick)), (self.right, self.y(tick))], GRID_LINE))
-            elements.append(label(self.left - 6, self.y(tick) + 4, f"{tick:.2f}", "end"))
+            elements.append(label(self.left - 6, self.y(tick) + 4, text, "end"))
         return elements
 
     def estimates(self, index: int, name: str, points: Sequence[tuple[float, str, "Estimate"]]) -> list[str]:

@@ -8,8 +8,7 @@ import numpy as np
 
 from consilience.core.bootstrap import FEW, interval, widened, with_two_more
 from consilience.core.streams import stream
-from consilience.data.columns import brief_list
-from consilience.report.numbers import bounds, number, signed
+from consilience.report.numbers import bounds, listed, number, signed
 from consilience.runtime.history import BEHIND
 from consilience.runtime.run import Run
 from consilience.tasks.protocol import Array, Score
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
 
 PLACES = {"target": "the target domain", "shared": "the shared data", "own": "each agent's own test data"}
 """Where agents are measured, the most telling place first."""
+MOST_NAMED = 3
+"""Agents that a caveat names."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +196,9 @@ def _on_few_samples(run: Run) -> list[str]:
                 titles.append(measure.score.name)
     if not fewest:
         return []
-    shown = brief_list([f"agent {name} (at least {samples:.0f})" for name, samples in fewest.items()])
+    shown = listed([f"{name} (at least {samples:.0f})" for name, samples in fewest.items()], "agent")
+    if len(fewest) > MOST_NAMED:
+        shown = f"those of {len(fewest)} agents (at least {min(fewest.values()):.0f})"
     more = " Those of the log loss hold the truth in about 91 % of cases, not in 95 %." * ("log_loss" in titles)
     return [f"Some intervals come from fewer than {FEW} test samples and are rough: {shown}.{more}"]
 
@@ -235,6 +238,4 @@ def _of_many(by_agent: dict[str, Gain], measure: Measure) -> list[str]:
 def _listed(names: Sequence[str], by_agent: dict[str, Gain]) -> str:
     shown = [f"{name} ({signed(by_agent[name].gain)})" for name in names[:12]]
     more = [f"{len(names) - 12} more"] if len(names) > 12 else []
-    words = [*shown, *more]
-    text = words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
-    return f"agent{'s' if len(names) > 1 else ''} {text}"
+    return listed([*shown, *more], "agent")

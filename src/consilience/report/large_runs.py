@@ -82,7 +82,6 @@ def subset(run: Run, numbers: list[int]) -> Run:
 
 
 def _trust_among(run: Run, numbers: list[int]) -> Array:
-    """(rounds, these agents, these agents)."""
     if run.sparse is None:
         return run.trust[:, numbers][:, :, numbers] if len(run.trust) else run.trust
     column_of = np.full(run.sparse.agents, -1)

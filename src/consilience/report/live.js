@@ -35,6 +35,7 @@
   const hear = event => {
     const { state, data } = JSON.parse(event.data);
     show(state);
+    window.underway = !state.finished;
     if (data) draw(data);
     if (state.finished) { source.close(); panel.remove(); }
   };

@@ -57,15 +57,15 @@ def message(folder: Path) -> dict[str, Any]:
 
 def live_page(folder: Path) -> str:
     """The report with the current data, and a script that updates it."""
-    home = files("consilience.report")
-    template = (home / "page.html").read_text(encoding="utf-8")
-    script = (home / "live.js").read_text(encoding="utf-8")
+    script = (files("consilience.report") / "live.js").read_text(encoding="utf-8")
     current = message(folder)
     if current["data"] is None:
         facts = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in current["state"]["facts"])
         parts = [f"<p>{escape(current['state']['text'])}</p>", f"<dl>{facts}</dl>"]
         return html.page(f"{folder.name}: waiting for the first round", parts, refresh=2)
-    page = template.replace("default-src 'none';", "default-src 'none'; connect-src 'self';")
+    page = html.template("page.html").replace("default-src 'none';", "default-src 'none'; connect-src 'self';")
+    if not current["state"]["finished"]:
+        page = page.replace("<body>", "<body>\n<script>window.underway = true;</script>")
     page = page.replace("__DATA__", safe_json(current["data"]))
     return page.replace("</body>", f"<script>\n{script}</script>\n</body>")
 

@@ -95,7 +95,6 @@ def in_words(seconds: float) -> str:
 
 
 def _training(folder: Path, done: int) -> Facts:
-    """The agents that train now."""
     now = read_quickly(folder / NOW)
     if now.get("round") != done + 1 or not now.get("training"):
         return []
@@ -158,7 +157,6 @@ def _with_budgets(summary: Summary, metrics: Any) -> Summary:
 
 
 def _references(folder: Path) -> list[str]:
-    """Names of the reference runs in this folder."""
     if not (folder / "config.toml").is_file():
         return []
     options = toml.read(folder / "config.toml").get("run", {})

@@ -122,6 +122,5 @@ def trust_picture(w: Array, names: Sequence[str]) -> str:
 
 
 def _colour(share: float) -> str:
-    """White for 0, blue for 1."""
     share = min(1.0, max(0.0, share))
     return "#" + "".join(f"{round(low + (high - low) * share):02x}" for low, high in zip(_WHITE, _BLUE, strict=True))

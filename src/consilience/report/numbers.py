@@ -61,6 +61,16 @@ def many(number: float) -> str:
     return f"{number / 1e6:.2f} M" if number >= 1e5 else f"{number / 1e3:.1f} k" if number >= 1000 else f"{number:.0f}"
 
 
+def listed(words: Sequence[str], what: str = "") -> str:
+    """Words with commas, and "and" before the last; before them `what` they are, in the plural if there are several.
+
+    >>> listed(["a", "b", "c"]), listed(["a", "b"], "agent"), listed(["a"], "agent")
+    ('a, b and c', 'agents a and b', 'agent a')
+    """
+    text = " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
+    return f"{what}{'s' * (len(words) > 1)} {text}" if what else text
+
+
 def size(number: float) -> str:
     """Bytes for people.
 

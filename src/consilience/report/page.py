@@ -4,7 +4,6 @@ Python prepares the numbers (`page_data`), `page.html` draws them.
 """
 
 import json
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +11,25 @@ import numpy as np
 
 from consilience.base.errors import ConsilienceError
 from consilience.base.files import write_atomically
+from consilience.report import html
 from consilience.report.gains import PLACES, Gain, Measure, gains, mean_gain, measures, verdicts
 from consilience.report.home import calibration_grid, home_grid, home_sentences, reliability_data
 from consilience.report.large_runs import LargeRun, large_run, sentences, shown_agents, subset
 from consilience.report.numbers import bounds, number, rounded, signed
-from consilience.report.page_sent import sent, total_sent
-from consilience.report.page_trust import agreement, first_round, influence, received, trust_by_class, trust_matrices
+from consilience.report.page_trust import (
+    agreement,
+    first_round,
+    influence,
+    received,
+    sent,
+    total_sent,
+    trust_by_class,
+    trust_matrices,
+    trust_sentences,
+)
 from consilience.report.privacy import privacy_card
 from consilience.report.tables import good_agents
-from consilience.report.theory import findings, low_quality
+from consilience.report.theory import brief, findings, low_quality
 from consilience.runtime.run import Run
 from consilience.tasks.protocol import Array
 
@@ -30,8 +39,7 @@ TEXTS = ("alone", "together", "gain", "interval")
 
 def write_page(run: Run, path: Path) -> Path:
     """Writes the report of `run` to `path` and returns it."""
-    template = (files("consilience.report") / "page.html").read_text(encoding="utf-8")
-    before, after = template.split("__DATA__")
+    before, after = html.template("page.html").split("__DATA__")
     text = safe_json(page_data(run) | {"audit": audit_of(path.parent)})
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, (before + text + after).encode())
@@ -81,6 +89,9 @@ def page_data(run: Run) -> dict[str, Any]:
         "measures": scores,
         "headline": _headline(whole, site),
         "trust": trust_matrices(run, rows, all_of.received[:, numbers] if run is not whole else None),
+        "trusted": trust_sentences(whole, rows, all_of.received if square else whole.trust[[0, -1]][:, 0])
+        if len(whole.trust)
+        else [],
         "by_class": trust_by_class(run, rows),
         "agreement": agreement(whole, rows, all_of if square else None),
         "influence": influence(run, numbers, all_of) if square else None,
@@ -89,7 +100,7 @@ def page_data(run: Run) -> dict[str, Any]:
         "incidents": known.incidents,
         "suspicions": known.suspicions,
         "privacy": privacy_card(run),
-        "theory": findings(whole),
+        "theory": {"brief": brief(whole), "findings": findings(whole)},
         "classes": _classes(run),
         "sent": sent(run) | total_sent(whole),
     }
@@ -125,7 +136,6 @@ def _before(run: Run) -> list[int]:
 
 
 def _facts(run: Run) -> list[list[str]]:
-    """Facts about the run, as pairs of a name and a value."""
     known, low, start, seconds = run.summary, len(low_quality(run)), first_round(run), run.summary.seconds
     attackers = sum(agent.attacker for agent in known.agents)
     attack = f", {attackers} of them attackers ({known.attack})" if attackers else ""
@@ -226,10 +236,14 @@ def _headline(run: Run, site: str) -> dict[str, Any] | None:
     group = good_agents(run) if len(good) < len(run.names) else "all agents"
     title = measure.title.replace("each agent's", "its")
     gain = mean_gain(run, measure)
+    means = {title: float(np.nanmean(values[good])) for title, values in methods if not np.isnan(values[good]).all()}
+    top = (max if measure.score.higher_is_better else min)(means.values(), default=0.0)
+    best = [title for title, mean in means.items() if number(mean) == number(top)] if len(means) > 1 else []
     return {
         "what": f"{site}: {title}" if site else f"Mean {title} over {group}",
         "entries": [
-            {"method": title, "mean": _mean(values, good), "low": _mean(values, low)} for title, values in methods
+            {"method": title, "mean": _mean(values, good), "low": _mean(values, low), "best": title in best}
+            for title, values in methods
         ],
         "gain": "" if np.isnan(gain.gain) else signed(gain.gain),
         "interval": "" if np.isnan(gain.low) else bounds(gain.low, gain.high),

@@ -1,13 +1,15 @@
-"""The parts of a report's page that are about trust: the matrices, agreement and influence, ready for JSON."""
+"""The parts of a report's page that are about trust and about the bytes sent, ready for JSON."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from consilience.core import consensus
-from consilience.report.large_runs import MOST_AGENTS, LargeRun
-from consilience.report.numbers import rounded
+from consilience.report.large_runs import LargeRun
+from consilience.report.numbers import listed, number, rounded, size
 from consilience.runtime.run import Run
+from consilience.runtime.summary import AgentSummary
 from consilience.tasks.protocol import Array
 
 MOST_TRUST_VALUES = 120_000
@@ -69,22 +71,71 @@ def received(w: Array, rows: list[int]) -> Array:
 
 
 def agreement(run: Run, rows: list[int], all_of: LargeRun | None) -> dict[str, Any] | None:
-    """Disagreement over rounds beside the bound of the ideal dynamics, and mean self-confidence tr(W)/N."""
+    """Disagreement over rounds, what it says in words, and mean self-confidence tr(W)/N."""
     if len(rows) < 2:
         return None
     largest = run.metrics.groupby("round")["disagreement_all"].first()
-    before, bound = (first_round(run) or 0) - 1, None
-    if all_of is not None and before in largest.index and run.sparse is None and len(run.names) <= MOST_AGENTS:
-        values = largest[before] * np.r_[1.0, consensus.contraction_bound(run.trust)]
-        bound = {"rounds": [before, *run.trust_rounds.tolist()], "values": rounded(values)}
+    by_round = dict(zip(largest.index.tolist(), largest.tolist(), strict=True))
     own = run.trust[:, np.arange(len(rows)), rows].mean(axis=1) if len(run.trust) and all_of is None else np.zeros(0)
     own = own if all_of is None else all_of.confidence
     return {
+        "answer": agreement_sentence(by_round, first_round(run)),
         "rounds": largest.index.tolist(),
         "disagreement": rounded(largest.to_numpy()),
-        "bound": bound,
         "confidence": {"rounds": run.trust_rounds.tolist(), "values": rounded(own)},
     }
+
+
+def agreement_sentence(largest: dict[int, float], start: int | None) -> str:
+    """Whether agents agree more after the last round than before the first exchange in round `start`.
+
+    >>> agreement_sentence({1: 0.9, 2: 0.8, 3: 0.2}, 3)
+    'They agree more: the largest difference between two agents went from 0.800 (round 2) to 0.200 (round 3).'
+    """
+    rounds = sorted(t for t, value in largest.items() if np.isfinite(value))
+    before = [t for t in rounds if start is not None and t < start] or rounds[:1]
+    if not rounds or before[-1] == rounds[-1]:
+        return "Without an exchange nothing brings them together." if start is None else ""
+    first, last = largest[before[-1]], largest[rounds[-1]]
+    ratio = last / first if first else 1.0
+    answer = "They agree" + (" more" if ratio > 0.05 else "") if ratio <= 0.9 else "They agree less"
+    answer = "They agree about as much as before" if 0.9 < ratio <= 1.1 else answer
+    course = f"went from {number(first)} (round {before[-1]}) to {number(last)} (round {rounds[-1]})"
+    return f"{answer}: the largest difference between two agents {course}."
+
+
+def trust_sentences(run: Run, rows: list[int], received_by_all: Array) -> list[str]:
+    """Who is trusted in the first and in the last exchange, and who is not.
+
+    Args:
+        run: A run with trust.
+        rows: Positions in the roster of the agents whose trust is known: all, or the one of this site.
+        received_by_all: Trust received by each agent in the first and the last round, (2, agents).
+    """
+    others = [number for number in range(len(run.names)) if rows != [number]]
+    if len(rows) not in (1, len(run.names)) or len(others) < 2:
+        return []
+    first, last = run.trust_rounds[[0, -1]].tolist()
+    sentences = []
+    for when, ends in zip((f"In the first exchange (round {first})", f"In round {last}"), received_by_all, strict=True):
+        trust = {run.names[number]: float(ends[number]) for number in others}
+        sentences.append(f"{when} {_most_and_least(trust, 'peers trust' if len(rows) > 1 else 'this site trusts')}")
+    return sentences[: 1 + (first != last)]
+
+
+def _most_and_least(trust: dict[str, float], who_trusts: str) -> str:
+    """Whom agents trust most, and whom hardly, beside the mean."""
+    mean = sum(trust.values()) / len(trust)
+    ranked = sorted(trust, key=lambda name: -trust[name])
+    most = [name for name in ranked if trust[name] > 1.2 * mean][:3]
+    least = [name for name in reversed(ranked) if trust[name] < 0.5 * mean][:5]
+    if not most and not least:
+        return f"{who_trusts} everybody about equally ({trust[ranked[-1]]:.2f} to {trust[ranked[0]]:.2f})."
+    who, verb = who_trusts.rsplit(" ", 1)
+    shown = {name: f"{name} ({trust[name]:.2f})" for name in ranked}
+    texts = [f"{verb} {listed([shown[name] for name in most], 'agent')} most"] if most else []
+    texts += [f"hardly {verb} {listed([shown[name] for name in least], 'agent')}"] if least else []
+    return f"{who} {' and '.join(texts)}; the mean is {mean:.2f}."
 
 
 def influence(run: Run, numbers: list[int], all_of: LargeRun) -> dict[str, Any]:
@@ -95,3 +146,46 @@ def influence(run: Run, numbers: list[int], all_of: LargeRun) -> dict[str, Any]:
         "last": rounded(all_of.last[numbers]),
         "rounds": run.trust_rounds[[0, -1]].tolist(),
     }
+
+
+def sent(run: Run) -> dict[str, Any]:
+    """Bytes that each agent sent, beside what sharing weights costs: up and down, 4 bytes a parameter, every round.
+
+    At a site the total is that of its audit log.
+    """
+    total = run.metrics.groupby("agent")["bytes_sent"].sum().reindex(run.names)
+    active = set(run.metrics.loc[run.metrics["bytes_sent"] > 0, "round"]) | set(run.trust_rounds.tolist())
+    agents = run.summary.agents
+    obstacle = _obstacle_to_weights(agents)
+    cost = [] if obstacle else [2 * 4 * (agent.parameters or 0) * len(active) for agent in agents]
+    sent = [None if np.isnan(number) else int(number) for number in total.astype(float)]
+    logged = None if run.summary.sent is None else size(run.summary.sent)
+    return {"bytes": sent, "rounds": len(active), "weights": cost, "obstacle": obstacle, "logged": logged}
+
+
+def total_sent(run: Run) -> dict[str, Any]:
+    """What all agents sent together, and how many they are."""
+    parameters = sum(agent.parameters or 0 for agent in run.summary.agents)
+    active = set(run.metrics.loc[run.metrics["bytes_sent"] > 0, "round"]) | set(run.trust_rounds.tolist())
+    return {
+        "total": int(run.metrics["bytes_sent"].sum()),
+        "senders": int(run.metrics["agent"].nunique()),
+        "weights_total": 2 * 4 * parameters * len(active),
+    }
+
+
+def _obstacle_to_weights(agents: Sequence[AgentSummary]) -> str:
+    """Why these agents could not share weights, and who is in the way; empty when they could."""
+    if any(agent.model == "unknown" for agent in agents):
+        return "What sharing weights would have cost is unknown: the models of peers elsewhere are not known here."
+    kinds: dict[tuple[str, int | None], list[str]] = {}
+    for agent in agents:
+        kinds.setdefault((agent.model, agent.parameters), []).append(agent.name)
+    if len(kinds) == 1 and agents[0].parameters is not None:
+        return ""
+    groups = []
+    for (model, parameters), names in kinds.items():
+        shown = ", ".join(names if len(names) <= 12 else [*names[:10], f"and {len(names) - 10} more"])
+        what = "whose weights cannot be averaged" if parameters is None else f"{parameters:,} parameters"
+        groups.append(f"agent{'s' if len(names) > 1 else ''} {shown}: {model}, {what}")
+    return f"Sharing weights would not be possible with these models ({'; '.join(groups)})."

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from consilience.experiments.robustness import NOBODY, Robustness, RobustnessLine, summarise, verdicts
-from consilience.report import drawing, html
+from consilience.report import drawing
+from consilience.report.results_page import write_report
 from consilience.report.tables import Grid
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 250, 190, 42, 12, 26, 30
@@ -74,11 +75,22 @@ def draw(results: Robustness) -> str:
 
 def write_robustness(results: Robustness, folder: Path, title: str) -> list[Path]:
     """Writes robustness.csv, .md, .tex, .html and .svg; returns their paths."""
-    grids = [grid for grid in (score_grid(results), worst_grid(results), class_grid(results)) if grid is not None]
+    scores = score_grid(results)
+    grids = [grid for grid in (scores, worst_grid(results), class_grid(results)) if grid is not None]
     images = {"Score of the honest against the number of attackers": draw(results)}
     question = "Where does each rule fail?"
     path = folder / "robustness"
-    return html.write_report(path, title, ABOUT, question, grids, images, results.table, verdicts(results))
+    answer = [*_winner(results, scores), *verdicts(results)]
+    return write_report(path, title, ABOUT, question, answer, grids, images, results.table)
+
+
+def _winner(results: Robustness, scores: Grid) -> list[str]:
+    """Which rule leaves the honest best off, and in how many cases; nothing with a single rule."""
+    attacked = [results.rules[column - 3] for row, column in scores.best if row > 0]
+    if not attacked:
+        return []
+    best = max(results.rules, key=attacked.count)
+    return [f"{best} leaves the honest best off in {attacked.count(best)} of {len(attacked)} cases with attackers."]
 
 
 def _score_name(results: Robustness) -> str:
@@ -89,13 +101,17 @@ def _grid(results: Robustness, title: str, cell: Callable[[RobustnessLine], str]
     """One row per attack and number of attackers, one column per rule."""
     lines = {(line.rule, line.attack, line.attackers): line for line in summarise(results)}
     keys = [(NOBODY, 0), *((attack, count) for attack in results.attacks for count in results.counts)]
-    rows = []
+    rows, best = list[tuple[str, ...]](), set[tuple[int, int]]()
+    sign = 1 if results.higher_is_better else -1
     for attack, count in keys:
         first = (f"{_alone(results, attack, count):.3f}",) if alone else ()
         cells = tuple(cell(lines[rule, attack, count]) for rule in results.rules)
+        if alone and len(cells) > 1:
+            means = [sign * lines[rule, attack, count].score.mean for rule in results.rules]
+            best.add((len(rows), 3 + means.index(max(means))))
         rows.append(("-" if attack == NOBODY else attack, f"{count} of {results.agents}", *first, *cells))
     headings = ("attack", "attackers", *(("alone",) if alone else ()), *results.rules)
-    return Grid(title, headings, rows, words=2)
+    return Grid(title, headings, rows, words=2, best=frozenset(best))
 
 
 def _alone(results: Robustness, attack: str, count: int) -> float:
@@ -115,7 +131,7 @@ def _panel(results: Robustness, lines: Sequence[RobustnessLine], attack: str) ->
     counts, (low, high) = [0, *results.counts], _range(lines, results)
     plot = drawing.Plot(LEFT, WIDTH - RIGHT, TOP, HEIGHT - BOTTOM, 0, max(counts) or 1, low, high)
     elements = [drawing.label(LEFT, 16, attack, bold=True)]
-    elements += plot.grid_lines(drawing.round_ticks(low, high, 6, drawing.STEPS[2:]))
+    elements += plot.grid_lines(drawing.round_ticks(low, high, 6, least=0.05))
     elements += [drawing.label(plot.x(count), HEIGHT - 12, f"{count}", "middle") for count in counts]
     alone = [(plot.x(count), plot.y(_alone(results, attack if count else NOBODY, count))) for count in counts]
     elements.append(drawing.line(alone, ALONE_STYLE))

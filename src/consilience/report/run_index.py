@@ -3,8 +3,9 @@
 import base64
 import csv
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from html import escape
 from pathlib import Path
@@ -17,14 +18,17 @@ from consilience.base.files import write_atomically
 from consilience.report import drawing, html
 from consilience.report.live_data import has_ended, is_run, snapshot, state_of
 from consilience.report.numbers import number
-from consilience.report.tables import Grid
+from consilience.report.page import write_page
+from consilience.report.tables import Grid, score_text
 from consilience.runtime import checkpoint
-from consilience.runtime.run import is_finished
+from consilience.runtime.run import is_finished, load_run
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 340, 220, 46, 12, 28, 36
 """Measures of a panel, in pixels."""
 MOST_ROWS = 40
 """Rows of a table on the page; its file has all of them."""
+MOST_REPORTS = 200
+"""Up to this number of runs each gets a report."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ def _scores(run: Path, done: int, finished: bool) -> tuple[tuple[int, ...], tupl
     current = snapshot(run)
     if current is None:
         return (), (), ""
-    columns = [f"{current.summary.scores[0].name}_{place}" for place in ("target", "shared", "own")]
+    columns = [f"{current.summary.scores[0].name}_{where}" for where in ("target", "shared", "own")]
     column = next((name for name in columns if name in current.metrics and current.metrics[name].notna().any()), "")
     if not column:
         return (), (), ""
@@ -76,12 +80,50 @@ def _scores(run: Path, done: int, finished: bool) -> tuple[tuple[int, ...], tupl
     return tuple(map(int, means.index)), tuple(map(float, means)), column
 
 
+def every_run(folder: Path, titles: Mapping[str, str]) -> list[str]:
+    """Curves and a table of the runs in a folder, with links to their reports, as elements of a page.
+
+    Writes the report of each finished run that has none yet, if there are not too many. Gains are against the run of
+    everyone alone beside it.
+
+    Args:
+        folder: The folder of the runs.
+        titles: The names of methods in text, by their names in folders.
+    """
+    runs = runs_below(folder)
+    for run in runs if len(runs) <= MOST_REPORTS else []:
+        _write_report(run)
+    standings = [standing(run, folder) for run in runs]
+    named = [
+        replace(run, name="/".join(titles.get(name, name).replace(",_", ", ") for name in run.name.split("/")))
+        for run in standings
+    ]
+    links = _reports(folder, standings)
+    return [*plots(named), html.heading("Every run"), html.table(runs_grid(named), links)] if runs else []
+
+
+def _write_report(run: Path) -> None:
+    page, summary = run / "report.html", run / "summary.json"
+    if not is_finished(run) or (page.is_file() and page.stat().st_mtime >= summary.stat().st_mtime):
+        return
+    with suppress(ConsilienceError):  # a damaged run has no report
+        alone = run.parent / "alone"
+        beside = {"alone": load_run(alone)} if alone != run and is_finished(alone) else {}
+        loaded = load_run(run)
+        write_page(replace(loaded, references=loaded.references or beside), page)
+
+
 def runs_grid(standings: Sequence[Standing]) -> Grid:
     """One row per run: its progress and its current score."""
-    score = next((run.score for run in standings if run.score), "score")
+    score = next((run.score for run in standings if run.score), "")
     rows = [(run.name, run.text, number(run.scores[-1]) if run.scores else "-") for run in standings]
     done = sum(run.text == "finished" for run in standings)
-    return Grid(f"{len(rows)} runs, {done} of them finished", ("run", "state", score.replace("_", ", ")), rows, words=2)
+    return Grid(
+        f"{len(rows)} runs, {done} of them finished",
+        ("run", "state", score_text(score) if score else "score"),
+        rows,
+        words=2,
+    )
 
 
 def curves(standings: Sequence[Standing]) -> dict[str, str]:
@@ -97,13 +139,13 @@ def curves(standings: Sequence[Standing]) -> dict[str, str]:
 def _panel(lines: dict[str, list[Standing]], title: str) -> str:
     runs = [run for same in lines.values() for run in same]
     scores = [score for run in runs for score in run.scores]
-    low, high, margin = drawing.with_margin(min(scores), max(scores), 0.06)
+    low, high = drawing.with_margin(min(scores), max(scores), 0.06)
     first, last = min(run.rounds[0] for run in runs), max(run.rounds[-1] for run in runs)
     plot = drawing.Plot(LEFT, WIDTH - RIGHT, TOP, HEIGHT - BOTTOM, first, last, low, high)
-    score = runs[0].score.replace("_", ", ")
-    elements = plot.grid_lines(np.linspace(low + margin, high - margin, 4))
-    for tick in sorted({first, (first + last) // 2, last}):
-        elements.append(drawing.label(plot.x(tick), HEIGHT - 18, f"{tick}", "middle"))
+    score = score_text(runs[0].score)
+    elements = plot.grid_lines(drawing.round_ticks(low, high, 5))
+    for tick in drawing.round_ticks(first, last, 6, least=1):
+        elements.append(drawing.label(plot.x(tick), HEIGHT - 18, f"{tick:.0f}", "middle"))
     elements.append(drawing.label(LEFT, 14, title or score, bold=True))
     elements.append(drawing.label((plot.left + plot.right) / 2, HEIGHT - 4, "round", "middle"))
     for index, (name, same) in enumerate(lines.items()):
@@ -207,6 +249,5 @@ def _short(cell: str) -> str:
 
 
 def _reports(folder: Path, standings: Sequence[Standing]) -> list[str]:
-    """Links to the reports of runs that have one."""
     paths = [f"{run.name}/report.html" for run in standings]
     return [quote(path) if (folder / path).is_file() else "" for path in paths]

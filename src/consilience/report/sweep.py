@@ -9,8 +9,9 @@ import numpy as np
 
 from consilience.experiments.axes import Axis, setting_text
 from consilience.experiments.compare import Choice, Comparison, ComparisonLine, Estimate, choose, summarise
-from consilience.report import drawing, html
-from consilience.report.tables import Grid
+from consilience.report import drawing
+from consilience.report.results_page import write_report
+from consilience.report.tables import Grid, score_text
 
 CELL, ROW, LEFT, TOP = 96, 46, 90, 54
 """Measures of a heat map, in pixels."""
@@ -20,19 +21,27 @@ STAR = "* chosen on the first half of the seeds."
 
 
 def grid(results: Comparison, score: str = "") -> Grid:
-    """Every method and setting with its mean and 95 % interval, the best of each method marked by a star."""
+    """Every method and setting with its mean and 95 % interval, the best first; each method's choice has a star."""
     lines, column = summarise(results, score), score or results.default_score
     chosen = [(choice.method, choice.given | choice.setting) for choice in choose(results, score)]
     gains = any(not np.isnan(line.gain.mean) for line in lines)
-    rows = []
-    for line in lines:
+    sign = -1 if results.higher_is_better(column) else 1
+    problems = [str({key: value for key, value in line.setting.items() if key in results.given}) for line in lines]
+    first = list(dict.fromkeys(problems))
+    order = sorted(range(len(lines)), key=lambda n: (first.index(problems[n]), sign * lines[n].score.mean))
+    rows, best, seen = [], set[tuple[int, int]](), set[str]()
+    for number, index in enumerate(order):
+        line = lines[index]
+        if problems[index] not in seen:  # the best of this problem
+            seen.add(problems[index])
+            best |= {(number, 0), (number, 1 + len(results.axes))}
         values = tuple(value_text(line.setting.get(axis.key)) for axis in results.axes)
         star = "*" if (line.method, line.setting) in chosen else ""
         gain = ("" if np.isnan(line.gain.mean) else line.gain.text(signed=True),) if gains else ()
-        rows.append((line.method + star, *values, line.score.text(), f"{line.worst:.3f}", *gain))
-    title = f"{column}, mean over agents with good labels and {len(results.seeds)} seeds; ± 95 % interval"
+        rows.append((line.title + star, *values, line.score.text(), f"{line.worst:.3f}", *gain))
+    title = f"{score_text(column)}, mean over agents with good labels and {len(results.seeds)} seeds; ± 95 % interval"
     headings = ("method", *(axis.key for axis in results.axes), "mean", "worst agent", *["gain over alone"] * gains)
-    return Grid(title, headings, rows, words=1)
+    return Grid(title, headings, rows, words=1, best=frozenset(best))
 
 
 def sentences(results: Comparison, score: str = "") -> list[str]:
@@ -41,13 +50,13 @@ def sentences(results: Comparison, score: str = "") -> list[str]:
     if not choices:
         alone = "with a single seed" if len(results.seeds) < 2 else "with a single setting of each method"
         return [f"No setting was chosen: {alone} there is nothing to choose by that is not also measured."]
-    return [_choice_sentence(choice) for choice in choices]
+    return [_choice_sentence(choice, results.titles[choice.method]) for choice in choices]
 
 
-def _choice_sentence(choice: Choice) -> str:
+def _choice_sentence(choice: Choice, title: str) -> str:
     given = f" with {setting_text(choice.given)}" if choice.given else ""
     return (
-        f"{choice.method}{given}: {setting_text(choice.setting)} is the best on {seeds_text(choice.tuning)} "
+        f"{title}{given}: {setting_text(choice.setting)} is the best on {seeds_text(choice.tuning)} "
         f"({choice.on_tuning.text()}); on {seeds_text(choice.held_out)}, which had no part in the "
         f"choice, it reaches {choice.on_held_out.text()}."
     )
@@ -63,7 +72,10 @@ def drawings(results: Comparison, score: str = "") -> dict[str, str]:
         return {f"Score against {results.axes[0].key}": curves(results.axes[0], lines)}
     images = {}
     given = [axis for axis in results.axes if axis.key in results.given]
-    best = [ComparisonLine(c.method, c.method, c.on_held_out, setting=c.given) for c in choose(results, score)]
+    best = [
+        ComparisonLine(c.method, results.titles[c.method], c.on_held_out, setting=c.given)
+        for c in choose(results, score)
+    ]
     if len(given) == 1 and best:
         others = ", ".join(axis.key for axis in results.axes if axis is not given[0])
         images[f"Score against {given[0].key}, each with its best {others}"] = curves(given[0], best)
@@ -71,17 +83,17 @@ def drawings(results: Comparison, score: str = "") -> dict[str, str]:
     shown = [line for line in lines if first.key in line.setting and second.key in line.setting]
     means = [line.score.mean for line in shown] or [0.0, 1.0]
     low, high = min(means), max(means)
-    for method in results.methods:
+    for method, name in results.titles.items():
         own = [line for line in lines if line.method == method]
         if own[0].setting.keys() < {first.key, second.key}:
             axes = [axis for axis in (first, second) if axis.key in own[0].setting]
             if axes and len(own) > 1:
-                images[f"{method}: score against {axes[0].key}"] = curves(axes[0], own)
+                images[f"{name}: score against {axes[0].key}"] = curves(axes[0], own)
             continue
         for values in product(*(axis.values for axis in rest if axis.key in own[0].setting)):
             fixed = dict(zip((axis.key for axis in rest), values, strict=True))
             matching = [line for line in own if fixed.items() <= line.setting.items()]
-            title = f"{method}, {setting_text(fixed)}" if fixed else method
+            title = f"{name}, {setting_text(fixed)}" if fixed else name
             images[title] = heat_map(first, second, matching, low, high)
     return images
 
@@ -115,7 +127,7 @@ def curves(axis: Axis, lines: Sequence[ComparisonLine]) -> str:
     for index, value in enumerate(axis.values):
         elements.append(drawing.label(plot.x(index + 0.5), HEIGHT - 24, value_text(value), "middle"))
     elements.append(drawing.label((plot.left + plot.right) / 2, HEIGHT - 4, axis.key, "middle", bold=True))
-    for number, method in enumerate(dict.fromkeys(line.method for line in lines)):
+    for number, (method, title) in enumerate({line.method: line.title for line in lines}.items()):
         style = drawing.line_style(number, dashes="")
         own = [line for line in lines if line.method == method]
         known = [line for line in own if axis.key in line.setting]
@@ -129,12 +141,12 @@ def curves(axis: Axis, lines: Sequence[ComparisonLine]) -> str:
         ]
         if known:
             elements.append(drawing.line([(x, plot.y(score.mean)) for x, _, score in points], style))
-            elements += plot.estimates(number, method, points)
+            elements += plot.estimates(number, title, points)
         else:  # the method does not have this setting: a level line
             y = plot.y(own[0].score.mean)
             elements.append(drawing.line([(plot.left, y), (plot.right, y)], drawing.line_style(number, "5 4", 1)))
         x, y = plot.right + 12, 24 + 20 * number
-        elements += [drawing.line([(x, y), (x + 22, y)], style), drawing.label(x + 28, y + 4, method)]
+        elements += [drawing.line([(x, y), (x + 22, y)], style), drawing.label(x + 28, y + 4, title)]
     return drawing.svg(WIDTH, HEIGHT, f"score against {axis.key}", elements, 12)
 
 
@@ -147,7 +159,9 @@ def write_sweep(results: Comparison, folder: Path, title: str, score: str = "") 
     )
     grids, images, answer = [grid(results, score)], drawings(results, score), sentences(results, score)
     path, question = folder / "sweep", "Which setting is the best?"
-    return html.write_report(path, title, about, question, grids, images, results.table, answer, STAR)
+    return write_report(
+        path, title, about, question, answer, grids, images, results.table, note=STAR, titles=results.titles
+    )
 
 
 def _cell(x: float, y: float, value: Estimate, low: float, high: float) -> str:

@@ -10,6 +10,7 @@ from pandas.api.types import is_integer_dtype, is_numeric_dtype
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
+from rich.text import Text
 
 from consilience.core.consensus import trust_received
 from consilience.methods import method_named
@@ -41,6 +42,8 @@ class Grid:
     rows: Sequence[tuple[str, ...]]
     words: int = 1
     """How many leading columns hold words; the others hold numbers."""
+    best: frozenset[tuple[int, int]] = frozenset()
+    """Cells to mark, as (row, column)."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """As a rich table. On a narrow screen words and headings wrap, and no number is cut.
@@ -61,8 +64,9 @@ class Grid:
                 table.add_column(heading, overflow="fold")
             else:
                 table.add_column(heading, justify="right", no_wrap=True)
-        for row in self.rows:
-            table.add_row(*row[:shown])
+        for index, row in enumerate(self.rows):
+            cells = [Text(cell, "bold" if (index, at) in self.best else "") for at, cell in enumerate(row[:shown])]
+            table.add_row(*cells)
         yield table
 
     def _wrapped(self) -> list[str]:
@@ -83,7 +87,11 @@ class Grid:
     def markdown(self) -> str:
         """As a Markdown table."""
         rule = tuple("---" if index < self.words else "---:" for index in range(len(self.headings)))
-        lines = [tuple(heading.replace("\n", " ") for heading in self.headings), rule, *self.rows]
+        rows = [
+            tuple(f"**{cell}**" if (index, at) in self.best else cell for at, cell in enumerate(row))
+            for index, row in enumerate(self.rows)
+        ]
+        lines = [tuple(heading.replace("\n", " ") for heading in self.headings), rule, *rows]
         return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
     def latex(self) -> str:
@@ -233,16 +241,30 @@ def site_grid(runs: dict[str, Run]) -> Grid:
     return Grid(f"{_capital(score)} after equal training alone, and together", headings, rows, words=2)
 
 
-def compare_grid(lines: Sequence["ComparisonLine"], score: str, seeds: int) -> Grid:
-    """A comparison: mean, worst agent, gain over alone and difference to the first method, with 95 % intervals."""
+def compare_grid(lines: Sequence["ComparisonLine"], score: str, seeds: int, higher_is_better: bool) -> Grid:
+    """A comparison: mean, worst agent, gain over alone and difference to the first method, with 95 % intervals.
+
+    The best method stands first, and is marked.
+    """
     rows = []
-    for line in lines:
+    for line in sorted(lines, key=lambda line: -line.score.mean if higher_is_better else line.score.mean):
         cells = (number(line.score.mean), number(line.worst), _interval(line.gain), _interval(line.lead))
         rows.append((line.title, *cells, many(line.trained), many(line.forward)))
-    title = f"{score}, mean over agents with good labels and {seeds} seed{'s' if seeds > 1 else ''}; ± 95 % interval"
-    against = f"against {lines[0].method}"
+    mean = f"mean over agents with good labels and {seeds} seed{'s' if seeds > 1 else ''}; ± 95 % interval"
+    title = f"{score_text(score)}, {mean}"
+    against = f"against {lines[0].title}"
     headings = ("method", "mean", "worst agent", "gain over alone", against, "samples\ntrained", "forward\nonly")
-    return Grid(title, headings, rows)
+    return Grid(title, headings, rows, best=frozenset({(0, 0), (0, 1)}))
+
+
+def score_text(column: str) -> str:
+    """The name of a column of scores in text.
+
+    >>> score_text("balanced_accuracy_target")
+    'Balanced accuracy on the target domain'
+    """
+    score, _, where = column.rpartition("_")
+    return f"{_capital(score.replace('_', ' '))} on {PLACES.get(where, where)}"
 
 
 def collective_grid(lines: Sequence["CollectiveLine"], score: str, seeds: int) -> Grid:

@@ -4,6 +4,7 @@ import numpy as np
 
 from consilience.core import consensus
 from consilience.core.sparse import SparseTrust, connected_within
+from consilience.report.numbers import listed
 from consilience.runtime.run import Run
 from consilience.tasks.protocol import Array
 
@@ -34,6 +35,25 @@ def findings(run: Run) -> list[str]:
     if low:
         sentences.append(_influence(ws, low, run.names))
     return sentences
+
+
+def brief(run: Run) -> list[str]:
+    """The claims in a line each, and whether they hold; `findings` has the numbers. Empty where those are few."""
+    ws = run.trust
+    if run.sparse is not None or not len(ws) or ws.shape[1] != ws.shape[2]:
+        return []
+    rose = int((np.diff(consensus.self_confidence(ws)) > TOLERANCE).sum())
+    good = sum(consensus.is_stochastic(w) for w in ws)
+    lines = [
+        f"Trust is positive, and what an agent gives sums to 1: in {_of(good, len(ws))}.",
+        "Agents trust themselves ever less: " + (f"no, more in {rose} of {len(ws) - 1} steps." if rose else "yes."),
+    ]
+    low = low_quality(run)
+    if 0 < len(low) < len(run.names):
+        shares = consensus.influence(ws)
+        least = shares[low].max() < np.delete(shares, low).min() - TOLERANCE
+        lines.append(f"Agents with wrong labels have the least influence: {'yes' if least else 'no'}.")
+    return lines
 
 
 def _sparse(trust: SparseTrust) -> list[str]:
@@ -205,8 +225,7 @@ def _of(count: int, rounds: int) -> str:
 
 
 def _listed(numbers: list[int], names: list[str]) -> str:
-    words = [names[number] for number in numbers]
-    return f"{', '.join(words[:-1])} and {words[-1]}"
+    return listed([names[number] for number in numbers])
 
 
 def _small(value: float) -> str:

@@ -72,6 +72,7 @@ class Ended:
 
 
 Event = Started | Computed | Trained | Finished | Ended
+_METHODS = {Started: "start", Computed: "computed", Trained: "trained", Finished: "round", Ended: "end"}
 EventSink = Callable[[Event], None]
 """A function that receives the events of one run."""
 
@@ -99,17 +100,7 @@ class Callback:
 
     def handle(self, run: RunInfo, event: Event) -> None:
         """Passes an event to its method."""
-        match event:
-            case Started():
-                self.start(run, event)
-            case Computed():
-                self.computed(run, event)
-            case Trained():
-                self.trained(run, event)
-            case Finished():
-                self.round(run, event)
-            case Ended():
-                self.end(run, event)
+        getattr(self, _METHODS[type(event)])(run, event)
 
 
 @final

@@ -1,15 +1,23 @@
-"""Checkpoints: one safetensors file a round, written atomically, named by round and checksum. Never a pickle."""
+"""Checkpoints: one safetensors file a round, written atomically, named by round and checksum. Never a pickle.
+
+A finished run has the checksums of its files in SHA256SUMS, which `sha256sum -c` reads as well.
+"""
 
 import hashlib
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
+from consilience.agents.protocol import with_prefix as with_prefix
 from consilience.base.errors import ConsilienceError
 from consilience.base.files import write_atomically
-from consilience.runtime.packing import packed
 from consilience.tasks.protocol import Array
 
 KEEP = 2
@@ -48,11 +56,6 @@ def read(folder: Path) -> tuple[int, dict[str, Array], list[str]]:
     return 0, {}, []
 
 
-def with_prefix(arrays: dict[str, Array], prefix: str) -> dict[str, Array]:
-    """The arrays whose names begin with `prefix`, without it."""
-    return {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
-
-
 def by_agent(arrays: dict[str, Array], prefix: str = "") -> dict[str, dict[str, Array]]:
     """The arrays called prefix NAME/KEY by name, then by key."""
     nested: dict[str, dict[str, Array]] = {}
@@ -81,3 +84,77 @@ def _checksum(*data: bytes | memoryview) -> str:
     for block in data:
         digest.update(block)
     return digest.hexdigest()[:16]
+
+
+SUMS = "SHA256SUMS"
+
+
+def write_sums(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Writes the checksums of `files`, contents by name."""
+    lines = [f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in sorted(files.items())]
+    write_atomically(folder / SUMS, "".join(lines).encode())
+
+
+def checked_files(folder: Path) -> dict[str, bytes]:
+    """The files that the checksums of a folder name; an error if one was changed. Empty without checksums."""
+    path = folder / SUMS
+    if not path.is_file():
+        return {}
+    files = {}
+    for line in path.read_bytes()[:1_000_000].decode("ascii", "replace").splitlines():
+        fields = re.fullmatch(r"([0-9a-f]{64})  ([A-Za-z0-9._-]+)", line)
+        if not fields:
+            raise ConsilienceError(f"{path} is damaged. Restore it from a backup, or run again.")
+        data = (folder / fields[2]).read_bytes() if (folder / fields[2]).is_file() else None
+        if data is None or hashlib.sha256(data).hexdigest() != fields[1]:
+            raise ConsilienceError(
+                f"{folder / fields[2]} is not as the run left it (its checksum in {SUMS} differs). "
+                "Restore it from a backup, or run again."
+            )
+        files[fields[2]] = data
+    return files
+
+
+_TYPES = ["u8", "i8", "f8", "f4", "u4", "i4", "f2", "u2", "i2", "i1", "u1", "?"]
+"""NumPy's names of types, in the order of their arrays in a file."""
+_NAMES = ["U64", "I64", "F64", "F32", "U32", "I32", "F16", "U16", "I16", "I8", "U8", "BOOL"]
+"""Safetensors' names of the same types."""
+_ORDER = {np.dtype(kind): number for number, kind in enumerate(_TYPES)}
+_TYPE = {name: np.dtype(kind) for name, kind in zip(_NAMES, _TYPES, strict=True)}
+
+Bytes = NDArray[np.uint8]
+
+
+def packed(arrays: dict[str, Array]) -> list[Bytes]:
+    """The header of a safetensors file, then the bytes of every array as a view.
+
+    Arrays are ordered by size of their numbers, largest first, then by name, so that each is aligned.
+    """
+    whole = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    order = sorted(whole, key=lambda name: (_ORDER[whole[name].dtype], name))
+    header, end = dict[str, Any](), 0
+    for name in order:
+        start, end = end, end + whole[name].nbytes
+        kind = _NAMES[_ORDER[whole[name].dtype]]
+        header[name] = {"dtype": kind, "shape": whole[name].shape, "data_offsets": (start, end)}
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    first = len(text).to_bytes(8, "little") + text
+    return [np.frombuffer(first, np.uint8), *(whole[name].reshape(-1).view(np.uint8) for name in order)]
+
+
+def unpacked(data: Bytes) -> dict[str, Array]:
+    """The arrays of a safetensors file that this program made, as views of `data`."""
+    begin = 8 + int.from_bytes(data[:8].tobytes(), "little")
+    header = json.loads(data[8:begin].tobytes())
+    return {
+        name: data[begin + at["data_offsets"][0] : begin + at["data_offsets"][1]]
+        .view(_TYPE[at["dtype"]])
+        .reshape(at["shape"])
+        for name, at in header.items()
+    }
+
+
+def joined(blocks: Sequence[Bytes]) -> Bytes:
+    """All blocks one after another."""
+    return np.concatenate(blocks)

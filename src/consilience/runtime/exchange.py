@@ -1,13 +1,16 @@
-"""The exchange of a simulation: all agents live in this process."""
+"""The exchanges of a simulation: all agents live in this process, and some of them may be attackers."""
 
-from collections.abc import Mapping
-from typing import final
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import cast, final
 
 import numpy as np
 
 from consilience.agents.protocol import Weights
+from consilience.core.attacks import Attack, AttackContext, per_victim
 from consilience.core.wire import Wire
-from consilience.methods.protocol import Received
+from consilience.methods.protocol import Exchange, Received, SparseExchange
+from consilience.runtime.checkpoint import flat
 from consilience.tasks.protocol import Array
 
 
@@ -48,3 +51,62 @@ class InMemory:
     def share(self, arrays: dict[str, Weights]) -> dict[str, Weights]:
         """The arrays themselves."""
         return {name: arrays[name] for name in self.roster if name in arrays}
+
+
+@final
+class LyingExchange:
+    """The exchange `within`, with lies in place of the predictions of `attackers`.
+
+    Attackers hear each other's true predictions, so that they learn as if all were honest. Every process that knows all
+    predictions makes the same lies: they depend on these, the seed and the round alone.
+    """
+
+    def __init__(self, within: Exchange, attackers: Sequence[str], attack: Attack, seed: int, wire: Wire) -> None:
+        self.roster, self.samples = within.roster, getattr(within, "samples", {})
+        self._within, self._attack, self._seed, self._wire = within, attack, seed, wire
+        self._attackers = tuple(name for name in self.roster if name in attackers)
+        self._memory: dict[str, dict[str, Array]] = {name: {} for name in self._attackers}
+        self._began: int | None = None
+
+    def gather(self, number: int, own_predictions: dict[str, Array]) -> Received:
+        """The predictions of all, with lies for all and for single victims."""
+        return self._with_lies(number, self._within.gather(number, own_predictions))
+
+    def gather_some(self, number: int, own_predictions: dict[str, Array], wanted: dict[str, Array]) -> Received:
+        """The same in sparse exchange."""
+        return self._with_lies(number, cast(SparseExchange, self._within).gather_some(number, own_predictions, wanted))
+
+    def _with_lies(self, number: int, answer: Received) -> Received:
+        self._began = number if self._began is None else self._began
+        truth = answer.predictions
+        liars = {name: truth[name] for name in self._attackers if name in truth}
+        honest = [name for name in self.roster if name in truth and name not in liars]
+        if not liars or not honest:
+            return answer
+        f = np.stack([truth[name] for name in honest])
+        lies = {name: self._lie(f, name, number, own) for name, own in liars.items()}
+        told = dict.fromkeys(liars, liars)
+        if per_victim(self._attack):
+            for index, victim in enumerate(honest):
+                told[victim] = {name: self._lie(f, name, number, own, index) for name, own in liars.items()}
+        return replace(answer, predictions=truth | lies, told=told)
+
+    def _lie(self, honest: Array, name: str, number: int, own: Array, victim: int | None = None) -> Array:
+        """What the attacker says to all, or to one victim, in the form in which predictions are published."""
+        index, began = self._attackers.index(name), number if self._began is None else self._began
+        context = AttackContext(number - began, index, self._seed, victim, self._memory[name])
+        return self._wire.rounded(self._attack(honest, own, context))
+
+    def state(self) -> dict[str, Array]:
+        """The round of the first exchange, and the attackers' memory."""
+        memory = flat(self._memory)
+        return memory if self._began is None else memory | {"began": np.array(self._began)}
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Restores what `state` returned."""
+        if "began" in state:
+            self._began = int(state["began"])
+        for path, value in state.items():
+            name, slash, key = path.partition("/")
+            if slash:
+                self._memory[name][key] = value

@@ -93,7 +93,7 @@ class Evaluation:
         scores = {agent.name: dict(unknown) for agent in agents}
         for where in PLACES:
             known = [(a.name, *own[where]) for a, own in zip(agents, pairs, strict=True) if where in own]
-            for same in [known] if where != "own" and known else [[one] for one in known]:
+            for same in [known] if where != "own" and known else [[single] for single in known]:
                 predictions = Predictions(np.stack([f for _, f, _ in same]), same[0][2])
                 for score in measures:
                     for (name, _, _), value in zip(same, score.of_all(predictions), strict=True):

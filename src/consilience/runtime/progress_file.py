@@ -16,8 +16,6 @@ PAUSE = 0.2
 
 @dataclass
 class _RunUnderWay:
-    """A run that is under way."""
-
     agents_by_worker: tuple[tuple[str, ...], ...]
     round: int
     trained: set[str] = field(default_factory=set)

@@ -17,7 +17,7 @@ from consilience.core.sparse import SparseTrust
 from consilience.data.arrays import MOST_PACKED, read_arrays
 from consilience.data.parquet import read_parquet
 from consilience.runtime import checkpoint
-from consilience.runtime.checksums import checked_files, write_sums
+from consilience.runtime.checkpoint import checked_files, write_sums
 from consilience.runtime.held_out import Held, Measured, calibration_of, measured, models_of
 from consilience.runtime.summary import Summary, summary_from
 from consilience.tasks import task_named
@@ -222,7 +222,6 @@ def _stacked(rows: list[Array | None]) -> Array:
 def _check_together(
     summary: Summary, table: "pd.DataFrame", trust: Array, rounds: Array, sparse: SparseTrust | None
 ) -> None:
-    """Refuses files of different runs."""
     if not {"round", "agent"} <= set(table.columns) or not len(table):
         raise ConsilienceError("metrics.parquet has no rows of rounds and agents")
     names = summary.names or list(dict.fromkeys(table["agent"]))

@@ -16,8 +16,7 @@ from consilience.runtime.baseline import Baseline
 from consilience.runtime.checkpoint import by_agent, flat, with_prefix
 from consilience.runtime.group import Group
 from consilience.runtime.history import History
-from consilience.runtime.reference_predictions import reference_predictions
-from consilience.runtime.run_fingerprint import Identity, check_identity, identity_array
+from consilience.runtime.run_fingerprint import Identity, check_identity, identity_array, reference_predictions
 from consilience.tasks.protocol import Array
 
 _FOR_ALL = ("agent/", "common/", "own/", "exchange/", "seconds")

@@ -4,6 +4,7 @@ import json
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from importlib.metadata import version
 from math import isfinite
 from types import UnionType
@@ -205,4 +206,7 @@ def known_elsewhere(local: Sequence[AgentSummary], roster: Iterable[str], classe
 def versions() -> dict[str, str]:
     """Versions of all software that the numbers depend on."""
     packages = ("consilience", "numpy", "pandas", "scikit-learn", "scipy", "torch")
-    return {"python": platform.python_version()} | {name: version(name) for name in packages}
+    return {"python": platform.python_version()} | {name: _version(name) for name in packages}
+
+
+_version = cache(version)  # a run of small networks would spend two hundredths on it

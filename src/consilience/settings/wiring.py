@@ -20,20 +20,18 @@ from consilience.core import many_scores
 from consilience.core.attacks import Targeted, attack_name, none
 from consilience.core.metrics import accuracy_on
 from consilience.core.streams import stream
-from consilience.data.canaries import with_canaries
 from consilience.data.columns import Column, brief_list
 from consilience.data.datasets import Dataset, Request
 from consilience.data.loading import is_path, load
 from consilience.data.options import Data
-from consilience.data.scenario import Scenario, split
+from consilience.data.scenario import Scenario, split, with_canaries
 from consilience.data.table_notes import one_class_warnings
 from consilience.methods.alone import Alone
 from consilience.methods.protocol import Exchange
 from consilience.methods.server import ServerMethod
 from consilience.runtime.crossed_shared import crossed_number, with_crossed
-from consilience.runtime.exchange import InMemory
+from consilience.runtime.exchange import InMemory, LyingExchange
 from consilience.runtime.history import Evaluation
-from consilience.runtime.lying import LyingExchange
 from consilience.runtime.summary import Summary, summarised
 from consilience.settings.heads import heads_notes
 from consilience.settings.settings import Settings

@@ -20,7 +20,6 @@ def _pair(p: Array) -> Array:
 
 
 def _right(f: Array, y: Array) -> Array:
-    """Whether each label of each sample is told (samples, labels)."""
     return np.asarray((f > 0.5) == (y > 0.5), dtype=np.float64)
 
 
@@ -31,7 +30,7 @@ def _all_right(f: Array, y: Array) -> Array:
 _ACCURACY = bootstrap.mean_of(lambda f, y: _right(f, y).mean(axis=1), share=True)
 _SUBSET = bootstrap.mean_of(_all_right, share=True)
 _AUC, _LOG_LOSS, _CALIBRATION_ERROR = (
-    bootstrap.by_label(one, _pair) for one in (bootstrap.AUC, bootstrap.LOG_LOSS, bootstrap.CALIBRATION_ERROR)
+    bootstrap.by_label(sums, _pair) for sums in (bootstrap.AUC, bootstrap.LOG_LOSS, bootstrap.CALIBRATION_ERROR)
 )
 
 

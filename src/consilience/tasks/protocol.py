@@ -8,14 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consilience.base.errors import ConsilienceError
+from consilience.base.rows import Array as Array
 from consilience.base.rows import Rows, count, labelled_rows
 from consilience.core.bootstrap import Sums
 from consilience.core.many_scores import Predictions
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

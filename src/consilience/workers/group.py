@@ -19,9 +19,8 @@ import numpy as np
 from consilience.agents.protocol import Weights, implements
 from consilience.base.errors import ConsilienceError
 from consilience.methods.protocol import Exchange, Received, Record, Round, SparseExchange, StatefulExchange
-from consilience.runtime.checkpoint import by_agent, flat
+from consilience.runtime.checkpoint import Bytes, by_agent, flat, joined, packed, unpacked
 from consilience.runtime.group import Scores
-from consilience.runtime.packing import Bytes, joined, packed, unpacked
 from consilience.tasks.protocol import Array
 from consilience.workers import heartbeat
 from consilience.workers.message import AgentMessage, messages_of, round_of
@@ -66,7 +65,6 @@ class WorkerGroup:
 
     @property
     def _own(self) -> tuple[str, ...]:
-        """The agents of this worker."""
         return self.agents_by_worker[self.number]
 
     def all_predictions(self, own_predictions: dict[str, Array]) -> dict[str, Array]:

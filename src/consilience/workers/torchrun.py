@@ -17,7 +17,7 @@ from consilience.runtime.callbacks import Callback
 from consilience.runtime.summary import versions
 from consilience.settings.settings import given_plugins, load_plugins, settings_from
 from consilience.workers.group import WorkerGroup, end_with_parent, join, leave
-from consilience.workers.job import Job
+from consilience.workers.jobs import Job
 from consilience.workers.work import work
 
 
@@ -72,7 +72,6 @@ def dismiss() -> None:
 
 
 def _world() -> tuple[int, WorkerGroup]:
-    """This process's number, and all processes."""
     import torch.distributed as dist
 
     number, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])

@@ -9,9 +9,10 @@ import pytest
 
 from consilience.base.errors import ConsilienceError
 from consilience.federation.peers.federation import Federation, fingerprint
+from consilience.federation.peers.keys import public_key
 from consilience.federation.peers.untrusted_input import table_from
 from tests.federation.conftest import sign
-from tests.federation.peers.conftest import KEYS, SHARED
+from tests.federation.peers.conftest import KEYS, SHARED, SITE_KEYS
 
 SMALL_ORDER = [
     "01" + "00" * 31,  # the neutral point
@@ -71,7 +72,7 @@ def test_every_field_is_part_of_the_identity_and_named_when_it_differs(federatio
         ('agent = "b"', 'agent = "."', "begin with a letter or digit"),
         ('agent = "b"', 'agent = "b\\n"', "letters, digits"),
         ('agent = "b"', 'agent = "A"', "two members have the same agent"),
-        ('certificate = "cn-b"', 'certificate = "cn-\\u001b"', "printable ASCII"),
+        (f'encryption = "{public_key(SITE_KEYS[1].encryption)}"', f'encryption = "{"0" * 64}"', "no X25519 public key"),
         ('key = "', 'key = "zz', "Ed25519 public key"),
         (f'key = "{KEYS[1]}"', f'key = "{KEYS[1].upper()}"', "Ed25519 public key"),
         (f'key = "{KEYS[1]}"', f'key = " {KEYS[1]}"', "Ed25519 public key"),

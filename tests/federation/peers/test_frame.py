@@ -44,7 +44,7 @@ def test_a_frame_is_rejected_with_the_reason(federation):
     wrong = {
         "bytes instead of": good[:-1],
         "wrong magic": b"X" + good[1:],
-        r"wrong version \(7 instead of 2\)": good[:4] + b"\7" + good[5:],
+        r"wrong version \(7 instead of 3\)": good[:4] + b"\7" + good[5:],
         "wrong run": other.make(SIGNING[1], 1, 5, 8, {}, F)[1],
         r"wrong agent \(2 instead of 1\)": format.make(SIGNING[2], 2, 5, 8, {}, F)[1],
         r"wrong round \(4 instead of 5\)": format.make(SIGNING[1], 1, 4, 8, {}, F)[1],
@@ -59,14 +59,13 @@ def test_a_frame_is_rejected_with_the_reason(federation):
 
 def test_a_status_answers_one_request_only(federation):
     format = Format(federation)
-    data = format.pack_status(SIGNING[1], 1, 5, 99.5, b"n" * 16)
-    status = status_from(format, data, 1, b"n" * 16)
+    data = format.pack_status(99.5, b"n" * 16)
+    status = status_from(format, data, format.run, 5, b"n" * 16)
     assert (status.round, status.clock, status.same_run, status.same_shared) == (5, 99.5, True, True)
-    for agent, nonce, given in ((1, b"m" * 16, data), (2, b"n" * 16, data), (1, b"n" * 16, data[:-64] + bytes(64))):
+    for nonce, number, given in ((b"m" * 16, 5, data), (b"n" * 16, 10, data), (b"n" * 16, 5, data[:-1])):
         with pytest.raises(InvalidInput):
-            status_from(format, given, agent, nonce)
-    foreign = Format(replace(federation, deadline=9.0)).pack_status(SIGNING[1], 1, 5, 0.0, b"n" * 16)
-    assert not status_from(format, foreign, 1, b"n" * 16).same_run
+            status_from(format, given, format.run, number, nonce)
+    assert not status_from(format, data, bytes(32), 5, b"n" * 16).same_run
 
 
 def test_twenty_thousand_damaged_frames_are_rejected_without_growth_of_memory(federation):

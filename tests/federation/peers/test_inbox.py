@@ -4,18 +4,23 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from consilience.federation.peers.audit import AuditLog, read_audit
 from consilience.federation.peers.federation import Federation
-from consilience.federation.peers.frame import NONCE, Format
+from consilience.federation.peers.frame import NONCE, VERSION
 from consilience.federation.peers.inbox import Inbox
 from consilience.federation.peers.mailbox import Event
-from tests.federation.peers.test_site_exchange import FORMAT, Scripted, federation
+from consilience.federation.peers.sealing import Kind, Message
+from consilience.federation.peers.untrusted_input import VersionError
+from tests.federation.peers.conftest import SIGNING
+from tests.federation.peers.test_site_exchange import FEDERATION, Scripted, status
 
 pytest.importorskip("zenoh", reason="needs consilience[peers]")
 
-SIGNING = [Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in range(4)]
+
+def fields_of(of: Federation, data: bytes = b"") -> Message:
+    """The fields of a peer's federation file."""
+    return Message(Kind.FIELDS, "b", 0, of.identity(), data or of.packed_fields)
 
 
 @pytest.mark.parametrize(
@@ -26,34 +31,35 @@ SIGNING = [Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number
         "x = " + "[" * 5000,
         "deadline = " + "9" * 5000,
         'name = "trial"',
-        federation().to_toml().replace('agent = "b"', "agent = 1"),
-        federation().to_toml().replace("[settings.run]", "[settings.run]\n" + "a." * 3000 + "b = 1"),
+        FEDERATION.to_toml().replace('agent = "b"', "agent = 1"),
+        FEDERATION.to_toml().replace("[settings.run]", "[settings.run]\n" + "a." * 3000 + "b = 1"),
         "CNSF" + "x" * 63,
         "CNSF" + "x" * 64 * 5001,
     ],
     ids=lambda text: text[:12],
 )
 def test_a_peer_whose_federation_file_cannot_be_read_is_refused_and_stops_nobody(tmp_path: Path, text: str) -> None:
-    session = Scripted(Event("reply", "b", 0, ("federation", bytes(NONCE), text.encode("latin-1"))))
-    inbox = Inbox(federation(), session, AuditLog(tmp_path / "audit.jsonl", SIGNING[0]), lambda text: None)
+    session = Scripted(
+        Event("reply", "b", 0, ("federation", bytes(NONCE), fields_of(FEDERATION, text.encode("latin-1"))))
+    )
+    inbox = Inbox(FEDERATION, session, AuditLog(tmp_path / "audit.jsonl", SIGNING[0]), lambda text: None)
     event = inbox.next_event(0.2)
     assert event is not None and event.kind == "refused" and "no list of its fields" in event.content
     assert inbox.refused == {"b": event.content}
 
 
 def test_a_federation_file_is_compared_once_for_each_identity_by_hashes(tmp_path: Path) -> None:
-    other, third = replace(federation(), deadline=5.0), replace(federation(), deadline=6.0)
+    other, third = replace(FEDERATION, deadline=5.0), replace(FEDERATION, deadline=6.0)
 
-    def status(of: Federation) -> Event:
-        data = Format(of).pack_status(SIGNING[1], 1, 1, 0.0, bytes(NONCE))
-        return Event("reply", "b", 0, ("status", bytes(NONCE), data))
+    def said(of: Federation) -> Event:
+        return Event("reply", "b", 0, ("status", bytes(NONCE), status("b", of)))
 
     def fields(of: Federation) -> Event:
-        return Event("reply", "b", 0, ("federation", bytes(NONCE), of.packed_fields))
+        return Event("reply", "b", 0, ("federation", bytes(NONCE), fields_of(of)))
 
     came_back = Event("here", "b", content=frozenset({"agent"}))
-    session = Scripted(status(other), fields(other), came_back, status(other), came_back, status(third), fields(third))
-    inbox = Inbox(federation(), session, AuditLog(tmp_path / "audit.jsonl", SIGNING[0]), lambda text: None)
+    session = Scripted(said(other), fields(other), came_back, said(other), came_back, said(third), fields(third))
+    inbox = Inbox(FEDERATION, session, AuditLog(tmp_path / "audit.jsonl", SIGNING[0]), lambda text: None)
     for _ in range(7):
         inbox.next_event(0.2)
     assert session.asked == [("b", "federation")] * 2
@@ -66,13 +72,12 @@ def test_ever_new_federation_files_of_a_peer_cost_few_comparisons_and_lines(tmp_
     events = []
     for number in range(60):  # each of them twice, the second time after another one
         for deadline in (5.0 + number, 4.5 + number):
-            of = replace(federation(), deadline=deadline)
-            data = Format(of).pack_status(SIGNING[1], 1, 1, 0.0, bytes(NONCE))
-            events.append(Event("reply", "b", 0, ("status", bytes(NONCE), data)))
-            events.append(Event("reply", "b", 0, ("federation", bytes(NONCE), of.packed_fields)))
+            of = replace(FEDERATION, deadline=deadline)
+            events.append(Event("reply", "b", 0, ("status", bytes(NONCE), status("b", of))))
+            events.append(Event("reply", "b", 0, ("federation", bytes(NONCE), fields_of(of))))
             events.append(Event("here", "b", content=frozenset({"agent"})))
     session = Scripted(*events)
-    inbox = Inbox(federation(), session, AuditLog(tmp_path / "audit.jsonl", SIGNING[0]), lambda text: None)
+    inbox = Inbox(FEDERATION, session, AuditLog(tmp_path / "audit.jsonl", SIGNING[0]), lambda text: None)
     for _ in events:
         inbox.next_event(0.2)
     assert len(session.asked) == 8
@@ -80,13 +85,10 @@ def test_ever_new_federation_files_of_a_peer_cost_few_comparisons_and_lines(tmp_
 
 
 def test_another_version_of_the_protocol_is_named_and_no_fault_of_the_file(tmp_path: Path) -> None:
-    data = bytearray(FORMAT.pack_status(SIGNING[1], 1, 1, 0.0, bytes(NONCE)))
-    data[4:6] = (7).to_bytes(2, "little")
-    answers = [bytes(data), bytes(data[:50]), bytes(data) + b"more"]
-    session = Scripted(*(Event("reply", "b", 0, ("status", bytes(NONCE), answer)) for answer in answers))
-    inbox = Inbox(federation(), session, AuditLog(tmp_path / "audit.jsonl", SIGNING[0]), lambda text: None)
-    for _ in answers:
-        event = inbox.next_event(0.2)
-        assert event is not None and event.kind == "refused"
-        assert "version 7 of the protocol, this site version 2: install the same version" in event.content
-        assert "file" not in event.content
+    answer = VersionError("the protocol", 7, VERSION)
+    session = Scripted(Event("reply", "b", 0, ("status", bytes(NONCE), answer)))
+    inbox = Inbox(FEDERATION, session, AuditLog(tmp_path / "audit.jsonl", SIGNING[0]), lambda text: None)
+    event = inbox.next_event(0.2)
+    assert event is not None and event.kind == "refused"
+    assert "version 7 of the protocol, this site version 3: install the same version" in event.content
+    assert "file" not in event.content

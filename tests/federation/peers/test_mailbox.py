@@ -27,8 +27,8 @@ def clock(monkeypatch):
 def test_of_many_changes_at_once_only_the_last_is_told(clock):
     box = Mailbox(["a", "b"])
     for turn in range(100_001):
-        box.presence("a", "agent", turn % 2 == 0)
-    assert box.next(0) == Event("here", "a", content=frozenset({"agent"}))
+        box.presence(0, "a", "agent", turn % 2 == 0)
+    assert box.next(0) == Event("here", "a", content=frozenset({(0, "agent")}))
     assert box.next(0) is None
     assert box.dropped == {"a": 100_000, "b": 0}
 
@@ -38,11 +38,11 @@ def test_who_comes_and_goes_for_long_is_noted_once_in_a_while(clock):
     box, told = Mailbox(["a", "b"]), 0
     for turn in range(10_000):  # a hundred a second
         clock.now += 0.01
-        box.presence("a", "agent", turn % 2 == 0)
+        box.presence(0, "a", "agent", turn % 2 == 0)
         told += box.next(0) is not None
     assert CHANGES <= told <= CHANGES + 100 / PAUSE
-    box.presence("b", "agent", True)
-    assert box.next(0) == Event("here", "b", content=frozenset({"agent"})), "another peer's change is told at once"
+    box.presence(0, "b", "agent", True)
+    assert box.next(0) == Event("here", "b", content=frozenset({(0, "agent")})), "another peer's change is told at once"
 
 
 def test_answers_that_nobody_takes_are_dropped_and_those_of_others_are_not(clock):

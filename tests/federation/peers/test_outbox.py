@@ -10,13 +10,13 @@ from consilience.federation.peers.frame import Format
 from consilience.federation.peers.outbox import HELD, Outbox
 from consilience.federation.peers.untrusted_input import InvalidInput
 from tests.federation.conftest import ROGUE
-from tests.federation.peers.conftest import SIGNING, F, Query
+from tests.federation.peers.conftest import SITE_KEYS, F, Query
 
 
 def test_a_round_is_signed_once_even_after_a_restart(federation, tmp_path):
-    first, length = Outbox(federation, "b", SIGNING[1], tmp_path).publish(5, F, {})
+    first, length = Outbox(federation, "b", SITE_KEYS[1], tmp_path).publish(5, F, {})
     other = np.eye(2, dtype=np.float32)[[0] * 6]
-    outbox = Outbox(federation, "b", SIGNING[1], tmp_path)
+    outbox = Outbox(federation, "b", SITE_KEYS[1], tmp_path)
     assert outbox.round == 5
     again, _ = outbox.publish(5, other, {})
     assert again.receipt == first.receipt and length == Format(federation).length
@@ -27,29 +27,29 @@ def test_a_round_is_signed_once_even_after_a_restart(federation, tmp_path):
 
 
 def test_few_questions_of_each_peer_wait_for_a_round_and_none_displaces_another(federation, tmp_path):
-    outbox = Outbox(federation, "a", SIGNING[0], tmp_path)
-    many, single = [Query("b", "round/1") for _ in range(500)], Query("c", "round/1")
+    outbox = Outbox(federation, "a", SITE_KEYS[0], tmp_path)
+    many, single = [Query(federation, "b", "round", 1) for _ in range(500)], Query(federation, "c", "round", 1)
     for query in [*many, single]:
         outbox.answer(query)
-    assert outbox.odd == {"a": 0, "b": 500 - HELD, "c": 0, "d": 0}
+    assert outbox.odd == {"": 0, "a": 0, "b": 500 - HELD, "c": 0, "d": 0}
     outbox.publish(1, F, {})
     assert [len(query.replies) for query in many] == [1] * HELD + [0] * (500 - HELD)
     assert len(single.replies) == 1 and single.dropped
 
 
 def test_what_was_published_in_another_federation_is_not_published_again(federation, tmp_path):
-    Outbox(federation, "b", SIGNING[1], tmp_path).publish(5, F, {})
+    Outbox(federation, "b", SITE_KEYS[1], tmp_path).publish(5, F, {})
     with pytest.raises(ConsilienceError, match="of another federation"):
-        Outbox(replace(federation, id="2"), "b", SIGNING[1], tmp_path)
+        Outbox(replace(federation, id="2"), "b", SITE_KEYS[1], tmp_path)
 
 
 def test_receipts_with_a_changed_byte_are_not_read_back(federation, tmp_path):
-    outbox = Outbox(federation, "a", SIGNING[0], tmp_path)
+    outbox = Outbox(federation, "a", SITE_KEYS[0], tmp_path)
     receipts = {0: outbox.publish(1, F, {})[0].receipt}
     outbox.keep_receipts(1, receipts)
     outbox.flush()
-    assert Outbox(federation, "a", SIGNING[0], tmp_path).kept_receipts() == receipts
-    path, again = tmp_path / "receipts", Outbox(federation, "a", SIGNING[0], tmp_path)
+    assert Outbox(federation, "a", SITE_KEYS[0], tmp_path).kept_receipts() == receipts
+    path, again = tmp_path / "receipts", Outbox(federation, "a", SITE_KEYS[0], tmp_path)
     good = path.read_bytes()
     for place in range(len(good)):
         path.write_bytes(good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :])

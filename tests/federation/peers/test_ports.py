@@ -26,19 +26,28 @@ def test_as_many_as_were_asked_for(count):
     assert len(free_addresses(count)) == count
 
 
-def test_a_session_whose_port_was_taken_meanwhile_gets_another(tmp_path):
+def test_a_session_whose_port_was_taken_meanwhile_gets_another(tmp_path, monkeypatch):
     pytest.importorskip("zenoh")
-    from consilience.federation.peers.connection_limiter import ConnectionLimiter
-    from consilience.federation.peers.zenoh_config import open_behind_limiter
+    from consilience.federation.peers import zenoh_carrier
+    from consilience.federation.peers.network import open_carriers
+    from consilience.federation.peers.sealing import Sealer
     from consilience.federation.site import load_site
     from tests.federation.conftest import lay_out
 
     prepared = load_site(next(iter(lay_out(tmp_path / "trial", 4).values())))
     federation, me = prepared.federation, prepared.site.agent
-    door = ConnectionLimiter(federation.member(me).address, ["127.0.0.1"])
-    taken = door.inner
-    with socket.create_server(("127.0.0.1", taken)):
-        session = open_behind_limiter(door, federation, me, prepared.tls, 10_000)
-    session.close()
-    door.close()
-    assert door.inner != taken
+    limiters, taken = [], []
+
+    class Limiter(zenoh_carrier.ConnectionLimiter):
+        def choose_inner(self) -> None:
+            super().choose_inner()
+            if not limiters:
+                limiters.append(self)
+                taken.append(socket.create_server(("127.0.0.1", self.inner)))
+
+    monkeypatch.setattr(zenoh_carrier, "ConnectionLimiter", Limiter)
+    sealer = Sealer(federation, me, prepared.keys)
+    [carrier] = open_carriers(prepared.network, federation, me, "agent", None, {}, lambda *_: None, sealer)
+    carrier.close()
+    assert limiters[0].inner != taken[0].getsockname()[1]
+    taken[0].close()

@@ -135,9 +135,9 @@ IDENTITY = "5eed5eed5eed5eed"
 
 
 SAME_AT_FIRST = f"""
-from consilience.federation.peers import zenoh_config as link
-settings, identities = link._settings, iter([{{"id": "{IDENTITY}"}}])
-link._settings = lambda *arguments: settings(*arguments) | next(identities, {{}})
+from consilience.federation.peers import zenoh_carrier as link
+settings, identities = link.between_members, iter([{{"id": "{IDENTITY}"}}])
+link.between_members = lambda *arguments: settings(*arguments) | next(identities, {{}})
 """
 
 

@@ -9,33 +9,21 @@ import pytest
 
 pytest.importorskip("zenoh", reason="needs consilience[peers]")
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-from consilience.federation.peers import keys, session
+from consilience.federation.peers import session
 from consilience.federation.peers import site_exchange as mesh
 from consilience.federation.peers.audit import AuditLog, read_audit
-from consilience.federation.peers.federation import Federation, Member, fingerprint
+from consilience.federation.peers.federation import Federation
 from consilience.federation.peers.frame import NONCE, Format, Receipt
 from consilience.federation.peers.mailbox import Event
-from consilience.federation.peers.zenoh_config import Tls
+from consilience.federation.peers.network import Network
+from consilience.federation.peers.sealing import Kind, Message
 from consilience.methods.protocol import Received
+from tests.federation.peers.conftest import NAMES, SIGNING, SITE_KEYS, federation_of
 
-NAMES = "abcd"
-SIGNING = [Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in range(4)]
 UNSURE = np.full((6, 2), 0.5, np.float32)
 SURE = np.eye(2, dtype=np.float32)[[0] * 6]
-
-
-def federation() -> Federation:
-    members = tuple(
-        Member(name, f"localhost:{7000 + place}", name, keys.public_key(SIGNING[place]))
-        for place, name in enumerate(NAMES)
-    )
-    settings = {"run": {"rounds": 9}}
-    return Federation("trial", "1", ("no", "yes"), 6, fingerprint(UNSURE), 4.0, 3, settings, members)
-
-
-FORMAT = Format(federation())
+FEDERATION = federation_of()
+FORMAT = Format(FEDERATION)
 
 
 def frame(name: str, number: int, f: np.ndarray = UNSURE, receipts: dict[int, Receipt] | None = None) -> bytes:
@@ -55,6 +43,9 @@ class Scripted:
     def ask(self, peer: str, topic: str, number: int) -> None:
         self.asked.append((peer, topic))
 
+    def publish(self, topic: str, number: int) -> None:
+        pass
+
     def reconnect_if_isolated(self, enough: int) -> bool:
         return False
 
@@ -65,19 +56,23 @@ class Scripted:
         return event
 
 
+def status(name: str, of: Federation = FEDERATION) -> Message:
+    """A peer's status."""
+    return Message(Kind.STATUS, name, 5, of.identity(), Format(of).pack_status(0.0, bytes(NONCE)))
+
+
 def present(*names: str) -> list[Event]:
     """Peers that are here, and in the same federation."""
     events = []
     for name in names:
-        place = NAMES.index(name)
-        status = FORMAT.pack_status(SIGNING[place], place, 5, 0.0, bytes(NONCE))
-        events += [Event("here", name), Event("reply", name, 5, ("status", bytes(NONCE), status))]
+        events += [Event("here", name), Event("reply", name, 5, ("status", bytes(NONCE), status(name)))]
     return events
 
 
 def answer(name: str, number: int, f: np.ndarray = UNSURE) -> Event:
     """A peer's frame of a round."""
-    return Event("reply", name, number, (f"round/{number}", bytes(NONCE), frame(name, number, f)))
+    sent = Message(Kind.FRAME, name, number, FORMAT.run, frame(name, number, f))
+    return Event("reply", name, number, (f"round/{number}", bytes(NONCE), sent))
 
 
 @pytest.fixture
@@ -86,8 +81,8 @@ def gathered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., A
 
     def gather(*events: Event) -> tuple[Received, list[dict[str, Any]]]:
         monkeypatch.setattr(mesh, "Session", lambda *arguments: Scripted(*events))
-        log, tls = AuditLog(tmp_path / "audit.jsonl", SIGNING[0]), Tls(tmp_path, tmp_path, tmp_path)
-        site = mesh.SiteExchange(federation(), "a", SIGNING[0], tls, tmp_path, log, lambda text: None)
+        log = AuditLog(tmp_path / "audit.jsonl", SIGNING[0])
+        site = mesh.SiteExchange(FEDERATION, "a", SITE_KEYS[0], Network(), tmp_path, log, lambda text: None)
         return site.gather(5, {"a": UNSURE}), read_audit(tmp_path / "audit.jsonl")
 
     return gather
@@ -112,14 +107,14 @@ def test_a_site_joins_anew_after_half_a_minute_alone_and_then_ever_more_rarely(m
     monkeypatch.setattr(session.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(session.Session, "_reconnect", lambda self: joined.append(now[0]))
     alone = session.Session.__new__(session.Session)
-    alone.roles, alone._alone = {"b": frozenset({"agent"})}, None
+    alone.ways, alone._alone = {"b": frozenset({(0, "agent")})}, None
     for second in range(1, 1001):
         now[0] = float(second)
         assert alone.reconnect_if_isolated(2) == (joined[-1:] == [second])
     assert joined == [32, 93, 214, 455, 696, 937], "30, 60, 120 and then every 240 seconds after the last time"
-    alone.roles["c"] = frozenset({"agent"})
+    alone.ways["c"] = frozenset({(0, "agent")})
     assert not alone.reconnect_if_isolated(2)
-    del alone.roles["c"]
+    del alone.ways["c"]
     for second in range(1001, 1040):
         now[0] = float(second)
         alone.reconnect_if_isolated(2)

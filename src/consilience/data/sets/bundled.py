@@ -1,8 +1,10 @@
-"""Datasets inside scikit-learn."""
+"""Datasets inside scikit-learn, and the regression example of the paper, which comes divided among agents."""
 
 import numpy as np
 
-from consilience.data.datasets import Array, Dataset, RawScale, Request, Size, dataset
+from consilience.base.rows import Array
+from consilience.data.datasets import Dataset, RawScale, Request, Size, dataset
+from consilience.data.scenario import Scenario, polynomial
 
 PIXELS = RawScale(np.array([8.0]), np.array([8.0]), "Pixels are those of the UCI digits: 0 is paper, 16 is ink.", 16)
 
@@ -41,3 +43,9 @@ def _digits() -> tuple[Array, Array]:
 
     x, y = load_digits(return_X_y=True)
     return (x / 8 - 1).astype(np.float32).reshape(-1, 1, 8, 8), y
+
+
+@dataset("polynomial", Size(200, 1, 1))
+def made(request: Request) -> Scenario:
+    """At most four agents, three unless asked otherwise, that see different ranges of one cubic curve."""
+    return polynomial(request.seed, request.agents or 3)

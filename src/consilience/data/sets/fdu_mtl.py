@@ -10,6 +10,7 @@ from consilience.data.parquet import check_parquet
 
 NAME = "fdu-mtl"
 COLUMNS = ("text", "label", "domain")
+SPLITS = ("train", "test", "unlabelled")
 
 
 @dataset(NAME, Size(31780, 32, 1))
@@ -21,8 +22,8 @@ def fdu_mtl(request: Request) -> Dataset:
     import pandas as pd
 
     where = Path(request.data_dir) / NAME if request.data_dir else None
-    files = {part: sorted(where.rglob(f"{part}*.parquet")) for part in ("train", "test", "unlabelled")} if where else {}
-    missing = [part for part in ("train", "test", "unlabelled") if not files.get(part)]
+    files = {split: sorted(where.rglob(f"{split}*.parquet")) for split in SPLITS} if where else {}
+    missing = [split for split in SPLITS if not files.get(split)]
     if missing:
         looked = f"in {where}" if where else "nowhere, as no folder for data was named"
         raise ConsilienceError(
@@ -31,14 +32,14 @@ def fdu_mtl(request: Request) -> Dataset:
             "around it in the environment variable CONSILIENCE_DATA."
         )
     tables = {}
-    for part, paths in files.items():
+    for split, paths in files.items():
         for path in paths:
             check_parquet(path)
-        tables[part] = pd.concat([pd.read_parquet(path) for path in paths], ignore_index=True)
-        absent = [column for column in COLUMNS if column not in tables[part]]
+        tables[split] = pd.concat([pd.read_parquet(path) for path in paths], ignore_index=True)
+        absent = [column for column in COLUMNS if column not in tables[split]]
         if absent:
             raise ConsilienceError(f"{paths[0]} lacks the columns {', '.join(absent)}.")
-        tables[part] = tables[part][tables[part]["text"].str.strip() != ""].reset_index(drop=True)
+        tables[split] = tables[split][tables[split]["text"].str.strip() != ""].reset_index(drop=True)
     labelled = pd.concat([tables["train"], tables["test"]], ignore_index=True)
     y = labelled["label"].to_numpy(np.int64)
     if not set(y.tolist()) <= {0, 1}:

@@ -1,12 +1,14 @@
-"""Images from the Hugging Face hub, or from a local folder in its layout."""
+"""Images and news from the Hugging Face hub, or from a local folder in its layout."""
 
 from dataclasses import replace
 
 import numpy as np
 
 from consilience.data import hub
-from consilience.data.datasets import Dataset, RawScale, Request, Size, dataset
+from consilience.data.catalogue import SOURCES
+from consilience.data.datasets import Dataset, RawScale, RawSteps, Request, Size, dataset
 from consilience.data.image_folders import scaled
+from consilience.data.partitions import first_of_each
 
 BYTES = RawScale(np.array([127.5]), np.array([127.5]), "Pixels are bytes, as image files have them.", 255)
 
@@ -34,3 +36,26 @@ for _name, _size in {
     "tiny-imagenet": Size(110000, 200, 12288),
 }.items():
     _register(_name, _size)
+
+
+CLASSES = ("World", "Sports", "Business", "Sci/Tech")
+EXAMPLES = 64
+"""Texts that are kept, on which an exported model is compared with its agent."""
+
+
+@dataset("ag-news", Size(127600, 4, 1024), sizes=True)
+def ag_news(request: Request) -> Dataset:
+    """News items in four classes: (samples, features) of unit length, where `side` is the number of features."""
+    from sklearn.feature_extraction.text import HashingVectorizer
+
+    source = SOURCES["ag-news"]
+    with hub.dataset_rows("ag-news", request.data_dir) as rows:
+        y = np.asarray(rows.with_format("numpy")[source.label][:], dtype=np.int64)
+        if request.limit:
+            chosen = first_of_each(y, request.limit)
+            rows, y = rows.select(chosen), y[chosen]
+        texts = list(rows[source.image])
+    words = HashingVectorizer(n_features=request.side or source.side, alternate_sign=False, stop_words="english")
+    x = words.transform(texts).toarray().astype(np.float32)
+    raw = RawSteps((words,), texts[:EXAMPLES], "Samples are the texts of news items.", (source.image,))
+    return Dataset(x, y, CLASSES, raw=raw)

@@ -17,7 +17,6 @@ from consilience.federation.peers.federation import Federation
 from consilience.federation.peers.frame import Format, Receipt
 from consilience.federation.peers.inbox import Inbox, Say
 from consilience.federation.peers.outbox import Outbox
-from consilience.federation.peers.session import Session
 from consilience.federation.peers.signed_changes import SignedChanges
 
 GRACE = 5.0
@@ -34,14 +33,13 @@ class AdmittedPeers:
         me: str,
         folder: Path,
         changes: SignedChanges,
-        session: Session,
         inbox: Inbox,
         outbox: Outbox,
         audit: AuditLog,
         say: Say,
     ) -> None:
         self._federation, self._me, self._folder, self._changes = federation, me, folder, changes
-        self._session, self._inbox, self._outbox, self._audit, self._say = session, inbox, outbox, audit, say
+        self._inbox, self._outbox, self._audit, self._say = inbox, outbox, audit, say
         self._format = Format(federation)
         self.peers = [name for name in federation.names if name != me]
         self.excluded = agents_with_evidence(folder / "evidence") - {me}
@@ -77,7 +75,7 @@ class AdmittedPeers:
         return bool(proofs)
 
     def apply_roster_change(self) -> None:
-        """Excludes members that a quorum has revoked; their certificates are not accepted any more."""
+        """Excludes members that a quorum has revoked; they are not answered any more."""
         self._changes.look()
         if self._changes.problem != self._problem:
             self._problem = self._changes.problem
@@ -92,7 +90,7 @@ class AdmittedPeers:
             for peer in sorted(revoked):
                 self._audit.add("revoked", agent=peer, by=signers[peer])
                 self._say(f"{peer} was revoked by a quorum: it is not heard any more")
-            self._session.block(revoked)
+            self._outbox.block(revoked)
 
     def check_quorum_is_possible(self) -> None:
         """An error if too many are excluded, or have another federation file, for a round ever to be closed."""

@@ -21,7 +21,9 @@ HELLO = 3.0
 """Seconds within which the first message must arrive."""
 OPEN, BURST, RATE = 32, 20, 5.0
 """Limits for all strangers together: open connections, new ones at once, and new ones a second. Each member has as
-much for itself."""
+much for itself, or each address where members are not known by theirs."""
+MOST_ADDRESSES = 10_000
+"""Addresses whose bursts are remembered, at most."""
 STALLED = 15_000
 """Milliseconds after which a connection is closed whose other end accepts no data."""
 CHUNK = 1 << 18
@@ -29,11 +31,18 @@ CHUNK = 1 << 18
 
 @final
 class ConnectionLimiter:
-    """Listens at an address, and passes on what comes to a port of this machine."""
+    """Listens at an address, and passes on what comes to a port of this machine.
 
-    def __init__(self, address: str, members: Iterable[str]) -> None:
-        self._known = Counter(ip for host in members for ip in _addresses(host))
+    Args:
+        address: host:port.
+        members: Hosts of the members; None if they may come from anywhere: then each address has limits of its own.
+        most: Open connections, at most.
+    """
+
+    def __init__(self, address: str, members: Iterable[str] | None, most: int = 1 << 16) -> None:
+        self._known = Counter(ip for host in members or () for ip in _addresses(host))
         """IP addresses of members, and the number of members at each."""
+        self._anywhere, self._most = members is None, most
         self._lock, self._closed = Lock(), False
         self._open: Counter[str] = Counter()
         self._credit: dict[str, tuple[float, float]] = {}
@@ -75,7 +84,7 @@ class ConnectionLimiter:
             except OSError:
                 time.sleep(0.05)  # out of open files, or closed
                 continue
-            who = remote[0] if remote[0] in self._known else ""
+            who = remote[0] if self._anywhere or remote[0] in self._known else ""
             if self._may_enter(who):
                 Thread(target=self._pass, args=(outer, who), daemon=True).start()
             else:
@@ -87,7 +96,9 @@ class ConnectionLimiter:
         with self._lock:
             before, since = self._credit.get(who, (float(BURST * share), now))
             credit = min(float(BURST * share), before + (now - since) * RATE * share)
-            may = credit >= 1 and self._open[who] < OPEN * share
+            may = credit >= 1 and self._open[who] < OPEN * share and self._open.total() < self._most
+            if len(self._credit) >= MOST_ADDRESSES:
+                self._credit = {name: self._credit[name] for name in self._open if name in self._credit}
             self._credit[who] = credit - may, now
             self._open[who] += may
         return may
@@ -118,6 +129,8 @@ class ConnectionLimiter:
                 _reset(inner)
             with self._lock:
                 self._open[who] -= 1
+                if not self._open[who]:
+                    del self._open[who]
 
 
 def _client_hello(outer: socket.socket) -> bytes:

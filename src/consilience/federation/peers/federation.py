@@ -13,7 +13,7 @@ from consilience.base import toml
 from consilience.base.errors import ConsilienceError
 from consilience.base.options import Options, flat, option, to_table
 from consilience.base.rows import fingerprint as fingerprint
-from consilience.federation.peers.keys import is_public_key
+from consilience.federation.peers.keys import is_encryption_key, is_public_key
 from consilience.methods.listening.sparse import Sparse
 from consilience.methods.protocol import Method
 from consilience.settings.settings import Settings, settings_agreed
@@ -35,9 +35,9 @@ class Member(Options):
     """What peers need to know of one organisation."""
 
     agent: str = option(meaning="the name of its agent")
-    address: str = option(meaning="host:port where its peers reach it")
-    certificate: str = option(meaning="the common name in its TLS certificate")
-    key: str = option(meaning="its Ed25519 public key in hexadecimal")
+    key: str = option(meaning="its Ed25519 public key in hexadecimal: it signs with it")
+    encryption: str = option(meaning="its X25519 public key in hexadecimal: what it alone may read is sealed with it")
+    address: str = option("", "host:port where its peers reach it; empty if it only dials out, or uses a folder")
     samples: int = option(
         0, "private samples that it declares, for methods in which they are weights; 0 = none", at_least=0, below=1e12
     )
@@ -45,12 +45,15 @@ class Member(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_name(self.agent)
-        check_address(self.address, f"the address of {self.agent}")
-        if not re.fullmatch(r"[ -~]{1,64}", self.certificate):
-            raise ConsilienceError(f"the certificate name of {self.agent} must be 1 to 64 printable ASCII characters.")
+        if self.address:
+            check_address(self.address, f"the address of {self.agent}")
         if not is_public_key(self.key):
             raise ConsilienceError(
                 f"the key of {self.agent} is no Ed25519 public key in 64 lower-case hexadecimal digits."
+            )
+        if not is_encryption_key(self.encryption):
+            raise ConsilienceError(
+                f"the encryption key of {self.agent} is no X25519 public key in 64 lower-case hexadecimal digits."
             )
 
     @property
@@ -126,9 +129,9 @@ class Federation(Options):
         members = len(self.roster)
         for what, values in (
             ("agent", [member.agent.casefold() for member in self.roster]),
-            ("certificate name", [member.certificate.casefold() for member in self.roster]),
             ("key", [member.key for member in self.roster]),
-            ("address", [member.address.casefold() for member in self.roster]),
+            ("encryption key", [member.encryption for member in self.roster]),
+            ("address", [member.address.casefold() for member in self.roster if member.address]),
             ("class", self.classes),
         ):
             if len(set(values)) < len(values):

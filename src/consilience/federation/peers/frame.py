@@ -20,13 +20,13 @@ from consilience.federation.peers.federation import Federation
 from consilience.federation.peers.keys import is_signed
 from consilience.tasks.protocol import Array
 
-VERSION = 2
+VERSION = 3
 HEADER = struct.Struct("<4sHHIIIQ32sH")
 """magic, version, form of the numbers, samples, classes, round, sequence, run identity, agent's index in the roster."""
 RECEIPT = struct.Struct("<IQ32s32s64s")
 """round, sequence, hash of the receipts, hash of the predictions, signature."""
-STATUS = struct.Struct("<4sH32s32sIdH16s")
-"""magic, version, run identity, fingerprint of the shared data, round, clock, agent's index in the roster, nonce."""
+STATUS = struct.Struct("<32sd16s")
+"""fingerprint of the shared data, clock, nonce."""
 SIGNATURE = 64
 NO_RECEIPT = bytes(RECEIPT.size)
 NONCE = 16
@@ -99,10 +99,9 @@ class Format:
         message = header + receipt.receipts_hash + receipt.payload_hash
         return is_signed(self.keys[receipt.agent], receipt.signature, message)
 
-    def pack_status(self, key: Ed25519PrivateKey, agent: int, number: int, clock: float, nonce: bytes) -> bytes:
-        """A signed status: agent, run and round. The nonce is that of the request."""
-        body = STATUS.pack(b"CNSS", VERSION, self.run, self.shared, number, clock, agent, nonce)
-        return body + key.sign(body)
+    def pack_status(self, clock: float, nonce: bytes) -> bytes:
+        """A status. The nonce is that of the request; run and round are in the message that it is sent in."""
+        return STATUS.pack(self.shared, clock, nonce)
 
     def pack_receipts(self, receipts: dict[int, Receipt]) -> bytes:
         """Receipts by index in the roster; zeros where there is none."""

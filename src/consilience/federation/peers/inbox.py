@@ -8,6 +8,7 @@ from consilience.federation.peers.audit import AuditLog
 from consilience.federation.peers.federation import Federation
 from consilience.federation.peers.frame import Format, Frame
 from consilience.federation.peers.mailbox import Event
+from consilience.federation.peers.sealing import Kind
 from consilience.federation.peers.session import ANSWER, Session
 from consilience.federation.peers.untrusted_input import (
     InvalidInput,
@@ -49,7 +50,7 @@ class Inbox:
     def next_event(self, seconds: float) -> Event | None:
         """The next event within `seconds`, with a peer's answer interpreted; None if there is nothing to do."""
         event = self._session.next_event(seconds)
-        if event is None or event.kind in ("reply", "error"):
+        if event is None or event.kind == "reply":
             return event and self._interpret(event)
         self._audit.add(event.kind, agent=event.peer)
         self.checked.discard(event.peer)
@@ -67,22 +68,26 @@ class Inbox:
         - rejected: nothing, because its answer is invalid
         - refused: why this site cannot work with it: another federation file, another version
         """
-        topic, nonce, data = event.content
-        if event.kind == "reply" and topic.startswith("round"):
-            return event._replace(kind="frame", content=data)
-        if event.kind == "reply" and topic == "federation":
-            reason = f"its federation file differs in {self._difference(data)}"
-            if run := self._compared.get(event.peer):
-                self._other_files[event.peer][run] = time.monotonic(), reason
-            return self._refuse(event, reason)
+        topic, nonce, message = event.content
         try:
-            if event.kind == "reply" and topic.startswith("receipts"):
-                return event._replace(kind="receipts", content=receipts_from(self._format, data))
-            status = status_from(self._format, data, self._federation.names.index(event.peer), nonce)
+            if isinstance(message, InvalidInput):
+                raise message
+            if message.kind == Kind.FRAME:
+                return event._replace(kind="frame", content=message.data)
+            if message.kind == Kind.FIELDS:
+                reason = f"its federation file differs in {self._difference(message.data)}"
+                if run := self._compared.get(event.peer):
+                    self._other_files[event.peer][run] = time.monotonic(), reason
+                return self._refuse(event, reason)
+            if message.kind == Kind.RECEIPTS:
+                if (message.run, topic) != (self._format.run, f"receipts/{message.round}"):
+                    raise InvalidInput("receipts of another round, or another run")
+                return event._replace(kind="receipts", content=receipts_from(self._format, message.data))
+            status = status_from(self._format, message.data, message.run, message.round, nonce)
         except VersionError as reason:
             return self._refuse(event, str(reason))
         except InvalidInput as reason:
-            self._reject(event.peer, event.round, data, reason)
+            self._reject(event.peer, event.round, reason)
             return event._replace(kind="rejected")
         if not status.same_run:
             return self._compare(event, status.run)
@@ -116,7 +121,7 @@ class Inbox:
         self.refused[event.peer] = reason
         return event._replace(kind="refused", content=reason)
 
-    def accept(self, peer: str, number: int, data: bytes) -> Frame | None:
+    def accept(self, peer: str, number: int, data: bytes | memoryview) -> Frame | None:
         """The frame, if it is one that the peer may send; otherwise the reason is logged."""
         try:
             frame = frame_from(self._format, data, self._federation.names.index(peer), number)
@@ -124,17 +129,17 @@ class Inbox:
             if before < number and frame.receipt.sequence <= sequence:
                 raise InvalidInput(f"sequence {frame.receipt.sequence} is not above {sequence}, that of round {before}")
         except InvalidInput as reason:
-            self._reject(peer, number, data, reason)
+            self._reject(peer, number, reason)
             return None
         self._sequences[peer] = number, frame.receipt.sequence
         return frame
 
-    def _reject(self, peer: str, number: int, data: bytes, reason: InvalidInput) -> None:
+    def _reject(self, peer: str, number: int, reason: InvalidInput) -> None:
         """Logs why an answer is invalid; the same reason only once a round."""
         if self._rejected.get(peer) == (number, str(reason)):
             return
         self._rejected[peer] = number, str(reason)
-        self._audit.add("rejected", round=number, agent=peer, bytes=len(data), reason=str(reason))
+        self._audit.add("rejected", round=number, agent=peer, reason=str(reason))
         self._say(f"round {number}: rejected what {peer} sent ({reason})")
 
     def _difference(self, data: bytes) -> str:

@@ -1,4 +1,4 @@
-"""A site's keys: Ed25519 to sign what it publishes, and for trials a CA that issues TLS certificates."""
+"""A site's keys: Ed25519 to sign, X25519 to read what is sealed for it, and for trials a CA for TLS certificates."""
 
 import os
 import re
@@ -7,15 +7,25 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from consilience.base.errors import ConsilienceError
+
+
+@dataclass(frozen=True)
+class SiteKeys:
+    """A site's private keys."""
+
+    signing: Ed25519PrivateKey
+    encryption: X25519PrivateKey
 
 
 def new_signing_key(path: Path) -> str:
@@ -25,22 +35,62 @@ def new_signing_key(path: Path) -> str:
     return public_key(key)
 
 
+def new_encryption_key(path: Path) -> str:
+    """Writes a new X25519 private key, readable by its owner alone; returns the public key in hexadecimal."""
+    key = X25519PrivateKey.generate()
+    _write_private(path, key)
+    return public_key(key)
+
+
 def read_signing_key(path: Path) -> Ed25519PrivateKey:
-    """The private key in `path`."""
+    """The private key in `path`, with which a site signs."""
+    key: Ed25519PrivateKey = _read_key(path, Ed25519PrivateKey, "signing")
+    return key
+
+
+def read_encryption_key(path: Path) -> X25519PrivateKey:
+    """The private key in `path`, with which a site reads what is sealed for it."""
+    key: X25519PrivateKey = _read_key(path, X25519PrivateKey, "encryption")
+    return key
+
+
+def _read_key(path: Path, kind: Any, purpose: str) -> Any:
     try:
         key = serialization.load_pem_private_key(path.read_bytes(), password=None)
     except Exception as error:  # damaged files make the reader of keys fail in many ways
         raise ConsilienceError(
-            f"no signing key can be read from {path} ({error}). Make one: consilience site init."
+            f"no {purpose} key can be read from {path} ({error}). Make one: consilience site init."
         ) from error
-    if not isinstance(key, Ed25519PrivateKey):
-        raise ConsilienceError(f"{path} holds no Ed25519 key. Make one: consilience site init.")
+    if not isinstance(key, kind):
+        name = kind.__name__.removesuffix("PrivateKey")
+        raise ConsilienceError(f"{path} holds no {name} key. Make one: consilience site init.")
     return key
 
 
-def public_key(key: Ed25519PrivateKey) -> str:
+def public_key(key: Ed25519PrivateKey | X25519PrivateKey) -> str:
     """The public key that belongs to `key`, in hexadecimal."""
     return key.public_key().public_bytes_raw().hex()
+
+
+@lru_cache(maxsize=1024)
+def encryption_key(text: str) -> X25519PublicKey:
+    """The X25519 public key in hexadecimal."""
+    return X25519PublicKey.from_public_bytes(bytes.fromhex(text))
+
+
+@lru_cache(maxsize=1024)
+def is_encryption_key(text: str) -> bool:
+    """Whether `text` is an X25519 public key in lower-case hexadecimal, and not of small order.
+
+    What is sealed with a key of small order can be read by everyone.
+    """
+    if not re.fullmatch(r"[0-9a-f]{64}", text):
+        return False
+    try:
+        X25519PrivateKey.generate().exchange(encryption_key(text))
+    except ValueError:
+        return False
+    return True
 
 
 def is_signed(public: str, signature: bytes, message: bytes) -> bool:
@@ -155,7 +205,7 @@ class Certificate:
     """What matters of a TLS certificate."""
 
     name: str
-    """Its common name, to which access is bound."""
+    """Its common name."""
     begins: datetime
     ends: datetime
 
@@ -232,7 +282,7 @@ def _write_pair(folder: Path, stem: str, key: ec.EllipticCurvePrivateKey, certif
     (folder / f"{stem}.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
 
-def _write_private(path: Path, key: Ed25519PrivateKey | ec.EllipticCurvePrivateKey) -> None:
+def _write_private(path: Path, key: Ed25519PrivateKey | X25519PrivateKey | ec.EllipticCurvePrivateKey) -> None:
     """Writes a private key that only its owner can read, and never overwrites one."""
     pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     try:

@@ -1,4 +1,4 @@
-"""Bounded queue between Zenoh's threads and the main loop, of peers' answers and of changes of their presence."""
+"""Bounded queue between the carriers' threads and the main loop, of peers' answers and changes of their presence."""
 
 import time
 from collections import deque
@@ -13,7 +13,7 @@ CHANGES, PAUSE = 20, 10.0
 
 
 class Event(NamedTuple):
-    """A peer is here or gone, a reply or an error has come (topic, nonce, bytes), or a request has ended (topic)."""
+    """A peer is here or gone, an answer has come (topic, nonce, message), or a request has ended (topic)."""
 
     kind: str
     peer: str
@@ -30,17 +30,17 @@ class Mailbox:
         self._answers: dict[str, deque[Event]] = {peer: deque() for peer in peers}
         self._ended: deque[Event] = deque()
         """One for each request of this site."""
-        self._here: dict[str, set[str]] = {peer: set() for peer in self._answers}
-        """The roles in which each peer is present."""
+        self._here: dict[str, set[tuple[int, str]]] = {peer: set() for peer in self._answers}
+        """Over which carriers, and in which roles, each peer is present."""
         self._changed: dict[str, None] = {}
         self._credit = {peer: (float(CHANGES), time.monotonic()) for peer in self._answers}
         self.dropped = dict.fromkeys(self._answers, 0)
         """Answers and changes of each peer that were dropped."""
 
-    def presence(self, peer: str, role: str, here: bool) -> None:
+    def presence(self, carrier: int, peer: str, role: str, here: bool) -> None:
         """A peer's process in a role came or went."""
         with self._filled:
-            (self._here[peer].add if here else self._here[peer].discard)(role)
+            (self._here[peer].add if here else self._here[peer].discard)((carrier, role))
             self.dropped[peer] += peer in self._changed
             self._changed[peer] = None
             self._filled.notify()
@@ -78,8 +78,8 @@ class Mailbox:
             if credit >= 1:
                 self._credit[peer] = credit - 1, now
                 del self._changed[peer]
-                roles = frozenset(self._here[peer])
-                return Event("here" if roles else "gone", peer, content=roles)
+                ways = frozenset(self._here[peer])
+                return Event("here" if ways else "gone", peer, content=ways)
         for peer, waiting in self._answers.items():
             if waiting:
                 self._answers[peer] = self._answers.pop(peer)

@@ -1,30 +1,29 @@
 """An agent's answers to its peers: its frames of the last two rounds, its status, its federation file's fields."""
 
 import time
+from collections.abc import Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, final
-
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from typing import final
 
 from consilience.base.errors import ConsilienceError
 from consilience.base.files import write_atomically
+from consilience.federation.peers.carrier import Query
 from consilience.federation.peers.federation import Federation
-from consilience.federation.peers.frame import Format, Frame, Receipt
+from consilience.federation.peers.frame import NONCE, Format, Frame, Receipt
+from consilience.federation.peers.keys import SiteKeys
+from consilience.federation.peers.sealing import Kind, Sealer, version_hint
 from consilience.federation.peers.untrusted_input import (
     InvalidInput,
     QuestionRecord,
+    VersionError,
     frame_from,
     question_from,
     stored_receipts,
     stored_receipts_from,
 )
-from consilience.federation.peers.zenoh_config import zenoh_module
 from consilience.tasks.protocol import Array
-
-if TYPE_CHECKING:
-    import zenoh
 
 SERVED = 2
 """Rounds for which an agent answers: the current one and the one before."""
@@ -34,21 +33,25 @@ HELD = 8
 
 @final
 class Outbox:
-    """Frames that were signed, on disk and in memory. `answer` is called from Zenoh's threads."""
+    """Frames that were signed, on disk and in memory. `answer` is called from threads of the carriers."""
 
     def __init__(
-        self, federation: Federation, me: str, signing: Ed25519PrivateKey, folder: Path, role: str = "agent"
+        self, federation: Federation, me: str, keys: SiteKeys, folder: Path, blocked: Collection[str] = ()
     ) -> None:
-        self._federation, self._me, self._signing, self._folder = federation, me, signing, folder
-        self.role = role
+        self._federation, self._me, self._folder = federation, me, folder
+        self._signing, self._sealer = keys.signing, Sealer(federation, me, keys)
+        self.blocked = set(blocked)
+        """Peers that a quorum has revoked."""
         self._index = federation.names.index(me)
         self._format = Format(federation)
         self._lock = Lock()
-        self._waiting: list[tuple[float, QuestionRecord, zenoh.Query]] = []
+        self._waiting: list[tuple[float, QuestionRecord, Query]] = []
         signed = {int(path.stem): path.read_bytes() for path in folder.glob("*.frame") if path.stem.isdecimal()}
         self._sequence = max((self._read(data).receipt.sequence for data in signed.values()), default=0)
         """Of the last frame that was signed."""
-        self._frames: dict[int, zenoh.ZBytes] = {number: _shared(data) for number, data in signed.items()}
+        self._frames = signed
+        self._sealed: dict[int, bytes] = {}
+        """Frames as they are sent."""
         self.round = max(self._frames, default=0)
         """The round whose frame was published last; 0 before the first."""
         self._writer = ThreadPoolExecutor(1, "receipts")
@@ -60,8 +63,13 @@ class Outbox:
         """Peers that have saved their last round, as they say."""
         self.shown: set[str] = set()
         """Peers that asked for the fields of the federation file."""
-        self.odd = dict.fromkeys(federation.names, 0)
-        """Questions of each peer that were not answered: unknown, too long, or too many at a time."""
+        self.odd = dict.fromkeys(("", *federation.names), 0)
+        """Questions of each peer that were not answered: unknown, or too many at a time; "" has those of nobody."""
+
+    @property
+    def rounds(self) -> list[int]:
+        """Rounds whose frames it has."""
+        return sorted(self._frames)
 
     def publish(self, number: int, f: Array, receipts: dict[int, Receipt]) -> tuple[Frame, int]:
         """Signs the predictions `f` of a round and answers those who wait for them; the frame and its length.
@@ -70,23 +78,24 @@ class Outbox:
         """
         self.flush()
         if number in self._frames:
-            data = self._frames[number].to_bytes()
+            data = self._frames[number]
             frame = self._read(data)
         else:
             self._sequence += 1
             frame, data = self._format.make(self._signing, self._index, number, self._sequence, receipts, f)
             self._folder.mkdir(parents=True, exist_ok=True)
             write_atomically(self._folder / f"{number}.frame", data)
-            self._frames[number] = _shared(data)
+            self._frames[number] = data
         with self._lock:
             self.round = number
             for old in sorted(self._frames)[:-SERVED]:
                 del self._frames[old]
                 (self._folder / f"{old}.frame").unlink(missing_ok=True)
-            ready = [query for _, question, query in self._waiting if question.round <= number]
+            ready = [held for held in self._waiting if held[1].round <= number]
             self._waiting = [held for held in self._waiting if held[1].round > number]
-        for query in ready:
-            self.answer(query)
+        for _, question, query in ready:
+            query.reply(self.document("round", question.round, [question.asker]))
+            query.drop()
         return frame, len(data)
 
     def keep_receipts(self, number: int, receipts: dict[int, Receipt]) -> None:
@@ -118,58 +127,69 @@ class Outbox:
         self._heard = number, self._format.pack_receipts(receipts)
         return receipts
 
-    def answer(self, query: "zenoh.Query") -> None:
+    def answer(self, query: Query) -> None:
         """Answers a peer's question: at once or, if it is for a later round, when that is published.
 
         Anything that a peer may not ask is counted and dropped.
         """
+        asker = ""
         try:
-            question = question_from(
-                str(query.key_expr), str(query.parameters), self._me, self.role, self._federation.names
-            )
-        except InvalidInput:
-            asker = str(query.key_expr).split("/")[2:3]
-            if asker and asker[0] in self.odd:
-                self.odd[asker[0]] += 1
-            query.drop()  # type: ignore[no-untyped-call]
+            message = self._sealer.open(query.message, Kind.QUESTION)
+            asker = message.sender
+            question = question_from(asker, message.round, bytes(message.data))
+            if asker in self.blocked:
+                raise InvalidInput("revoked")
+        except InvalidInput as error:
+            self.odd[asker] += 1
+            if isinstance(error, VersionError):
+                query.reply(version_hint())
+            query.drop()
             return
-        topic = question.topic
         with self._lock:
-            if topic == "round" and question.round > self.round:
+            if question.topic == "round" and question.round > self.round:
                 self._hold(question, query)
                 return
-            data: zenoh.ZBytes | bytes | None = self._frames.get(question.round) if topic == "round" else None
-            if topic == "receipts" and question.round == self._heard[0]:
-                data = self._heard[1]
-            if topic in ("finished", "federation"):
-                (self.finished if topic == "finished" else self.shown).add(question.asker)
-        if data is not None:
-            query.reply(query.key_expr, data)
-        elif topic == "federation":
-            query.reply(query.key_expr, self._federation.packed_fields)
-        elif topic in ("status", "finished"):
-            query.reply(query.key_expr, self._status(question))
-        else:
-            query.reply_err(self._status(question))
-        query.drop()  # type: ignore[no-untyped-call]
+            if question.topic in ("finished", "federation"):
+                (self.finished if question.topic == "finished" else self.shown).add(asker)
+        query.reply(self.document(question.topic, question.round, [asker], question.nonce))
+        query.drop()
+
+    def document(self, topic: str, number: int, readers: Sequence[str], nonce: bytes = bytes(NONCE)) -> bytes:
+        """What this site has on a topic, sealed; its status instead of a frame or receipts that it does not have."""
+        if topic == "federation":
+            return self._sealer.seal(Kind.FIELDS, self._federation.packed_fields, readers)
+        with self._lock:
+            heard, now = self._heard, self.round
+            if topic == "round" and number in self._frames:
+                if number not in self._sealed:
+                    everyone = [name for name in self._federation.names if name not in {self._me, *self.blocked}]
+                    self._sealed = {n: data for n, data in self._sealed.items() if n in self._frames}
+                    self._sealed[number] = self._sealer.seal(Kind.FRAME, self._frames[number], everyone, number)
+                return self._sealed[number]
+        if topic == "receipts" and number == heard[0]:
+            return self._sealer.seal(Kind.RECEIPTS, heard[1], readers, number)
+        return self._sealer.seal(Kind.STATUS, self._format.pack_status(time.time(), nonce), readers, now)
+
+    def block(self, peers: Collection[str]) -> None:
+        """Answers these peers no more, and seals no frame for them."""
+        with self._lock:
+            self.blocked |= set(peers)
+            self._sealed = {}
 
     def clear(self) -> None:
         """Drops the requests that wait."""
         with self._lock:
             waiting, self._waiting = self._waiting, []
         for _, _, query in waiting:
-            query.drop()  # type: ignore[no-untyped-call]
+            query.drop()
 
-    def _hold(self, question: QuestionRecord, query: "zenoh.Query") -> None:
+    def _hold(self, question: QuestionRecord, query: Query) -> None:
         now = time.monotonic()
         self._waiting = [held for held in self._waiting if now - held[0] < 2 * self._federation.deadline]
         if sum(held[1].asker == question.asker for held in self._waiting) < HELD:
             self._waiting.append((now, question, query))
         else:
             self.odd[question.asker] += 1
-
-    def _status(self, question: QuestionRecord) -> bytes:
-        return self._format.pack_status(self._signing, self._index, self.round, time.time(), question.nonce)
 
     def _read(self, data: bytes) -> Frame:
         try:
@@ -179,8 +199,3 @@ class Outbox:
                 f"what this site published before, in {self._folder}, is damaged or of another federation ({error}). "
                 "Use another folder for the run."
             ) from error
-
-
-def _shared(data: bytes) -> "zenoh.ZBytes":
-    """Bytes in Zenoh's form: one copy for all who ask."""
-    return zenoh_module().ZBytes(data)  # type: ignore[no-any-return]

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from consilience.federation.peers.federation import Federation, Member
 from consilience.federation.peers.frame import Status
-from consilience.federation.peers.keys import Certificate, parse_certificate
+from consilience.federation.peers.keys import Certificate, parse_certificate, read_certificate
 from consilience.federation.peers.site_exchange import SiteExchange
 from consilience.federation.peers.untrusted_input import printable
 from consilience.federation.peers.zenoh_config import Tls
@@ -50,8 +50,11 @@ def examine(
     exchange: SiteExchange,
     seconds: float = 8.0,
     revoked: Collection[str] = (),
+    direct: bool = True,
 ) -> list[Finding]:
     """One finding for each peer that is not revoked. Peers answer while their agent or their check runs.
+
+    With `direct` links each peer's port is tried, too.
 
     Peers that cannot be reached yet are tried again for `seconds`. When all were reached, this check answers other
     checks until they have reached all, too.
@@ -62,7 +65,7 @@ def examine(
     while True:
         for member in peers:
             if handshakes.get(member.agent, ("not tried", None))[0]:
-                handshakes[member.agent] = _handshake(member.address, member.host, tls)
+                handshakes[member.agent] = _handshake(member.address, member.host, tls) if direct else ("", None)
         waited_for = {member.agent for member in peers} - statuses.keys()
         statuses |= exchange.statuses(max(0.0, min(PAUSE, end - time.monotonic())), waited_for)
         findings = [_finding(member, *handshakes[member.agent], statuses.get(member.agent)) for member in peers]
@@ -79,8 +82,6 @@ def _finding(member: Member, problem: str, certificate: Certificate | None, stat
     wrong = ""
     if certificate is not None:
         wrong = certificate.problem(datetime.now(UTC))
-        if not wrong and certificate.name != member.certificate:
-            wrong = f"is that of {certificate.name!r}, not of {member.certificate!r}"
     clock = status.clock if isinstance(status, Status) else None
     differs = status if isinstance(status, str) else ""
     if isinstance(status, Status) and not status.same_shared:
@@ -91,7 +92,7 @@ def _finding(member: Member, problem: str, certificate: Certificate | None, stat
 def is_own_process(listen: str, member: Member, tls: Tls) -> bool:
     """Whether the process that listens at this site's port, such as its agent, shows the site's certificate."""
     _, certificate = _handshake(listen, member.host, tls)
-    return certificate is not None and certificate.name == member.certificate
+    return certificate is not None and certificate == read_certificate(tls.certificate)
 
 
 def own_certificate_problem(host: str, tls: Tls) -> str:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import final
 
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from consilience.base.errors import ConsilienceError
 from consilience.core.suspicion import suspicions
@@ -17,14 +16,16 @@ from consilience.federation.peers.equivocation import Equivocation
 from consilience.federation.peers.federation import Federation
 from consilience.federation.peers.frame import Format, Frame, Receipt, Status
 from consilience.federation.peers.inbox import Inbox, Say
+from consilience.federation.peers.keys import SiteKeys
 from consilience.federation.peers.mailbox import Event
+from consilience.federation.peers.network import Network
 from consilience.federation.peers.open_round import OpenRound
 from consilience.federation.peers.outbox import Outbox
 from consilience.federation.peers.presence import Presence
+from consilience.federation.peers.sealing import Sealer
 from consilience.federation.peers.session import Session
 from consilience.federation.peers.signed_changes import SignedChanges
 from consilience.federation.peers.untrusted_input import InvalidInput
-from consilience.federation.peers.zenoh_config import Tls
 from consilience.methods.protocol import Received
 from consilience.tasks.protocol import Array
 
@@ -42,17 +43,16 @@ Release = Callable[[Array], Array]
 class SiteExchange:
     """One site's exchange of predictions with its peers.
 
-    Zenoh's threads answer peers from the outbox and fill a queue; the loop's thread decides everything.
+    The carriers' threads answer peers from the outbox and fill a queue; the loop's thread decides everything.
 
     Args:
         federation: The federation.
         me: The site's name.
-        signing: The key that signs what it publishes.
-        tls: Its TLS keys and certificates.
+        keys: Its private keys.
+        network: How it reaches its peers.
         folder: The run folder.
         audit: Its audit log.
         say: Is given sentences for the operator.
-        listen: host:port to listen at; empty to listen nowhere.
         role: agent or check.
         changes: Changes of the roster that a quorum signed.
         release: The owner's filter of what leaves the site; None lets all out.
@@ -62,12 +62,11 @@ class SiteExchange:
         self,
         federation: Federation,
         me: str,
-        signing: Ed25519PrivateKey,
-        tls: Tls,
+        keys: SiteKeys,
+        network: Network,
         folder: Path,
         audit: AuditLog,
         say: Say,
-        listen: str = "",
         role: str = "agent",
         changes: SignedChanges | None = None,
         release: Release | None = None,
@@ -80,7 +79,7 @@ class SiteExchange:
         self._format = Format(federation)
         self._audit, self._say, self._presence = audit, say, Presence(folder)
         self._peers, self._release = [name for name in self.roster if name != me], release
-        self._outbox = Outbox(federation, me, signing, folder / "published", role)
+        self._outbox = Outbox(federation, me, keys, folder / "published", changes.revoked)
         self._receipts: dict[int, Receipt] = self._stored_receipts()
         """Of the last exchange, by index in the roster."""
         self._misses: dict[str, int] = {}
@@ -89,11 +88,9 @@ class SiteExchange:
         """Dropped questions and answers of each peer, as last logged."""
         self._before: dict[str, Array] = {}
         """Predictions of the last exchange, by agent."""
-        self._session = Session(federation, me, tls, listen, self._outbox, changes.revoked)
+        self._session = Session(federation, me, network, self._outbox, Sealer(federation, me, keys), role)
         self._inbox = Inbox(federation, self._session, audit, say)
-        self._admitted = AdmittedPeers(
-            federation, me, folder, changes, self._session, self._inbox, self._outbox, audit, say
-        )
+        self._admitted = AdmittedPeers(federation, me, folder, changes, self._inbox, self._outbox, audit, say)
 
     def _stored_receipts(self) -> dict[int, Receipt]:
         """The receipts of before this process started. If the file is damaged, the site says so and goes on."""
@@ -147,6 +144,7 @@ class SiteExchange:
             for peer in sorted(self._admitted.members & self._session.alive & self._inbox.checked):
                 self._session.ask(peer, f"round/{number}", number)  # they answer while our frame goes to the disk
             own, length = self._outbox.publish(number, f, self._receipts)
+            self._session.publish("round", number)
             self._audit.add("sent", round=number, bytes=length, hash=own.receipt.payload_hash.hex())
             frames, ahead = self._collect(number, own, behind=ahead > 0)
             if not ahead:
@@ -180,6 +178,7 @@ class SiteExchange:
         number = self._outbox.round
         self._outbox.flush()
         self._audit.add("finished", round=number)
+        self._session.publish("finished", number)
         end = time.monotonic() + (self._federation.deadline if seconds is None else seconds)
         acknowledged, announced, closing = set[str](), set[str](), dict[str, tuple[Receipt, ...]]()
         while time.monotonic() < end:
@@ -244,7 +243,7 @@ class SiteExchange:
         """Tells peers' checks that this one is done, and answers until they are done, for at most `seconds`."""
         end, informed = time.monotonic() + seconds, set[str]()
         while time.monotonic() < end:
-            checks = {peer for peer, roles in self._session.roles.items() if "check" in roles}
+            checks = {peer for peer, ways in self._session.ways.items() if any(role == "check" for _, role in ways)}
             if checks <= informed & self._outbox.finished:
                 return
             for peer in sorted(checks - informed):
@@ -337,6 +336,7 @@ class SiteExchange:
         """Keeps the receipts of the round, which go into the next frame, and logs the round."""
         self._receipts = {self.roster.index(name): frame.receipt for name, frame in frames.items()}
         self._outbox.keep_receipts(number, self._receipts)
+        self._session.publish("receipts", number)
         absent = [name for name in self.roster if name not in frames]
         heard = {name: frame.receipt.payload_hash.hex() for name, frame in frames.items() if name != self._me}
         self._audit.add("round", round=number, heard=heard, absent=absent)

@@ -4,8 +4,7 @@ Sizes are checked before anything is read, every field against a strict schema, 
 Nothing from outside may end the process: it is refused, logged and counted.
 """
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -21,7 +20,6 @@ from consilience.federation.peers.frame import (
     NO_RECEIPT,
     NONCE,
     RECEIPT,
-    SIGNATURE,
     STATUS,
     VERSION,
     Format,
@@ -30,7 +28,6 @@ from consilience.federation.peers.frame import (
     Status,
     hash_of,
 )
-from consilience.federation.peers.keys import is_signed
 from consilience.tasks import TASKS
 from consilience.tasks.protocol import checked_predictions
 
@@ -38,8 +35,9 @@ LARGEST_FILE, LARGEST_MEMBER = 1_000_000, 64_000
 """Bytes of a federation file, and of a member file, that are still read."""
 LARGEST_FIELDS = len(FIELDS) + MOST_FIELDS * FIELD.size
 """Bytes of the fields of a peer's federation file."""
-LONGEST_KEY, LONGEST_PARAMETERS = 400, 200
-"""Characters of a question's key and parameters."""
+TOPICS = ("status", "federation", "finished", "round", "receipts")
+"""What a site can be asked for: its status, the fields of its federation file, whether it knows that the asker has
+finished, its frame of a round, receipts of what it heard in one."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -86,7 +84,7 @@ def strict(parse: Callable[P, T]) -> Callable[P, T]:
 
 
 @strict
-def frame_from(format: Format, data: bytes, agent: int, number: int | None = None) -> Frame:
+def frame_from(format: Format, data: bytes | memoryview, agent: int, number: int | None = None) -> Frame:
     """The frame of `agent` in round `number` (None: whatever it says)."""
     if len(data) != format.length:
         raise InvalidInput(f"{len(data)} bytes instead of {format.length}")
@@ -139,20 +137,11 @@ def stored_receipts_from(format: Format, data: bytes) -> tuple[int, tuple[Receip
 
 
 @strict
-def status_from(format: Format, data: bytes, agent: int, nonce: bytes) -> Status:
-    """The status of `agent`, in this run or another one, in answer to the question with this nonce."""
-    if data[:4] == b"CNSS" and data[4:6] != VERSION.to_bytes(2, "little"):
-        raise VersionError("the protocol", int.from_bytes(data[4:6], "little"), VERSION)
-    if len(data) != STATUS.size + SIGNATURE:
-        raise InvalidInput(f"a status of {len(data)} bytes instead of {STATUS.size + SIGNATURE}")
-    body, signature = data[: STATUS.size], data[STATUS.size :]
-    magic, _, run, shared, number, clock, sender, answered = STATUS.unpack(body)
-    if magic != b"CNSS":
-        raise InvalidInput("not a status")
-    if (sender, answered) != (agent, nonce) and run == format.run:
-        raise InvalidInput("a status of another agent, or an old one")
-    if answered != nonce or not is_signed(format.keys[agent], signature, body):
-        raise InvalidInput(f"a status that is not signed by {format.names[agent]}")
+def status_from(format: Format, data: bytes, run: bytes, number: int, nonce: bytes) -> Status:
+    """The status in a message of this run, or another one, and round, in answer to the question with this nonce."""
+    shared, clock, answered = STATUS.unpack(data)
+    if answered != nonce:
+        raise InvalidInput("an old status")
     if not abs(clock) < 1e12:
         raise InvalidInput("invalid clock value")
     if run == format.run and number > format.rounds:
@@ -165,29 +154,20 @@ class QuestionRecord:
     """What a peer asks."""
 
     asker: str
-    """Its name, which its certificate vouches for."""
     topic: str
-    """status | federation | finished | round | receipts."""
+    """One of TOPICS."""
     round: int
     """Of the topics round and receipts."""
     nonce: bytes
 
 
 @strict
-def question_from(key: str, parameters: str, me: str, role: str, names: Sequence[str]) -> QuestionRecord:
-    """A question that a peer puts to `me`: consilience/ME/ASKER/ROLE/TOPIC[/ROUND]?nonce=..."""
-    if len(key) > LONGEST_KEY or len(parameters) > LONGEST_PARAMETERS:
-        raise InvalidInput(f"a question of {len(key)} and {len(parameters)} characters")
-    start, answerer, asker, asked_role, topic, *rest = key.split("/")
-    number = int(rest[0]) if len(rest) == 1 and re.fullmatch(r"[0-9]{1,9}", rest[0], re.ASCII) else -1
-    whole = len(rest) == 1 and number >= 0 if topic in ("round", "receipts") else not rest
-    known = topic in ("status", "federation", "finished", "round", "receipts")
-    if (start, answerer, asked_role) != ("consilience", me, role) or asker not in names or not known or not whole:
-        raise InvalidInput(f"an unknown question: {printable(key, 100)}")
-    nonce = re.fullmatch(rf"nonce=([0-9a-f]{{{2 * NONCE}}})", parameters)
-    if not nonce:
-        raise InvalidInput("a question without a nonce")
-    return QuestionRecord(asker, topic, number, bytes.fromhex(nonce[1]))
+def question_from(asker: str, number: int, data: bytes) -> QuestionRecord:
+    """The question in a message of a peer: a nonce and a topic."""
+    nonce, topic = data[:NONCE], data[NONCE:].decode("ascii")
+    if len(nonce) < NONCE or topic not in TOPICS:
+        raise InvalidInput(f"an unknown question: {printable(topic, 100)}")
+    return QuestionRecord(asker, topic, number, nonce)
 
 
 @strict

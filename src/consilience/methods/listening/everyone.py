@@ -18,8 +18,6 @@ from consilience.tasks.protocol import Array
 
 @dataclass(frozen=True)
 class _Mixture:
-    """Trust and pseudo-labels of the agents of a view."""
-
     w: Array
     """(heard, heard): trust."""
     psi: dict[str, Array]
@@ -34,8 +32,6 @@ class _Mixture:
 
 @dataclass(frozen=True)
 class _Memory:
-    """What the agents of a view remember together."""
-
     rule: dict[str, Array]
     deviations: dict[str, Array]
 

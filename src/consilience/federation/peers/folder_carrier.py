@@ -1,0 +1,267 @@
+"""The carrier folder: sealed messages as files that all sites see, on a shared drive or in a bucket, through fsspec.
+
+    FOLDER/ID/EPOCH/AGENT/ROLE/{status, federation, finished, round-N, receipts-N}
+
+Each site writes into its own folder alone, each file at once, and takes back what another writes there. A peer is
+present while its status, which has its clock and its signature, is renewed.
+"""
+
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Condition, Thread
+from typing import Any, final
+
+from consilience.base.errors import ConsilienceError
+from consilience.base.files import write_atomically
+from consilience.federation.peers.carrier import Answered, Reach
+from consilience.federation.peers.federation import Federation
+from consilience.federation.peers.frame import NONCE, Format, Status, hash_of
+from consilience.federation.peers.outbox import SERVED, Outbox
+from consilience.federation.peers.sealing import Kind, Sealer
+from consilience.federation.peers.untrusted_input import InvalidInput, status_from
+
+LOCAL, REMOTE = 0.2, 2.0
+"""Seconds between two looks into a folder of this machine or its network, and into a bucket."""
+LEASE = 10.0
+"""Seconds for which a status counts, at least; else as long as a round's deadline."""
+CLOCK = 300.0
+"""Seconds that a peer's clock may be off."""
+CHECK = 30.0
+"""Seconds after which a site looks whether its own files are as it wrote them."""
+
+
+@dataclass
+class _Request:
+    """Something that this site waits for."""
+
+    peer: str
+    role: str
+    topic: str
+    number: int
+    end: float
+    answered: Answered
+    seen: bytes = b""
+    """The hash of the content that was not accepted."""
+
+
+@dataclass
+class _Watched:
+    """A peer's process in a role, as its status shows it."""
+
+    message: bytes = b""
+    status: Status | None = None
+    renewed: float = 0.0
+    """When its status was last seen to be newer, by this machine's monotonic clock."""
+    present: bool = False
+    refused: set[bytes] = field(default_factory=set)
+    """Hashes of the last contents that were not accepted."""
+
+
+@final
+class FolderCarrier:
+    """What one process of a site reads and writes in the shared folder.
+
+    Args:
+        folder: A path, or a URL that fsspec knows.
+        federation: The federation.
+        me: The site's agent.
+        role: The role of this process.
+        outbox: What is published.
+        sealer: Opens what peers wrote.
+        watched: The roles in which each peer is watched for.
+        reach: Is told which peers are present.
+    """
+
+    asks = False
+    """Questions travel nowhere: a status is fresh by its clock, not by a nonce."""
+
+    def __init__(
+        self,
+        folder: str,
+        federation: Federation,
+        me: str,
+        role: str,
+        outbox: Outbox,
+        sealer: Sealer,
+        watched: Mapping[str, tuple[str, ...]],
+        reach: Reach,
+    ) -> None:
+        self._fs, root = _file_system(folder)
+        self._local = "file" in (self._fs.protocol if isinstance(self._fs.protocol, tuple) else (self._fs.protocol,))
+        self._root = f"{root.rstrip('/')}/{federation.id}/{federation.epoch}"
+        self._me, self._role, self._outbox, self._sealer, self._reach = me, role, outbox, sealer, reach
+        self._format, self._readers = Format(federation), [name for name in federation.names if name != me]
+        self._lease = max(LEASE, federation.deadline)
+        self._watched = {(peer, role): _Watched() for peer, roles in watched.items() for role in roles}
+        self._requests: list[_Request] = []
+        self._mine: dict[str, bytes] = {}
+        """What this site's folder should hold, but for its status."""
+        self._written: dict[str, bytes] = {}
+        """Hashes of what was written."""
+        self._changed, self._closed = Condition(), False
+        self._next_status = self._next_check = 0.0
+        try:
+            self._remove_old()
+            self._mine["federation"] = outbox.document("federation", 0, self._readers)
+            for number in outbox.rounds:
+                self.publish("round", number)
+            self._write()
+        except Exception as error:  # of whatever file system it is
+            raise ConsilienceError(
+                f"the shared folder {folder} cannot be written to ({type(error).__name__}: {error}). Is it there, and "
+                "may this site write to it? Correct `folder` in site.toml."
+            ) from error
+        Thread(target=self._work, name="folder", daemon=True).start()
+
+    def publish(self, topic: str, number: int) -> None:
+        """Writes what the outbox now has on a topic, and a new status; removes old rounds."""
+        document = self._outbox.document(topic, number, self._readers)
+        name = topic if topic == "finished" else f"{topic}-{number}"
+        with self._changed:
+            self._mine[name] = document
+            same = sorted((int(n.rpartition("-")[2]), n) for n in self._mine if n.startswith(f"{topic}-"))
+            for _, old in same[:-SERVED]:
+                del self._mine[old]
+            self._next_status = 0.0
+            self._changed.notify()
+
+    def fetch(
+        self, peer: str, role: str, topic: str, number: int, question: bytes, seconds: float, answered: Answered
+    ) -> None:
+        """Waits for a peer's file on a topic, or for a status that shows that it has left the round."""
+        with self._changed:
+            self._requests.append(_Request(peer, role, topic, number, time.monotonic() + seconds, answered))
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Ends it; what was published stays."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        with suppress(Exception):
+            self._write()
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait(LOCAL if self._local else REMOTE)
+                if self._closed:
+                    return
+                requests = list(self._requests)
+            with suppress(Exception):  # the file system may be away for a while
+                self._write()
+            for (peer, role), watched in self._watched.items():
+                self._look(peer, role, watched)
+            done = [request for request in requests if self._try(request)]
+            with self._changed:
+                self._requests = [request for request in self._requests if request not in done]
+            for request in done:
+                request.answered(None)
+
+    def _write(self) -> None:
+        """Brings this site's folder up to date."""
+        now = time.monotonic()
+        with self._changed:
+            mine = dict(self._mine)
+        for name in self._written.keys() - mine.keys() - {"status"}:
+            self._remove(name)
+        if now > self._next_check:
+            self._next_check = now + CHECK
+            for name in mine:
+                if hash_of(self._read(self._me, self._role, name)) != self._written.get(name):
+                    self._written.pop(name, None)
+        for name, data in mine.items():
+            if self._written.get(name) != hash_of(data):
+                self._put(name, data)
+        if now > self._next_status:
+            self._next_status = now + self._lease / 5
+            self._put("status", self._outbox.document("status", 0, self._readers))
+
+    def _look(self, peer: str, role: str, watched: _Watched) -> None:
+        """Notes whether a peer's process is present."""
+        now, data = time.monotonic(), self._read(peer, role, "status")
+        if data and data != watched.message and (digest := hash_of(data)) not in watched.refused:
+            try:
+                message = self._sealer.open(data, Kind.STATUS)
+                status = status_from(self._format, bytes(message.data), message.run, message.round, bytes(NONCE))
+                first = watched.status is None
+                if message.sender != peer or (first and abs(time.time() - status.clock) > self._lease + CLOCK):
+                    raise InvalidInput("of another, or too old")
+                if watched.status is not None and status.clock <= watched.status.clock:
+                    raise InvalidInput("older than the one before")
+                watched.message, watched.status, watched.renewed = data, status, now
+            except InvalidInput:
+                watched.refused = {digest, *list(watched.refused)[:7]}
+        present = watched.status is not None and now < watched.renewed + self._lease
+        if present != watched.present:
+            watched.present = present
+            self._reach(peer, role, present)
+
+    def _try(self, request: _Request) -> bool:
+        """Whether a request has its answer, or no more time."""
+        watched = self._watched.get((request.peer, request.role), _Watched())
+        name = request.topic if request.topic in ("status", "federation", "finished") else ""
+        data = watched.message if name == "status" else b""
+        if name != "status":
+            data = self._read(request.peer, request.role, name or f"{request.topic}-{request.number}")
+            if name == "finished" and data:
+                self._outbox.finished.add(request.peer)
+        status = watched.status
+        if not data and not name and status is not None and status.same_run and status.round > request.number:
+            data = watched.message
+        if data and request.seen != (digest := hash_of(data)):
+            request.seen = digest
+            if request.answered(data):
+                return True
+        return time.monotonic() > request.end
+
+    def _path(self, agent: str, role: str, name: str) -> str:
+        return f"{self._root}/{agent}/{role}/{name}"
+
+    def _read(self, agent: str, role: str, name: str) -> bytes:
+        """The content of a file; empty if there is none, it is too large or cannot be read now."""
+        path = self._path(agent, role, name)
+        try:
+            if self._fs.size(path) > self._sealer.largest:
+                return b""
+            content: bytes = self._fs.cat_file(path)
+            return content
+        except Exception:  # of whatever file system it is
+            return b""
+
+    def _put(self, name: str, data: bytes) -> None:
+        path = self._path(self._me, self._role, name)
+        if self._local:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(Path(path), data)
+        else:
+            self._fs.pipe_file(path, data)
+        self._written[name] = hash_of(data)
+
+    def _remove(self, name: str) -> None:
+        with suppress(FileNotFoundError):
+            self._fs.rm_file(self._path(self._me, self._role, name))
+        self._written.pop(name, None)
+
+    def _remove_old(self) -> None:
+        """Removes what an earlier process of this site wrote."""
+        folder = self._path(self._me, self._role, "")
+        with suppress(FileNotFoundError):
+            for path in self._fs.ls(folder.rstrip("/"), detail=False):
+                self._fs.rm_file(path)
+
+
+def _file_system(folder: str) -> tuple[Any, str]:
+    """The file system of a path or URL, and the path in it."""
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError as error:
+        raise ConsilienceError("a shared folder needs more packages: pip install 'consilience[folder]'.") from error
+    try:
+        fs, root = url_to_fs(folder, use_listings_cache=False, skip_instance_cache=False)
+    except Exception as error:
+        raise ConsilienceError(f"`folder` in site.toml names {folder}, which cannot be opened: {error}.") from error
+    return fs, str(root)

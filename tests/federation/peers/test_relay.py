@@ -1,0 +1,91 @@
+"""A relay passes on what belongs to its federations, between sites that only dial out."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("zenoh", reason="needs consilience[peers]")
+
+from consilience.base.errors import ConsilienceError
+from consilience.federation.peers.carrier import Query
+from consilience.federation.peers.federation import Federation
+from consilience.federation.peers.keys import issue_certificate
+from consilience.federation.peers.network import Network, open_carriers
+from consilience.federation.peers.ports import free_addresses
+from consilience.federation.peers.relay import Relay, federation_id, trial_certificate
+from consilience.federation.peers.sealing import Kind
+from consilience.federation.peers.zenoh_config import Tls
+from tests.federation.peers.conftest import federation_of, sealer
+
+
+def until(true, seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def asked(federation: Federation, ca: Path, relays: tuple[str, ...], mine: Path | None = None, seconds=20) -> list[str]:
+    """What member b hears of a over relays, when it is there, and asks it."""
+    folder = mine or ca
+    tls, heard, present = Tls(folder / "tls.key", folder / "tls.crt", ca / "ca.crt"), [], []
+    one, other = sealer(federation, "a"), sealer(federation, "b")
+
+    def answer(query: Query) -> None:
+        sender = one.open(query.message, Kind.QUESTION).sender
+        query.reply(one.seal(Kind.STATUS, f"hello {sender}".encode(), [sender]))
+        query.drop()
+
+    network = Network("relay", tls, relays=relays)
+    carriers = open_carriers(network, federation, "a", "agent", answer, {}, lambda *_: None, one)
+    watched = {"a": ("agent",)}
+    others = open_carriers(network, federation, "b", "", None, watched, lambda *now: present.append(now), other)
+
+    def answered(data: bytes | None) -> bool:
+        heard.append("" if data is None else bytes(other.open(data, Kind.STATUS).data).decode())
+        return True
+
+    try:
+        until(lambda: len(present) >= len(relays), seconds)
+        for carrier in others:
+            question = other.seal(Kind.QUESTION, b"words", ["a"])
+            carrier.fetch("a", "agent", "status", 0, question, 5.0, answered)
+        until(lambda: heard.count("") == len(relays))
+        return [text for text in heard if text]
+    finally:
+        for carrier in (*carriers, *others):
+            carrier.close()
+
+
+def test_two_sites_that_only_dial_out_hear_each_other_through_each_relay(tmp_path: Path) -> None:
+    federation, addresses = federation_of(), tuple(free_addresses(2))
+    pair = trial_certificate(tmp_path, "127.0.0.1")
+    relays = [Relay(address, [federation.id], *pair) for address in addresses]
+    assert asked(federation, tmp_path, addresses) == ["hello b"] * 2
+    for relay in relays:
+        relay.close()
+
+
+@pytest.mark.parametrize("why", ["another federation", "no certificate"])
+def test_a_relay_serves_no_strangers(tmp_path: Path, why: str) -> None:
+    federation, [address] = federation_of(), free_addresses(1)
+    pair = trial_certificate(tmp_path, "127.0.0.1")
+    ca = tmp_path / "ca.crt" if why == "no certificate" else None
+    relay = Relay(address, ["2" if why == "another federation" else federation.id], *pair, ca)
+    issue_certificate(tmp_path, tmp_path / "member", "b", "127.0.0.1")
+    with pytest.raises(AssertionError):
+        asked(federation, tmp_path, (address,), seconds=3)
+    if why == "no certificate":
+        assert asked(federation, tmp_path, (address,), tmp_path / "member") == ["hello b"]
+    relay.close()
+
+
+def test_a_relay_says_what_it_lacks(tmp_path: Path, federation: Federation) -> None:
+    (tmp_path / "f.toml").write_text(federation.to_toml())
+    assert federation_id(str(tmp_path / "f.toml")) == federation.id == federation_id("1")
+    with pytest.raises(ConsilienceError, match="neither a federation file nor the `id`"):
+        federation_id("some/where")
+    pair = trial_certificate(tmp_path, "127.0.0.1")
+    with pytest.raises(ConsilienceError, match="Name some: --allow"):
+        Relay("127.0.0.1:7000", [], *pair)

@@ -1,0 +1,42 @@
+"""The checksums of a finished run."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from consilience.base.errors import ConsilienceError
+from consilience.runtime.checkpoint import checked_files
+from consilience.runtime.run import load_run
+from tests.fuzz.folders import run_folders
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    pytest.importorskip("zenoh", reason="needs consilience[peers]")
+    run_folders(tmp_path)
+    return tmp_path / "run"
+
+
+def test_a_run_that_was_changed_afterwards_is_refused_with_the_name_of_the_file(run: Path) -> None:
+    assert load_run(run).summary.rounds == 2
+    path = run / "summary.json"
+    path.write_text(path.read_text().replace('"rounds": 2', '"rounds": 3'))
+    with pytest.raises(ConsilienceError, match=r"summary\.json is not as the run left it"):
+        load_run(run)
+
+
+def test_the_usual_program_reads_the_checksums(run: Path) -> None:
+    done = subprocess.run(["sha256sum", "--strict", "-c", "SHA256SUMS"], cwd=run, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.count(": OK") == 3
+
+
+def test_checksums_name_files_of_their_folder_alone(run: Path) -> None:
+    (run / "SHA256SUMS").write_text("00" * 32 + "  ../secret\n")
+    with pytest.raises(ConsilienceError, match="is damaged"):
+        checked_files(run)
+
+
+def test_a_run_of_an_earlier_version_has_none(run: Path) -> None:
+    (run / "SHA256SUMS").unlink()
+    assert checked_files(run) == {} and load_run(run).summary.rounds == 2
