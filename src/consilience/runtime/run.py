@@ -100,11 +100,8 @@ class Run:
             places = {place: models_of(calibration, held, other, place) for place in ("own", "target")}
             known = {place: models for place, models in places.items() if "alone" in models}
             if known:
-                first, best = (
-                    measured(name, task, {place: (known[place][model], held[f"{place}_y"]) for place in known})
-                    for model in ("alone", "home")
-                )
-                rows[name] = first, best
+                pairs = [{p: (known[p][model], held[f"{p}_y"]) for p in known} for model in ("alone", "home")]
+                rows[name] = measured(name, task, pairs[0]), measured(name, task, pairs[1])
         if not rows:
             return None
         first, best = (
