@@ -11,7 +11,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from consilience import load_run
-from consilience.experiments.compare import parse_seeds
+from consilience.experiments.axes import parse_seeds
 from consilience.experiments.run import run_experiment
 from consilience.report.home import domain_gains
 from consilience.runtime.held_out import models_of
@@ -122,8 +122,8 @@ def forecast(runs: list[Run]) -> None:
         bound = bounds[int(np.argmax(right))]
         sign, base = np.mean((test[:, 0] > bound) == (test[:, 1] > 0)), np.mean(test[:, 1] > 0)
         print(
-            f"- {place}: rank correlation within a run {np.nanmean(correlations):+.2f}; the sign is right for {sign:.0%} "
-            f"of agents, always saying 'gain' is right for {base:.0%}"
+            f"- {place}: rank correlation within a run {np.nanmean(correlations):+.2f}; the sign is right for "
+            f"{sign:.0%} of agents, always saying 'gain' is right for {base:.0%}"
         )
 
 
