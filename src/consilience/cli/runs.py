@@ -243,11 +243,13 @@ def presets(
 
 def _print_run(finished: "Run") -> None:
     from consilience.report.gains import verdicts
+    from consilience.report.home import calibration_grid, home_grid, home_sentences
     from consilience.report.tables import means_grid, run_grid, scores_grid, weights_sentence
 
-    for sentence in (*finished.summary.wrong_on_purpose, *verdicts(finished)):
+    for sentence in (*finished.summary.wrong_on_purpose, *verdicts(finished), *home_sentences(finished)):
         console.print(sentence, highlight=False)
-    for grid in (run_grid(finished), means_grid(finished), scores_grid(finished)):
+    grids = (run_grid(finished), means_grid(finished), scores_grid(finished))
+    for grid in (*grids, home_grid(finished), calibration_grid(finished)):
         if grid is not None:
             console.print("", grid, sep="\n")
     console.print()

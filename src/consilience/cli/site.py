@@ -11,7 +11,7 @@ import typer
 
 from consilience.base.errors import ConsilienceError
 from consilience.cli.common_options import console
-from consilience.cli.models import PredictionsFile, Samples, write_predictions
+from consilience.cli.models import For, PredictionsFile, Samples, Sets, sets_for, write_predictions
 
 if TYPE_CHECKING:
     from consilience.federation.peers.firewall import Route
@@ -93,6 +93,7 @@ def run(
         from consilience.federation.site import load_site
         from consilience.federation.site_run import run_site, serve_site
         from consilience.report.gains import verdicts
+        from consilience.report.home import advice, home_sentences
         from consilience.report.page import write_page
         from consilience.report.tables import site_grid
         from consilience.runtime.run import is_finished, load_run
@@ -112,12 +113,12 @@ def run(
 
         lines = Lines(say, loaded.settings.run.rounds)
         try:
-            finished = run_site(loaded, say, [lines], serve)
+            finished = run_site(loaded, say, [lines], serve, advice)
         except KeyboardInterrupt:
             say("stopped. Every finished round is saved; the same command goes on.")
             sys.exit(130)
     page = write_page(finished, loaded.out / "report.html")
-    for sentence in (*verdicts(finished), *finished.summary.incidents):
+    for sentence in (*verdicts(finished), *home_sentences(finished), *finished.summary.incidents):
         console.print(sentence, highlight=False, markup=False)
     console.print(site_grid({loaded.site.agent: finished}))
     print_plain(f"Report: {page}")
@@ -202,8 +203,12 @@ def predict(
         bool, typer.Option("--collective", help="Ask the peers who answer as well. They see these samples.")
     ] = False,
     out: PredictionsFile = Path("predictions.csv"),
+    at: For = "",
+    sets: Sets = 0.0,
 ) -> None:
     """Predict with the model that this site's part in a federation has improved.
+
+    By default it is the home model, for the site's own domain; --for target is for elsewhere.
 
     With --collective the site sends the samples to its peers, who answer if they run `consilience site answer`, and
     mixes all predictions by its trust. The columns part_NAME say how far each one counts.
@@ -211,6 +216,8 @@ def predict(
     Examples:
 
       consilience site predict new-patients.csv
+
+      consilience site predict new-patients.csv --sets 0.9
 
       consilience site predict new-patients.csv --site site.toml --collective
     """
@@ -225,8 +232,8 @@ def predict(
         else:
             from consilience.federation.model import predict_site
 
-            f, names = predict_site(site_file, samples)
-            write_predictions(f, names, out)
+            f, names, calibration = predict_site(site_file, samples, at)
+            write_predictions(f, names, out, sets=sets_for(calibration, f, at or "home", sets))
     print_plain(f"Written: {out}")
 
 
