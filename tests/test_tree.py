@@ -7,6 +7,7 @@ TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "src" / "consilience"
 WHOLE = {
     "accessible": "pages of every kind in a browser",
+    "benchmarks": "make bench",
     "commands": "commands of the documents",
     "containers": "recipes for containers",
     "docs": "README and documents",
