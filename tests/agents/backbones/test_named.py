@@ -131,6 +131,27 @@ def test_a_stored_backbone_is_found_by_its_name_and_other_weights_are_refused(te
         stored_backbone(backbone.to_bytes(), "prepare-0.safetensors")
 
 
+def test_a_model_folder_downloads_nothing_whatever_backbone_it_names(text_folder, monkeypatch):
+    import transformers
+    from safetensors.numpy import save
+
+    asked = []
+
+    def refuse(source, **options):
+        asked.append((source, options["local_files_only"]))
+        raise OSError("not here")
+
+    monkeypatch.setattr(transformers.AutoModel, "from_pretrained", refuse)
+    about = {"name": "hf:nobody/nothing", "side": "0", "fingerprint": "0"}
+    data = save({"mean": np.zeros(1), "deviation": np.ones(1)}, metadata=about)
+    kept = r"hf:nobody/nothing cannot be read .*a model folder downloads nothing"
+    with pytest.raises(cs.ConsilienceError, match=kept):
+        stored_backbone(data, "prepare-0.safetensors")
+    with pytest.raises(cs.ConsilienceError, match=r"cannot be read from the hub"):
+        Backbone("hf:nobody/nothing")(["a"])
+    assert asked == [("nobody/nothing", True), ("nobody/nothing", False)]
+
+
 @needs_lite0
 def test_efficientnet_lite_tells_photographs_apart_whatever_the_form_of_the_pixels():
     x = np.random.default_rng(0).integers(0, 256, (3, 3, 32, 32), dtype=np.uint8)

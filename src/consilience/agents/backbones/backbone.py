@@ -207,7 +207,7 @@ class Backbone:
 
 
 def stored_backbone(data: bytes, where: str) -> Backbone:
-    """The backbone that `to_bytes` wrote, found by its name; an error if its weights are others.
+    """The backbone that `to_bytes` wrote, found by its name on this machine; an error if its weights are others.
 
     Args:
         data: The bytes.
@@ -222,6 +222,7 @@ def stored_backbone(data: bytes, where: str) -> Backbone:
         if not fits or not np.isfinite(scale.mean).all():
             raise ValueError("its scale does not fit")
     backbone = Backbone(name, side=side)
+    backbone._load = partial(encoder_named, name, side, local=True)  # who made the file chose the name
     if backbone.fingerprint != about.get("fingerprint"):
         raise ConsilienceError(
             f"{where}: the model was trained on the backbone {name} with fingerprint "

