@@ -39,8 +39,9 @@ def run() -> str:
     return (
         "## FedAvg beside other libraries\n\nNetworks 64-64-10, 80 samples an agent, five epochs in batches of at most "
         "64, Adam, the mean of the weights; the same data, first weights and rounds for all, one thread (Flower: a "
-        "process for each core). CPU and wall time of a round after the first, median of a run; `in all` is the wall "
-        "time of the whole process. Nobody evaluates, except in the second line.\n\n" + "\n".join([*parts, *notes])
+        "process for each core). CPU time of a round after the first, of all processes, median of a run; `in all` is "
+        "the wall time of the whole program. Nobody evaluates, except in the second line.\n\n"
+        + "\n".join([*parts, *notes])
     )
 
 
@@ -60,7 +61,6 @@ def _install(name: str) -> str:
 
 def _table(agents: int, rounds: int, reasons: dict[str, str]) -> str:
     cpu: dict[str, list[float]] = {}
-    wall: dict[str, list[float]] = {}
     wholes: dict[str, list[float]] = {}
     accuracy: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -76,24 +76,20 @@ def _table(agents: int, rounds: int, reasons: dict[str, str]) -> str:
                     reasons[script] = "its script ended with an error."
                     continue
                 wholes.setdefault(title, []).append(time.perf_counter() - began)
-                cpu.setdefault(title, []).append(median(result["cpu"][1:]))
-                wall.setdefault(title, []).append(median(result["wall"][1:]))
+                cpu.setdefault(title, []).append(median(result["rounds"][1:]))
                 accuracy[title] = result["accuracy"]
     rows = [
         [
             title,
             ms(own),
             ranged(over(own, cpu[OURS])),
-            ms(wall[title]),
-            ranged(over(wall[title], wall[OURS])),
             ranged(wholes[title], unit="s"),
             f"{accuracy[title]:.3f}",
         ]
         for title, own in cpu.items()
         if len(own) == TURNS
     ]
-    head = [f"{agents} agents, {rounds} rounds", "CPU a round", "times ours", "a round", "times ours", "in all"]
-    return table([*head, "accuracy"], rows)
+    return table([f"{agents} agents, {rounds} rounds", "CPU a round", "times ours", "in all", "accuracy"], rows)
 
 
 def _result(script: str, task: Path, words: list[str]) -> dict | None:

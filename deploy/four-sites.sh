@@ -15,7 +15,8 @@ if [ -e federation.toml ]; then
     exit 1
 fi
 for site in alpha beta gamma delta; do
-    consilience site init "$site" --address "$1" --trial-ca trial-ca
+    consilience site init "$site" --address "$1" --trial-ca trial-ca --shared shared.npz --model "${models%% *}"
+    models=${models#* }
     shift
 done
 
@@ -38,9 +39,7 @@ for site in alpha beta gamma; do
     consilience federation sign federation.toml --site "$site/site.toml"
 done
 for site in alpha beta gamma delta; do
-    model=${models%% *}
-    models=${models#* }
     cp federation.toml shared.npz "$site/"
-    sed -i -e "s|^model = .*|model = \"$model\"|" -e "s|^listen = .*|listen = \"${LISTEN:-}\"|" "$site/site.toml"
+    sed -i "s|^listen = .*|listen = \"${LISTEN:-}\"|" "$site/site.toml"
 done
 echo "Laid out in $folder: alpha, beta, gamma, delta. Start each with: consilience site run --site NAME/site.toml"

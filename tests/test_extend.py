@@ -128,7 +128,7 @@ def test_a_file_is_in_shape(section, written):
     """As `ruff format` would have it: 15 lines are 15 lines."""
     folder = written(section)
     check = [sys.executable, "-m", "ruff", "format", "--check", "--no-cache"]
-    shape = ["--config", str(PAGE.parents[1] / "pyproject.toml"), section.file]
+    shape = ["--config", str(PAGE.parents[2] / "pyproject.toml"), section.file]
     done = subprocess.run([*check, *shape], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -1,4 +1,4 @@
-"""SECURITY.md, read against the code: the tests that it names are there, and its numbers are those in force."""
+"""docs/explanation/security.md against the code: the tests that it names are there, its numbers those in force."""
 
 import ast
 import contextlib
@@ -25,7 +25,7 @@ from consilience.report import live
 from tests.federation.peers.conftest import SITE_KEYS, Query, federation_of
 
 ROOT = Path(__file__).parents[1]
-TEXT = (ROOT / "SECURITY.md").read_text()
+TEXT = (ROOT / "docs" / "explanation" / "security.md").read_text()
 
 
 def test_every_test_that_is_named_is_there():

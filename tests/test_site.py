@@ -1,5 +1,6 @@
 """The documentation site is built without a warning, its links lead somewhere, and its notebooks run."""
 
+import os
 import re
 import runpy
 import subprocess
@@ -9,6 +10,10 @@ from pkgutil import resolve_name
 
 import numpy as np
 import pytest
+
+from consilience.base.options import flat, to_table
+from consilience.settings.settings import Settings
+from tests.report.browser import Browser
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "docs" / "tutorials" / "notebooks").glob("*.ipynb"))
@@ -21,17 +26,38 @@ def test_the_site_is_built_offline_and_asks_for_nothing_from_outside(tmp_path):
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     pages = [page for page in (tmp_path / "site").rglob("*.html") if page.name != "404.html"]
-    assert len(pages) > 12
+    assert len(pages) > 30
     for page in pages:
         text = page.read_text()
         assert not re.search(r"<(?:script|link|img)[^>]+(?:src|href)=\"https?://", text), page.name
         for target in re.findall(r'(?:href|src)="([^"#:]+)(?:#[^"]*)?"', text):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
         assert "arithmatex" not in text, "every equation is set"
+    settings = (tmp_path / "site" / "reference" / "settings.html").read_text()
+    assert [key for key in flat(to_table(Settings())) if f"<code>{key.rpartition('.')[2]}</code>" not in settings] == []
+    commands = (tmp_path / "site" / "reference" / "commands.html").read_text()
+    assert all(f">consilience {name}<" in commands for name in ("run", "site check", "federation new", "predict"))
+    assert "generated:" not in settings + commands
     api = (tmp_path / "site" / "reference" / "api.html").read_text()
     assert "collaborate" in api
     count = sum(len(functions) for functions in equations().values())
     assert api.count('<div class="equation"') == count, "every function with an equation has it"
+
+
+@pytest.mark.slow
+def test_searching_works_in_pages_opened_from_a_disk(tmp_path):
+    pytest.importorskip("material", reason="mkdocs-material is not installed: pip install 'consilience[docs]'")
+    command = [sys.executable, "-m", "mkdocs", "build", "-q", "--strict", "-d", str(tmp_path / "site")]
+    subprocess.run(command, cwd=ROOT, check=True, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"})
+    browser = Browser(tmp_path / "profile")
+    try:
+        browser.look(1400)
+        browser.open((tmp_path / "site" / "how-to" / "sweeps.html").as_uri() + "?q=temperature")
+        browser.until("document.querySelector('.md-search-result__item a') !== null")
+        found = browser.value("[...document.querySelectorAll('.md-search-result__item a')].map(link => link.href)")
+        assert any("/reference/" in link for link in found)
+    finally:
+        browser.close()
 
 
 def equations() -> dict[str, dict[str, str]]:

@@ -7,6 +7,7 @@ TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "src" / "consilience"
 WHOLE = {
     "accessible": "pages of every kind in a browser",
+    "benchmarks": "make bench",
     "commands": "commands of the documents",
     "containers": "recipes for containers",
     "docs": "README and documents",
@@ -15,11 +16,12 @@ WHOLE = {
     "package": "the wheel",
     "pretrained": "presets on pretrained backbones",
     "same_everywhere": "numbers of runs, on any number of workers",
-    "security_promises": "SECURITY.md",
+    "security_promises": "docs/explanation/security.md",
     "sentences": "mistakes of a first hour in a notebook",
     "site": "the documentation site",
     "sparse_runs": "runs with sparse exchange, from settings to report",
     "supply_chain": "lock files",
+    "tutorials": "the tutorials, followed word by word",
     "theorems": "theorems of the paper",
     "tree": "this file",
     "what_leaves": "what private agents leave in any file",

@@ -12,7 +12,7 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 from flwr.simulation import run_simulation
-from task import clocks, read
+from task import cpu_of_all, read
 
 client, server, path = ClientApp(), ServerApp(), str(Path(sys.argv[1]).resolve())
 
@@ -38,7 +38,7 @@ def main(grid: Grid, context: Context) -> None:
         grid,
         ArrayRecord(task.model().state_dict()),
         task.rounds,
-        evaluate_fn=lambda number, arrays: ends.append(clocks(processes=True)),
+        evaluate_fn=lambda number, arrays: ends.append(cpu_of_all()),
     )
     task.tell(ends, [torch.as_tensor(value) for value in result.arrays.to_torch_state_dict().values()])
 

@@ -2,10 +2,11 @@
 
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import torch
-from task import clocks, read
+from task import read
 
 import consilience as cs
 from consilience.agents.local_agents import LocalAgents
@@ -26,15 +27,15 @@ agents = [
 ]
 names, shared = tuple(agent.name for agent in agents), task.x[0].numpy()
 exchange, method = InMemory(names), cs.FedAvg()
-ends = [clocks()]
+ends = [time.process_time()]
 if "training" in sys.argv:
     for _ in method.rounds(LocalAgents(agents, names), shared[:1], exchange, Start(task.rounds)):
-        ends.append(clocks())
+        ends.append(time.process_time())
 else:
 
     def note(event: Event) -> None:
         if isinstance(event, Finished):
-            ends.append(clocks())
+            ends.append(time.process_time())
 
     y = task.y[0].numpy()
     summary = Summary(method.label, method.title, "classification", task.rounds, 0, len(y), agents=summarised(agents))

@@ -13,6 +13,7 @@ import numpy as np
 from rich.console import Console
 
 from consilience.agents.backbones.feature_cache import watched
+from consilience.agents.calibrated import CalibratedAgent
 from consilience.agents.classes import agree_on_classes, evaluate
 from consilience.agents.protocol import AcceptsMoreClasses, Agent, implements, missing
 from consilience.base.errors import ConsilienceError
@@ -24,6 +25,7 @@ from consilience.export.folder import export_agent
 from consilience.methods import check_rounds, method_named
 from consilience.methods.consensus import HEADS_NOTE, Consensus
 from consilience.methods.protocol import Method
+from consilience.report.home import advice
 from consilience.report.progress import Progress
 from consilience.runtime.callbacks import Callback, Callbacks, Computed, RunInfo
 from consilience.runtime.crossed_shared import crossed_number, with_crossed
@@ -45,7 +47,8 @@ class Result:
     """The result of a collaboration: agents, metrics and trust."""
 
     agents: list[Agent]
-    """The improved agents, in the order of `trust`."""
+    """The improved agents, in the order of `trust`. Their `predict` takes `at="home"`, "target", "alone" or "together"
+    (`agents/calibrated.py`)."""
     run: Run
     shared: Rows = field(default=None, repr=False)
     """The shared data."""
@@ -99,19 +102,24 @@ class Result:
         by_agent = {agent.name: agent.predict(x) for agent in self.agents}
         return collective(weights_of(self.run, as_agent), by_agent, self.agents[0].task)
 
-    def export(self, folder: str | Path, agent: str = "") -> Path:
+    def export(self, folder: str | Path, agent: str = "", at: str = "together") -> Path:
         """Writes models that `consilience.load_model` and `consilience predict` read without any of the data.
 
         Args:
             folder: where to write.
             agent: name of the agent to export; by default all, each into a folder of its own in `folder`.
+            at: what predictions are for unless another model is asked for: home | target | alone | together.
         """
         chosen = [member for member in self.agents if agent in ("", member.name)]
         if not chosen:
             raise ConsilienceError(f"there is no agent {agent!r}. There are {', '.join(self.run.names)}.")
         for member in chosen:
             target = Path(folder) if agent else Path(folder) / member.name
-            export_agent(member, target, self.shared, facts_of(self.run, member.name))
+            inner, calibration, alone = member, None, None
+            if isinstance(member, CalibratedAgent):
+                inner, calibration, alone = member.agent, member.calibration, member.alone
+            facts = facts_of(self.run, member.name, advise=advice)
+            export_agent(inner, target, self.shared, facts, calibration=calibration, alone=alone, at=at)
         return Path(folder)
 
     def __repr__(self) -> str:
@@ -234,9 +242,13 @@ def collaborate(
             threads=threads,
             emit=emit,
             baseline=baseline,
+            hold_out=True,
             options={key: stable_text(value) for key, value in options.items() if key != "run.rounds"},
         )
-    return Result(agents, run, shared)
+    copies = {copy.name: copy for copy in run.copies}
+    kept = run.calibrations
+    trained = [CalibratedAgent(agent, kept.get(agent.name), copies.get(agent.name)) for agent in agents]
+    return Result([*trained], run, shared)
 
 
 def _backbone_of(agent: Agent) -> str:

@@ -100,6 +100,7 @@ def test_what_makes_no_sense_is_refused(attacks, rules, counts, changes, error):
 
 
 def test_every_rule_and_every_attack_is_explained():
-    text = (Path(__file__).parents[2] / "docs" / "reference" / "trust.md").read_text()
+    pages = Path(__file__).parents[2] / "docs" / "reference"
+    text = (pages / "trust.md").read_text() + (pages / "attacks.md").read_text()
     named = set(re.findall(r"^\| `([\w-]+)", text, re.MULTILINE))
     assert set(TRUST.names()) | set(ATTACKS.names()) - {"none"} <= named

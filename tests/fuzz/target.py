@@ -45,6 +45,15 @@ def crash_of(target: Target, data: bytes) -> tuple[Exception | None, float]:
     return error, seconds
 
 
+def accepts(target: Target, data: bytes) -> bool:
+    """Whether a reader takes this input."""
+    try:
+        target.read(data)
+    except ConsilienceError:
+        return False
+    return True
+
+
 def _tried(target: Target, data: bytes) -> tuple[Exception | None, float]:
     began = time.process_time()
     error: Exception | None = None

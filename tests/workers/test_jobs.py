@@ -7,6 +7,7 @@ import pytest
 from consilience.runtime.callbacks import Ended, Finished, Started, Trained
 from consilience.settings.presets import read_settings
 from consilience.settings.settings import Settings
+from consilience.workers import pool
 from consilience.workers.jobs import Job, run_jobs
 from tests.conftest import Hears
 
@@ -38,3 +39,13 @@ def test_runs_come_back_in_order_with_every_round_and_finished_ones_once(tmp_pat
         assert [event for event in events if isinstance(event, Trained)] == [Trained("0", 0), Trained("1", 0)] * 2
     again = run_jobs(jobs, workers, [Hears(lambda run, event: pytest.fail("it was finished"))])
     assert [run.summary for run in again] == [run.summary for run in runs]
+
+
+@pytest.mark.slow
+def test_workers_are_the_same_where_no_server_forks_them(tmp_path, monkeypatch):
+    """As on Windows: each process begins from nothing."""
+    [forked] = run_jobs([Job(SMALL, tmp_path / "forked")], 2, [])
+    monkeypatch.setattr(pool, "_FORKS", False)
+    monkeypatch.setattr(pool, "_METHOD", "spawn")
+    [spawned] = run_jobs([Job(SMALL, tmp_path / "spawned")], 2, [])
+    assert spawned.metrics.equals(forked.metrics)

@@ -139,6 +139,18 @@ class OwnRows(Protocol):
     """As the task has them."""
 
 
+class HoldsOut(Protocol):
+    """An agent that knows what models which never saw them predict for some of its private rows."""
+
+    def held_out(self, refit: bool = True) -> tuple[Array, Array]:
+        """Predictions (rows, outputs) for rows kept back, or for every row by models that are refitted without it, and
+        their labels; no rows if there are none.
+
+        Refitting on the last pseudo-labels is wrong (`refit` False) with dual variables, which remember the private
+        rows.
+        """
+
+
 def with_prefix(arrays: dict[str, Array], prefix: str) -> dict[str, Array]:
     """The arrays whose names begin with `prefix`, without it."""
     return {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}

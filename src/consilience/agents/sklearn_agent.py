@@ -1,6 +1,7 @@
 """An agent whose model is any scikit-learn style estimator, XGBoost's and LightGBM's included."""
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, final
@@ -283,6 +284,30 @@ class SklearnAgent:
 
     def _fresh(self) -> Any:
         return seeded(self._estimator, int(stream(self.seed, "estimator", self.name).integers(2**31)))
+
+    def held_out(self, refit: bool = True) -> tuple[Array, Array]:
+        """Predictions for every private row by estimators refitted without it, on the last pseudo-labels as well.
+
+        No rows without `refit`, and where there are too few to fit without some of them.
+        """
+        f = np.zeros((self.samples, self.outputs), dtype=np.float32)
+        splits = folds(self.seed, self.name, self.samples) if refit else []
+        try:
+            for train, test in splits:
+                f[test] = self._without(train)._predict(take(self._x, test))
+        except Exception:  # estimators say in many ways that they need more rows
+            splits = []
+        return (f, self._y) if splits else (f[:0], self._y[:0])
+
+    def _without(self, train: Array) -> "SklearnAgent":
+        """A fitted copy that has only the private rows `train`."""
+        other = copy(self)
+        other._x, other._y, other.samples = take(self._x, train), self._y[train], len(train)
+        if self._on_own and self._last is not None:
+            rows, labels, lam = self._last
+            other._last = take(rows, train), labels[train], lam
+        other._fit()
+        return other
 
     def _held_out(self, own: Array, train: Array, test: Array) -> Array:
         """What an estimator that saw only the private rows `train` predicts for the private rows `test`."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import replace
 from math import isfinite
 from typing import Any, final
 
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 
 from consilience.agents.classes import renumbered
 from consilience.agents.input_cache import Transform
+from consilience.agents.kept_back import keep_back
 from consilience.agents.network_io import LogitsCheck, NetworkInputs, first_output
 from consilience.agents.newton import Exact, exact_solver
 from consilience.agents.noise import folds, noise_of
@@ -81,7 +83,7 @@ class TorchAgent(StoredNetwork):
     (4, 2)
     """
 
-    untouched = ("x", "y", "_rows", "transform", "augment")
+    untouched = ("x", "y", "_rows", "_kept", "transform", "augment")
     """Attributes that copies of the agent share, such as its data."""
 
     def __init__(
@@ -107,6 +109,7 @@ class TorchAgent(StoredNetwork):
         self.transform, self.augment = transform, augment or augmentation(training.augment)
         self.task = task_named(task)
         data = labelled(name, self.task, x, y, classes)
+        data, self._kept = keep_back(data, self.task, training.kept_back, seed, name)
         self.class_names, self._rows = data.class_names, data.x
         self.kind = kind or type(model).__name__
         self.samples = len(data.y)
@@ -130,6 +133,11 @@ class TorchAgent(StoredNetwork):
             raise ConsilienceError(
                 f"agent {name!r}: the labels need {data.outputs} outputs but the model has {self.outputs}. "
                 f"Give the model one output for each of the {self.task.outputs_are}."
+            )
+        if len(self._kept[1]) and privacy is not None and privacy.on:
+            raise ConsilienceError(
+                f"{self.who}: kept_back is on, and what is fitted to private rows that are kept back has no bound on "
+                "what it says of them. A private agent keeps none back: leave one of them out."
             )
         if training.class_balanced and privacy is not None and privacy.on:
             raise ConsilienceError(
@@ -184,7 +192,7 @@ class TorchAgent(StoredNetwork):
             self.name,
             task=self.task,
             augment=self.augment,
-            training=self.training,
+            training=replace(self.training, kept_back=0.0),
             optimizer=self._make_optimizer,
             seed=self.seed,
             device=str(self.device),
@@ -200,6 +208,8 @@ class TorchAgent(StoredNetwork):
                 f"{self.who}: its model has {self.outputs} outputs, but there are {len(class_names)} classes: "
                 f"{', '.join(class_names)}. Give the model one output for each."
             )
+        rows, kept = self._kept
+        self._kept = rows, renumbered(self.name, kept, self.class_names, class_names, self._round > 0)
         y = renumbered(self.name, self.y.cpu().numpy(), self.class_names, class_names, self._round > 0)
         self.y, self.class_counts, self.class_names = self._target(y), self.task.counts(y), class_names
         self._offsets = self._class_offsets() if self.training.class_balanced else None
@@ -218,6 +228,11 @@ class TorchAgent(StoredNetwork):
         """The private labels."""
         labels: Array = self.y.cpu().numpy()
         return labels
+
+    def held_out(self, refit: bool = True) -> tuple[Array, Array]:
+        """Predictions for the rows kept back (`training.kept_back`), and their labels. Networks are never refitted."""
+        rows, y = self._kept
+        return (self.predict(rows), y) if len(y) else (np.zeros((0, self.outputs), dtype=np.float32), y)
 
     def predict(self, x: Rows) -> Array:
         """Class probabilities (samples, classes) or values (samples, outputs), in evaluation mode."""

@@ -42,6 +42,12 @@ class Training(Options):
         one_of=("auto", "steps", "exact"),
     )
     decay: float = option(2e-5, "weight decay of the solver exact, in units of the mean squared feature", at_least=0)
+    kept_back: float = option(
+        0.0,
+        "share of the private rows of networks that is never trained on, for calibration and the home model",
+        at_least=0,
+        below=0.9,
+    )
 
 
 def batches(draw: np.random.Generator, samples: int, size: int) -> list[Array]:

@@ -237,6 +237,10 @@ def demo(
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Where to write. Default: runs/federation-1, ...")
     ] = None,
+    carrier: Annotated[
+        str,
+        typer.Option(help="How sites reach each other: direct, relay (as root without a route between them), folder."),
+    ] = "direct",
 ) -> None:
     """Run four sites as four processes on this machine, from keys to report.
 
@@ -248,7 +252,7 @@ def demo(
     set_data_dir(data_dir)
     out = out or next_folder(RUNS, "federation")
     with console.status("Making keys and data ...") as status:
-        runs = run_demo(out, lambda who, text: print_plain(f"{who}: {text}"), status.stop)
+        runs = run_demo(out, lambda who, text: print_plain(f"{who or 'demo'}: {text}"), status.stop, carrier)
     from consilience.report.tables import site_grid
 
     console.print(site_grid(runs))

@@ -10,7 +10,7 @@ from typer.core import TyperCommand
 
 from consilience.base.errors import ConsilienceError, sentence_of
 from consilience.base.registry import user_file_location
-from consilience.cli import federation, measures, models, relay, reproduce, runs, site
+from consilience.cli import federation, measures, models, relay, reproduce, runs, site, site_init
 from consilience.cli.common_options import end_with_error
 from consilience.cli.signals import install_signal_handlers, leave, was_asked
 
@@ -55,7 +55,7 @@ _GROUPS: dict[str, list[Callable[..., None]]] = {
 }
 """The commands, as the help groups them."""
 _SITE: list[Callable[..., None]] = [
-    site.init,
+    site_init.init,
     site.check,
     site.run,
     site.predict,

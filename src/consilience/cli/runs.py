@@ -243,11 +243,13 @@ def presets(
 
 def _print_run(finished: "Run") -> None:
     from consilience.report.gains import verdicts
+    from consilience.report.home import calibration_grid, home_grid, home_sentences
     from consilience.report.tables import means_grid, run_grid, scores_grid, weights_sentence
 
-    for sentence in (*finished.summary.wrong_on_purpose, *verdicts(finished)):
+    for sentence in (*finished.summary.wrong_on_purpose, *verdicts(finished), *home_sentences(finished)):
         console.print(sentence, highlight=False)
-    for grid in (run_grid(finished), means_grid(finished), scores_grid(finished)):
+    grids = (run_grid(finished), means_grid(finished), scores_grid(finished))
+    for grid in (*grids, home_grid(finished), calibration_grid(finished)):
         if grid is not None:
             console.print("", grid, sep="\n")
     console.print()
@@ -286,18 +288,29 @@ Port = Annotated[int, typer.Option(min=0, max=65535, help="0 for any that is fre
 
 
 def watch(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A run, a comparison or a site, finished or not.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="A run, a comparison or a site, finished or not; or a site.toml.")
+    ],
     host: Host = "127.0.0.1",
     port: Port = 0,
+    once: Annotated[bool, typer.Option("--once", help="Of a site.toml: print the states once.")] = False,
 ) -> None:
     """Serve the report of a run that has not ended, also of another process, and keep it up to date.
 
-    Only this machine can reach the page, at an address that holds a token. Ctrl-C ends it, and not the run.
+    Of a site.toml: the states of all members of the federation, which this site asks for over its carrier. Only this
+    machine can reach the page, at an address that holds a token. Ctrl-C ends it, and not the run.
 
     Example:
 
       consilience watch runs/digits-1
+
+      consilience watch site.toml
     """
+    if folder.suffix == ".toml":
+        from consilience.cli.watch import watch_members
+
+        watch_members(folder, host, port, once)
+        return
     with console.status("Loading ..."):
         from consilience.report.live import Watch
 

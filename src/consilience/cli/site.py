@@ -1,4 +1,4 @@
-"""The commands of a site: init, check, run, predict, answer, log."""
+"""The commands of a site: check, run, predict, answer, log; init is in site_init."""
 
 import os
 import re
@@ -10,42 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from consilience.base.errors import ConsilienceError
-from consilience.cli.common_options import console, print_written
-from consilience.cli.models import PredictionsFile, Samples, write_predictions
+from consilience.cli.common_options import console
+from consilience.cli.models import For, PredictionsFile, Samples, Sets, sets_for, write_predictions
 
 if TYPE_CHECKING:
+    from consilience.federation.peers.firewall import Route
     from consilience.federation.peers.site_check import Finding
 
 SiteFile = Annotated[Path, typer.Option("--site", metavar="FILE", help="This site's site.toml.")]
-
-
-def init(
-    agent: Annotated[str, typer.Argument(metavar="AGENT", help="The site's name in the federation.")],
-    address: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Where peers reach this site. Default: nowhere, it only dials out.")
-    ] = "",
-    out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="The site's folder. Default: AGENT.")] = None,
-    trial_ca: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="For trials: a CA that issues the TLS certificate; made if missing."),
-    ] = None,
-    samples: Annotated[
-        int, typer.Option(metavar="N", help="Private samples to declare, for methods in which they are weights.")
-    ] = 0,
-) -> None:
-    """Make a site's keys and, for trials, its TLS certificate.
-
-    Only you can read the private keys; they never leave. Send member.toml, which is public, to the member who writes
-    the federation file. A site with a PKI uses its own certificate, with the agent's name as common name.
-
-    Example:
-
-      consilience site init cleveland --address cleveland.example:7447 --trial-ca trial-ca
-    """
-    from consilience.federation.membership import make_keys
-
-    written = make_keys(out or Path(agent), agent, address, trial_ca, samples)
-    print_written(written)
 
 
 def check(
@@ -67,6 +39,7 @@ def check(
 
     patience = seconds_in(wait) if wait else seconds
     with console.status("Asking peers ..."):
+        from consilience.federation.peers.firewall import routes
         from consilience.federation.peers.site_check import examine, is_own_process, own_certificate_problem
         from consilience.federation.site import load_site
         from consilience.federation.site_agent import check_agent_of
@@ -90,14 +63,16 @@ def check(
             finally:
                 exchange.close()
                 audit.close()
+        needed = routes(loaded.network, loaded.federation, member.agent, taken)
     say = print_of(member.agent)
     if direct:
         say(f"own port: {taken}" if taken else f"own port: {loaded.listen} {port}")
         say(f"own certificate: {certificate or 'accepted with the CA'}")
     for name in revoked:
         say(f"{name} was revoked by a quorum, and is not asked")
-    _print_findings(member.agent, findings)
-    if taken or certificate or not all(finding.good for finding in findings):
+    _print_routes(loaded.site.carrier, needed)
+    _print_findings(member.agent, findings, direct)
+    if certificate or any(route.problem for route in needed) or not all(finding.good for finding in findings):
         sys.exit(1)
 
 
@@ -118,6 +93,7 @@ def run(
         from consilience.federation.site import load_site
         from consilience.federation.site_run import run_site, serve_site
         from consilience.report.gains import verdicts
+        from consilience.report.home import advice, home_sentences
         from consilience.report.page import write_page
         from consilience.report.tables import site_grid
         from consilience.runtime.run import is_finished, load_run
@@ -137,12 +113,12 @@ def run(
 
         lines = Lines(say, loaded.settings.run.rounds)
         try:
-            finished = run_site(loaded, say, [lines], serve)
+            finished = run_site(loaded, say, [lines], serve, advice)
         except KeyboardInterrupt:
             say("stopped. Every finished round is saved; the same command goes on.")
             sys.exit(130)
     page = write_page(finished, loaded.out / "report.html")
-    for sentence in (*verdicts(finished), *finished.summary.incidents):
+    for sentence in (*verdicts(finished), *home_sentences(finished), *finished.summary.incidents):
         console.print(sentence, highlight=False, markup=False)
     console.print(site_grid({loaded.site.agent: finished}))
     print_plain(f"Report: {page}")
@@ -179,7 +155,18 @@ def log(
     sys.exit(0 if verdict.state == "whole" else 1)
 
 
-def _print_findings(me: str, findings: "list[Finding]") -> None:
+def _print_routes(carrier: str, needed: "list[Route]") -> None:
+    from rich.table import Table
+
+    table = Table(title=f"carrier {carrier}: what a firewall must allow (TCP)", title_justify="left")
+    for column in ("direction", "host", "port", "for", "now"):
+        table.add_column(column)
+    for route in needed:
+        table.add_row(route.direction, route.host, route.port, route.purpose, route.problem or route.state)
+    console.print(table)
+
+
+def _print_findings(me: str, findings: "list[Finding]", direct: bool) -> None:
     from rich.table import Table
 
     table = Table(
@@ -191,7 +178,7 @@ def _print_findings(me: str, findings: "list[Finding]") -> None:
         until = f"valid until {finding.certificate.ends:%Y-%m-%d %H:%M} UTC" if finding.certificate else "-"
         table.add_row(
             finding.agent,
-            finding.reachable or f"yes, {finding.address}",
+            finding.reachable or (f"yes, {finding.address}" if direct else "yes" if finding.answered else "no"),
             finding.certificate_problem or until,
             "-" if finding.clock is None else f"{finding.clock:+.2f} s",
             finding.federation or ("same" if finding.answered else "no answer"),
@@ -216,8 +203,12 @@ def predict(
         bool, typer.Option("--collective", help="Ask the peers who answer as well. They see these samples.")
     ] = False,
     out: PredictionsFile = Path("predictions.csv"),
+    at: For = "",
+    sets: Sets = 0.0,
 ) -> None:
     """Predict with the model that this site's part in a federation has improved.
+
+    By default it is the home model, for the site's own domain; --for target is for elsewhere.
 
     With --collective the site sends the samples to its peers, who answer if they run `consilience site answer`, and
     mixes all predictions by its trust. The columns part_NAME say how far each one counts.
@@ -225,6 +216,8 @@ def predict(
     Examples:
 
       consilience site predict new-patients.csv
+
+      consilience site predict new-patients.csv --sets 0.9
 
       consilience site predict new-patients.csv --site site.toml --collective
     """
@@ -239,8 +232,8 @@ def predict(
         else:
             from consilience.federation.model import predict_site
 
-            f, names = predict_site(site_file, samples)
-            write_predictions(f, names, out)
+            f, names, calibration = predict_site(site_file, samples, at)
+            write_predictions(f, names, out, sets=sets_for(calibration, f, at or "home", sets))
     print_plain(f"Written: {out}")
 
 

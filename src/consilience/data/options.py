@@ -29,6 +29,9 @@ class Data(Options):
     alpha: float = option(1.0, "of Dirichlet proportions: small, very different agents", above=0)
     shards: int = option(2, "for each agent, where partition=shards deals the data sorted by class", at_least=1)
     low_quality: tuple[int, ...] = option((), "agents whose training labels are all shifted")
+    concept_shift: tuple[int, ...] = option(
+        (), "agents at which two random classes are swapped, in their test data too: another truth than elsewhere"
+    )
     target_fraction: float = option(0.25, "held out to measure on the target domain", above=0, below=1)
     test_fraction: float = option(0.2, "of each agent's data, held out to measure on its own domain", above=0, below=1)
     shared_per_agent: int = option(30, "samples each agent contributes to the shared data", at_least=1)

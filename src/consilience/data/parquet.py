@@ -56,7 +56,7 @@ def check_parquet(path: Path, most_packed: int = 10 * MOST_PACKED) -> None:
         columns = [file.schema.column(number) for number in range(len(file.schema))]
         budget.add(_widths(file.metadata, columns))
         with path.open("rb") as raw, closing(mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ)) as data:
-            longest = _add_pages(file.metadata, columns, data, budget)
+            longest = _add_pages(columns, data, budget)
     texts = {column.path for column in columns if column.physical_type == _TEXT}
     for column in sorted(texts):
         rows = max(1, min(_BATCH, SMALL // longest.get(column, 1)))
@@ -97,20 +97,23 @@ def _widths(metadata: Any, columns: list[Any]) -> int:
     return int(sum(rows) * sum(widths))
 
 
-def _add_pages(metadata: Any, columns: list[Any], data: mmap.mmap, budget: _Budget) -> dict[str, int]:
+def _add_pages(columns: list[Any], data: mmap.mmap, budget: _Budget) -> dict[str, int]:
     """Adds the unpacked size of every page, and the values of columns with lists, of which a row may have any number.
 
-    Returns the size of the largest page of texts with shared prefixes, by column.
+    Returns the size of the largest page of texts with shared prefixes, by column. Where pages are stands in the file's
+    last part; pyarrow ends the process where its statistics do not fit together, and is not asked for it.
     """
     longest: dict[str, int] = {}
-    for group in range(metadata.num_row_groups):
-        for number, column in enumerate(columns):
-            chunk = metadata.row_group(group).column(number)
-            if not chunk.num_values:  # no page of it is read
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    groups = _Thrift(data, footer).struct()[0].get(4) or []
+    for group in groups:
+        for column, part in zip(columns, group[1], strict=True):
+            chunk = part[3]
+            if not chunk[5]:  # it has no values: no page of it is read
                 continue
-            first, directory = chunk.data_page_offset, chunk.dictionary_page_offset
+            first, directory = chunk[9], chunk.get(11)
             start = directory if directory and 0 < directory < first else first
-            for page in _pages(data, start, start + chunk.total_compressed_size):
+            for page in _pages(data, start, start + chunk[7]):
                 budget.add(page.unpacked)
                 if column.max_repetition_level:
                     budget.add(8 * page.values)
@@ -139,7 +142,7 @@ def _pages(data: mmap.mmap, start: int, end: int) -> Iterator[_Page]:
 
 
 class _Thrift:
-    """A reader of Thrift's compact protocol, in which headers of pages are written."""
+    """A reader of Thrift's compact protocol, in which headers of pages and the file's last part are written."""
 
     def __init__(self, data: mmap.mmap, at: int) -> None:
         self._data, self._at = data, at
@@ -147,7 +150,7 @@ class _Thrift:
     def struct(self, depth: int = 0) -> tuple[dict[int, Any], int]:
         """The fields by number, and where the bytes behind them begin."""
         if depth > 8:
-            raise ValueError("the header of a page is nested too deeply")
+            raise ValueError("a header is nested too deeply")
         fields: dict[int, Any] = {}
         number = 0
         while head := self._byte():
@@ -167,12 +170,12 @@ class _Thrift:
             return None
         if kind in (9, 10):
             head = self._byte()
-            for _ in range(head >> 4 if head >> 4 < 15 else self._varint()):
-                self._byte() if head & 15 in (1, 2) else self._value(head & 15, depth + 1)
-            return None
+            length = head >> 4 if head >> 4 < 15 else self._varint()
+            values = (self._byte() if head & 15 in (1, 2) else self._value(head & 15, depth + 1) for _ in range(length))
+            return [value for value in values if isinstance(value, dict)]  # of others none is needed
         if kind == 12:
             return self.struct(depth + 1)[0]
-        raise ValueError("the header of a page has a field of an unknown kind")
+        raise ValueError("a header has a field of an unknown kind")
 
     def _byte(self) -> int:
         self._skip(1)
@@ -181,7 +184,7 @@ class _Thrift:
     def _skip(self, count: int) -> None:
         self._at += count
         if not 0 < self._at <= len(self._data):
-            raise ValueError("the header of a page is not in the file")
+            raise ValueError("a header is not in the file")
 
     def _varint(self) -> int:
         value = 0
@@ -190,7 +193,7 @@ class _Thrift:
             value |= (byte & 127) << shift
             if byte < 128:
                 return value
-        raise ValueError("the header of a page has a number that is too long")
+        raise ValueError("a header has a number that is too long")
 
     def _zigzag(self) -> int:
         value = self._varint()

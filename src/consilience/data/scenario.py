@@ -66,7 +66,8 @@ def split(data: Dataset, options: Data, agents: int, seed: int) -> Scenario:
     to X* and keeps a fraction of what is left to test on. Where the dataset has rows without labels, as many of these
     are drawn for X* instead. With `shared_balanced`, the contributions are chosen so
     that the classes of X* are as even as the agents' data allow; with `shared_limit`, X* is a random part of them.
-    Agents in `low_quality` have all training labels shifted by one random non-zero number modulo the number of classes.
+    Agents in `low_quality` have all training labels shifted by one random non-zero number modulo the number of classes;
+    those in `concept_shift` have two classes swapped, in all that they hold.
     """
     _check_task(data, options)
     order = stream(seed, "target").permutation(len(data.y))
@@ -82,8 +83,11 @@ def split(data: Dataset, options: Data, agents: int, seed: int) -> Scenario:
         y = data.y[train]
         if number in options.low_quality:
             y = shift_labels(y, len(data.classes), stream(seed, "low quality", name))
+        test_y = data.y[test]
+        if number in options.concept_shift:
+            y, test_y = (swap_classes(own, len(data.classes), stream(seed, "concept", name)) for own in (y, test_y))
         shared.append(given)
-        shares[name] = AgentData(take(data.x, train), y, take(data.x, test), data.y[test])
+        shares[name] = AgentData(take(data.x, train), y, take(data.x, test), test_y)
     star, pool = np.concatenate(shared), data.x
     if data.unlabelled is not None:
         pool, number = data.unlabelled, min(options.shared_per_agent * len(held), count(data.unlabelled))
@@ -116,12 +120,13 @@ def _check_task(data: Dataset, options: Data) -> None:
         f"partition={options.partition}": getattr(PARTITIONS.find(options.partition), "by_class", False),
         "shared_balanced": options.shared_balanced,
         "low_quality": bool(options.low_quality),
+        "concept_shift": bool(options.concept_shift),
     }
     for what, used in by_class.items():
         if used:
             raise ConsilienceError(
                 f"{what} goes by the class of a sample, and {data.task} has none. Use partition=iid, and neither "
-                "shared_balanced nor low_quality."
+                "shared_balanced nor low_quality nor concept_shift."
             )
 
 
@@ -189,6 +194,18 @@ def shift_labels(y: Array, classes: int, draw: np.random.Generator) -> Array:
     True
     """
     return np.asarray((y + draw.integers(1, classes)) % classes)
+
+
+def swap_classes(y: Array, classes: int, draw: np.random.Generator) -> Array:
+    """Labels with two random classes swapped.
+
+    >>> swap_classes(np.array([0, 1, 1]), 2, np.random.default_rng(0))
+    array([1, 0, 0])
+    """
+    first, second = draw.choice(classes, 2, replace=False)
+    numbers = np.arange(classes)
+    numbers[[first, second]] = second, first
+    return np.asarray(numbers[y])
 
 
 def polynomial(seed: int, agents: int = 3, samples: int = 50) -> Scenario:

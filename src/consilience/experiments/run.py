@@ -2,7 +2,9 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,21 +16,30 @@ from consilience.data.preprocess import TablePreprocessing
 from consilience.data.scenario import Scenario
 from consilience.runtime import checkpoint
 from consilience.runtime.callbacks import Callback
-from consilience.runtime.run import Run, load_run
+from consilience.runtime.run import Run, is_finished, load_run
 from consilience.runtime.run_state import check_private_data, check_reference_predictions
 from consilience.settings.presets import settings_of, write_config
 from consilience.settings.settings import Settings
 from consilience.settings.wiring import build_agents, build_scenario, data_fingerprint, shared_rows
 from consilience.workers.jobs import Job, run_jobs
 
+if TYPE_CHECKING:
+    from consilience.export.card import Advise
+
 
 def run_experiment(settings: Settings, folder: Path, workers: int = 0, callbacks: Sequence[Callback] = ()) -> Run:
     """Runs the method into `folder` and each reference into a folder below it. What is finished is not run again."""
     write_config(settings, folder)
     names = settings.run.references
-    jobs = [Job(settings, folder), *(Job(settings.with_method(name), folder / name, name) for name in names)]
+    jobs = [Job(settings, folder), *(Job(_reference(settings, name), folder / name, name) for name in names)]
     run, *others = run_jobs(jobs, workers, callbacks)
     return replace(run, references=dict(zip(names, others, strict=True)))
+
+
+def _reference(settings: Settings, name: str) -> Settings:
+    """The settings of a reference. Only of the agents alone is kept what models are calibrated and combined by."""
+    references = settings.run.references if name == "alone" else ()
+    return replace(settings.with_method(name), run=replace(settings.run, references=references))
 
 
 _IMAGES = (
@@ -80,28 +91,44 @@ def restore(folder: Path, names: Collection[str] | None = None) -> Restored:
     return Restored(run, agents, scenario)
 
 
-def export_run(folder: Path, agent: str, to: Path) -> Path:
-    """Writes the model of one agent of a run into the folder `to`, with the steps that prepare raw samples for it."""
-    from consilience.export.card import facts_of
+def export_run(folder: Path, agent: str, to: Path, at: str = "", advise: "Advise | None" = None) -> Path:
+    """Writes the model of one agent of a run into the folder `to`, with the steps that prepare raw samples for it.
+
+    Args:
+        folder: The run's.
+        agent: Whose model.
+        to: A new folder.
+        at: What it predicts for by default; where the run knows it, the target domain.
+        advise: Says which model to use where.
+    """
+    from consilience.export.card import facts_of, no_advice
     from consilience.export.folder import export_agent
     from consilience.export.inputs import AS_ARRAY, Scale
 
     loaded = restore(folder, [agent])
     settings, raw, shared = settings_of(folder), loaded.scenario.raw, loaded.scenario.shared
-    facts = facts_of(loaded.run, agent)
+    facts, calibration = facts_of(loaded.run, agent, advise=advise or no_advice), loaded.run.calibrations.get(agent)
+    export = partial(
+        export_agent,
+        loaded.agents[0],
+        to,
+        calibration=calibration,
+        alone=restore(folder / "alone", [agent]).agents[0] if is_finished(folder / "alone") else None,
+        at=at or ("target" if calibration is not None else "together"),
+    )
     if raw is not None:
         facts = replace(facts, columns=raw.columns, about=raw.about)
     if isinstance(raw, RawScale):
         step = Scale(raw.mean, raw.deviation)
-        return export_agent(loaded.agents[0], to, raw.raw(shared), replace(facts, largest=raw.largest), [step])
+        return export(raw.raw(shared), replace(facts, largest=raw.largest), [step])
     if isinstance(raw, RawSteps):
         steps = [*raw.steps] if isinstance(raw.steps[0], TablePreprocessing) else [*raw.steps, AS_ARRAY]
-        return export_agent(loaded.agents[0], to, raw.examples, facts, steps)
+        return export(raw.examples, facts, steps)
     if is_own(settings.data.dataset):
         columns = tuple(column.name for column in loaded.scenario.columns)
         about = _IMAGES if Path(settings.data.dataset).is_dir() and isinstance(shared, np.ndarray) else ""
-        return export_agent(loaded.agents[0], to, shared, replace(facts, columns=columns, about=about))
+        return export(shared, replace(facts, columns=columns, about=about))
     if getattr(shared, "dtype", None) == np.uint8:
-        return export_agent(loaded.agents[0], to, shared, replace(facts, about=_BYTES, largest=255))
+        return export(shared, replace(facts, about=_BYTES, largest=255))
     about = f"Samples are those of the dataset {loaded.run.summary.dataset!r} as consilience loads it."
-    return export_agent(loaded.agents[0], to, shared, replace(facts, about=about))
+    return export(shared, replace(facts, about=about))

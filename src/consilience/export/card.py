@@ -1,9 +1,11 @@
 """The model card: README.md of an exported folder, for whoever finds it, and what it says of the run."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
 
+from consilience.agents.calibrated import MODELS
 from consilience.data.columns import brief_list
 from consilience.export.manifest import Manifest
 from consilience.runtime.history import PLACES
@@ -23,13 +25,24 @@ class Facts:
     """What was done to the samples before the model saw them, in a sentence."""
     largest: int = 0
     """The largest number in raw pixels, where samples are such."""
+    advice: tuple[str, ...] = ()
+    """Which model to use where, in words."""
 
 
 _COMMON = ("target", "")
 """In an experiment the sample of the target domain is common to all; at a site it is the site's own."""
 
 
-def facts_of(run: Run, agent: str, columns: tuple[str, ...] = (), about: str = "") -> Facts:
+Advise = Callable[[Run, str], Sequence[str]]
+"""Says which model an agent should use where."""
+
+
+def no_advice(run: Run, agent: str) -> Sequence[str]:
+    """Nothing."""
+    return ()
+
+
+def facts_of(run: Run, agent: str, columns: tuple[str, ...] = (), about: str = "", advise: Advise = no_advice) -> Facts:
     """Class names, how the agent was trained, and its scores after its last round.
 
     Of an agent that promises privacy there are no scores on an organisation's own rows, and no fingerprint of data with
@@ -59,6 +72,7 @@ def facts_of(run: Run, agent: str, columns: tuple[str, ...] = (), about: str = "
         scores,
         columns,
         about,
+        advice=tuple(advise(run, agent)),
     )
 
 
@@ -128,6 +142,7 @@ def card(manifest: Manifest) -> str:
         cells = [(name, str(meaning)) for name, meaning in manifest.inputs.meanings.items()]
         lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in cells]
         lines += ["", "Columns may be in any order; others, such as the label, are ignored."]
+    lines += _models(manifest)
     lines += ["", "## Measured after training", "", *_scores(manifest), "", "## Training", "", "| | |", "|---|---|"]
     for key, title in _FACTS.items():
         value = manifest.training.get(key)
@@ -145,6 +160,17 @@ def card(manifest: Manifest) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _models(manifest: Manifest) -> list[str]:
+    """Which models are in the folder, and which to use where."""
+    if not manifest.calibration:
+        return []
+    needed = {"alone"} | ({"home"} if len(manifest.calibration["home"][0]) != 2 else set())
+    known = {name: text for name, text in MODELS.items() if manifest.alone or name not in needed}
+    lines = ["", "## Which model", "", *(f"- {sentence}" for sentence in manifest.advice)]
+    lines += [f'- `--for {name}` and `at="{name}"`: {text}' for name, text in known.items()]
+    return [*lines, "", f"Without it, predictions are those of: {MODELS[manifest.at]}."]
 
 
 def _scores(manifest: Manifest) -> list[str]:

@@ -3,14 +3,17 @@
 import glob
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, cast, final
 
 import numpy as np
 
+from consilience.agents.calibrated import predict_at, sets_of
+from consilience.agents.calibration import Calibration, calibration_from
 from consilience.agents.protocol import Agent, implements
 from consilience.base.errors import ConsilienceError, first_line
 from consilience.base.files import write_atomically
@@ -34,6 +37,8 @@ from consilience.tasks import TASKS, task_named
 from consilience.tasks.protocol import Array, checked_predictions, require_classes
 
 CARD = "README.md"
+ALONE = "alone"
+"""The folder, in that of a model, of the model that trained alone."""
 CLOSE = 1e-5
 """The largest difference between predictions of the exported model and of the agent."""
 ASKED = 64
@@ -55,17 +60,42 @@ class ExportedModel:
             self._predict = networks.read(by_form, manifest.architecture, manifest.task)
         else:
             self._predict = estimators.read(rest, files, manifest.task, manifest.outputs)
+        self._alone = _model_alone(folder, manifest)
+        self.calibration: Calibration | None = None
+        """Of its models, if it is known."""
+        if manifest.calibration:
+            self.calibration = calibration_from(manifest.calibration, task_named(manifest.task), manifest.outputs)
 
     @property
     def classes(self) -> tuple[str, ...]:
         """Names of the classes or labels, in the order of the columns; empty for regression."""
         return self.manifest.classes
 
-    def predict(self, x: Any) -> Array:
+    def predict(self, x: Any, at: str = "") -> Array:
         """Class probabilities (samples, classes), or for regression values (samples, outputs).
 
-        Rows are such as the agent had: an array, a DataFrame with the same columns, a list of texts.
+        Args:
+            x: Rows such as the agent had: an array, a DataFrame with the same columns, a list of texts.
+            at: home | target | alone | together; by default what it was exported for.
         """
+        alone = None if self._alone is None else self._alone.predict
+        who = f"the model of {self.manifest.agent!r}"
+        return predict_at(who, at or self.manifest.at, x, self._together, alone, self.calibration)
+
+    def predict_sets(self, x: Any, coverage: float = 0.9, at: str = "home") -> Array:
+        """Which classes may be true (samples, classes); for values the ends of an interval (samples, outputs, 2).
+
+        Sets hold the truth with at least this probability for samples like the agent's own (split conformal
+        prediction).
+
+        Args:
+            x: Rows as `predict` takes them.
+            coverage: The probability.
+            at: home | target.
+        """
+        return sets_of(self.calibration, self.predict(x, at), at, coverage)
+
+    def _together(self, x: Any) -> Array:
         samples = as_samples(x, self.manifest.inputs)
         number = count(samples)
         try:
@@ -88,6 +118,20 @@ class ExportedModel:
         task = task_named(self.manifest.task)
         require_classes(task, f"{self.manifest.task} has no most probable class. Use predict.")
         return [self.classes[number] for number in self.predict(x).argmax(axis=1)]
+
+
+def _model_alone(folder: Path, manifest: Manifest) -> "ExportedModel | None":
+    """The model that trained alone, if it is in the folder, as it was exported."""
+    if not manifest.alone:
+        return None
+    inner, path = folder / ALONE, folder / ALONE / FILE
+    if not path.is_file() or sha256(path.read_bytes()).hexdigest() != manifest.alone:
+        raise ConsilienceError(f"{path} is missing or was changed after the export. Export the model again.")
+    alone = read_manifest(inner)
+    check_manifest(alone, str(path))
+    if alone.alone or (alone.task, alone.outputs) != (manifest.task, manifest.outputs):
+        raise ConsilienceError(f"{path} is not that of a model beside the one in {folder}. Export the model again.")
+    return ExportedModel(inner, alone)
 
 
 def load_model(folder: str | Path) -> ExportedModel:
@@ -117,13 +161,19 @@ def export_agent(
     *,
     onnx: bool = True,
     overwrite: bool = False,
+    calibration: Calibration | None = None,
+    alone: Agent | None = None,
+    at: str = "together",
 ) -> Path:
     """Writes the agent's trained model into `folder`, and checks that it predicts as the agent does.
+
+    With a `calibration` and the copy that trained `alone` the folder predicts at home as well; `at` is what it predicts
+    for by default.
 
     `sample` are some samples as users of the folder will have them, such as shared data; `prepare` are the steps that
     make of them what the agent takes. Without `onnx`, a built-in network is stored by its weights alone.
     """
-    facts = facts or Facts()
+    facts, given = facts or Facts(), prepare
     _check_free(folder, overwrite)
     raw = rows = take(sample, np.arange(min(ASKED, count(sample))))
     before = [write_prepare(number, action) for number, action in enumerate(prepare)]
@@ -140,6 +190,7 @@ def export_agent(
         raw, inputs = raw_inputs(raw, prepare[0], about)
     else:
         inputs = replace(described(raw, facts.columns, about), largest=facts.largest)
+    second = _files_alone(alone, sample, replace(facts, scores={}, advice=()), given) if alone is not None else {}
     manifest = Manifest(
         agent=agent.name,
         kind=agent.kind,
@@ -153,14 +204,21 @@ def export_agent(
         scores=facts.scores,
         versions=versions(),
         files=_checksums(files := files | {step.file: data for step, data in before}),
+        at=at,
+        calibration={} if calibration is None else calibration.table(),
+        alone=sha256(second[f"{ALONE}/{FILE}"]).hexdigest() if second else "",
+        advice=facts.advice,
     )
-    _write(folder, files | {CARD: card(manifest).encode(), FILE: manifest.to_json().encode()})
-    try:
-        _check_equal(agent, folder, raw, wanted)
-    except BaseException:
-        shutil.rmtree(folder)
-        raise
+    files |= second | {CARD: card(manifest).encode(), FILE: manifest.to_json().encode()}
+    _write(folder, files, lambda new: _check_equal(agent, new, raw, wanted))
     return folder
+
+
+def _files_alone(alone: Agent, sample: Rows, facts: Facts, prepare: Sequence[Prepare]) -> dict[str, bytes]:
+    """The files of the model that trained alone, by their names in the folder of the other one."""
+    with TemporaryDirectory(prefix="consilience-") as scratch:
+        inner = export_agent(alone, Path(scratch) / ALONE, sample, facts, prepare, onnx=False)
+        return {f"{ALONE}/{path.name}": path.read_bytes() for path in sorted(inner.iterdir())}
 
 
 def _to_ship(function: str, scaled: bool) -> str:
@@ -212,17 +270,24 @@ def _check_free(folder: Path, overwrite: bool) -> None:
         raise ConsilienceError(f"{folder} already holds something and is not overwritten. Choose another folder.")
 
 
-def _write(folder: Path, files: dict[str, bytes]) -> None:
+def _write(folder: Path, files: dict[str, bytes], check: Callable[[Path], None] = lambda _: None) -> None:
     """All files into a new folder beside it, then into place: never a mixture of two models.
 
-    A kill between the two renames leaves the old model under a hidden name, until the next export.
+    Where the `check` of the new folder raises an error, what was there stays. A kill between the two renames leaves the
+    old model under a hidden name, until the next export.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     new = folder.with_name(f".{folder.name}.{os.getpid()}.part")
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir()
     for name, data in files.items():
+        (new / name).parent.mkdir(exist_ok=True)
         write_atomically(new / name, data)
+    try:
+        check(new)
+    except BaseException:
+        shutil.rmtree(new)
+        raise
     if folder.is_dir():
         folder.rename(folder.with_name(f".{folder.name}.{os.getpid()}.old"))
     new.rename(folder)
@@ -232,7 +297,7 @@ def _write(folder: Path, files: dict[str, bytes]) -> None:
 
 def _check_equal(agent: Agent, folder: Path, sample: Rows, wanted: Array) -> None:
     """Reads the folder as any user would, and refuses it if its predictions differ from the agent's."""
-    f = load_model(folder).predict(sample)
+    f = load_model(folder).predict(sample, at="together")
     distance = float(np.abs(f - wanted).max(initial=0) / max(1.0, float(np.abs(wanted).max(initial=0))))
     if not distance <= CLOSE:
         raise ConsilienceError(
@@ -241,16 +306,22 @@ def _check_equal(agent: Agent, folder: Path, sample: Rows, wanted: Array) -> Non
         )
 
 
-def copy_model(source: Path, to: Path) -> Path:
-    """Copies an exported model, which is read and checked on the way. A built-in network gets its ONNX form."""
+def copy_model(source: Path, to: Path, at: str = "") -> Path:
+    """Copies an exported model, which is read and checked on the way. A built-in network gets its ONNX form.
+
+    `at` is what the copy predicts for by default, if not what the original does.
+    """
     manifest = load_model(source).manifest
+    manifest = replace(manifest, at=at or manifest.at)
     _check_free(to, overwrite=False)
     files = {name: checked_bytes(source, manifest, name) for name in manifest.files}
     if manifest.architecture.model and all(piece.form != "onnx" for piece in manifest.parts):
         network, data = networks.onnx_of(files, manifest.agent, manifest.architecture, manifest.task)
         files[network.file] = data
         manifest = replace(manifest, parts=(*manifest.parts, network), files=_checksums(files))
-    _write(to, files | {CARD: card(manifest).encode(), FILE: manifest.to_json().encode()})
+    inner = sorted((source / ALONE).iterdir()) if manifest.alone else []
+    second = {f"{ALONE}/{path.name}": path.read_bytes() for path in inner}
+    _write(to, files | second | {CARD: card(manifest).encode(), FILE: manifest.to_json().encode()})
     return to
 
 

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -26,7 +27,7 @@ _REFUSED = 2
 
 
 def predict_isolated(
-    folder: Path, samples: Path, seconds: float = SECONDS, memory: float = 0.0
+    folder: Path, samples: Path, seconds: float = SECONDS, memory: float = 0.0, at: str = ""
 ) -> tuple[Array, Manifest]:
     """What the model in `folder` predicts for the samples in a file, and the model's manifest.
 
@@ -37,6 +38,7 @@ def predict_isolated(
         samples: A csv, parquet, npz or npy file, or a folder of images.
         seconds: How long the child may take.
         memory: How many GiB of address space the child may have; 0 for half of the machine's memory, at least 8 GiB.
+        at: Which model: home | target | alone | together; by default what it was exported for.
 
     Raises:
         ConsilienceError: The model was refused, crashed, or reached a limit.
@@ -45,7 +47,7 @@ def predict_isolated(
     check_manifest(manifest, str(folder / FILE))
     limit = int(memory * GIB) or default_memory()
     with TemporaryDirectory(prefix="consilience-") as scratch:
-        order = {"folder": str(folder.resolve()), "samples": str(samples.resolve()), "memory": limit}
+        order = {"folder": str(folder.resolve()), "samples": str(samples.resolve()), "memory": limit, "at": at}
         command = [sys.executable, "-c", _START, json.dumps([str(Path(entry).resolve()) for entry in sys.path])]
         try:
             done = subprocess.run(
@@ -107,7 +109,7 @@ def child() -> None:
     try:
         loaded = load_model(order["folder"])
         x = read_samples(Path(order["samples"]), loaded.manifest.inputs)
-        np.save("predictions.npy", loaded.predict(x))
+        np.save("predictions.npy", loaded.predict(x, order["at"]))
     except ConsilienceError as error:
         _refuse(str(error))
     except OSError as error:
@@ -129,5 +131,6 @@ def _limit(memory: int) -> None:
         return
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     most = memory if hard == resource.RLIM_INFINITY else min(memory, hard)
-    resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+    with suppress(OSError, ValueError):  # macOS does not bound the address space
+        resource.setrlimit(resource.RLIMIT_AS, (most, hard))
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from consilience.agents.calibrated import MODELS
 from consilience.base.errors import ConsilienceError
 from consilience.base.options import Options, from_table, option, to_table
 from consilience.tasks import TASKS, task_named
@@ -88,6 +89,10 @@ class Manifest(Options):
     files: dict[str, Any] = option(meaning="SHA-256 of every file that predicts")
     architecture: Architecture = option(Architecture(), "of a built-in network")
     inputs: Inputs = option(Inputs(), "the samples that it takes")
+    at: str = option("together", "the model that predicts unless another is asked for", one_of=tuple(MODELS))
+    calibration: dict[str, Any] = option(None, "weights of the models at home and on the target domain, if known")
+    alone: str = option("", "SHA-256 of alone/model.json, where the model trained alone is in the folder as well")
+    advice: tuple[str, ...] = option((), "which model to use where, in words")
     format: int = option(VERSION, "version of this format", at_least=1)
     checksum: str = option("", "SHA-256 of all the rest of this file")
 
@@ -95,6 +100,10 @@ class Manifest(Options):
         """The text of model.json."""
         table = to_table(self)
         return json.dumps(table | {"checksum": checksum(table)}, indent=2, allow_nan=False) + "\n"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "calibration", self.calibration or {})
+        super().__post_init__()
 
     @property
     def names(self) -> tuple[str, ...]:

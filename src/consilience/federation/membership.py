@@ -35,11 +35,23 @@ VALID = timedelta(days=365)
 """How long a new federation file is valid."""
 
 
-def make_keys(folder: Path, agent: str, address: str, authority: Path | None = None, samples: int = 0) -> list[Path]:
-    """A site's folder: keys/signing.key and encryption.key, the public member.toml, and a site.toml to fill in.
+def make_keys(
+    folder: Path,
+    agent: str,
+    address: str,
+    authority: Path | None = None,
+    samples: int = 0,
+    entries: Site | None = None,
+) -> list[Path]:
+    """A site's folder: keys/signing.key and encryption.key, the public member.toml, and a site.toml.
 
-    With an `authority` for trials, which is made if it does not exist, also keys/tls.key, tls.crt and ca.crt. A site
-    that does not listen has no address.
+    Args:
+        folder: The folder.
+        agent: The site's name.
+        address: host:port where peers reach it; empty if it does not listen.
+        authority: A CA for trials, which is made if it does not exist; then there are keys/tls.key, tls.crt and ca.crt.
+        samples: Private samples to declare.
+        entries: The content of site.toml, if there is none yet; None for a forest on patients.csv.
     """
     check_name(agent)
     if address:
@@ -58,10 +70,8 @@ def make_keys(folder: Path, agent: str, address: str, authority: Path | None = N
         written += [folder / "keys" / "tls.key", folder / "keys" / "tls.crt"]
     write_atomically(folder / "member.toml", toml.dump(to_table(member)).encode())
     if not (folder / "site.toml").exists():
-        write_site(
-            folder / "site.toml",
-            Site(agent, shared="shared.csv", model="forest", data="patients.csv", standardise=True),
-        )
+        default = Site(agent, shared="shared.csv", model="forest", data="patients.csv", standardise=True)
+        write_site(folder / "site.toml", entries or default)
     return written
 
 

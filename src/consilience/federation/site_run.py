@@ -9,7 +9,7 @@ from math import inf
 from consilience.agents.protocol import Agent
 from consilience.base.errors import ConsilienceError
 from consilience.base.options import flat, to_table
-from consilience.export.card import facts_of
+from consilience.export.card import Advise, facts_of, no_advice
 from consilience.export.folder import export_agent
 from consilience.federation.peers.audit import bytes_sent, incidents, suspicious_peers
 from consilience.federation.peers.inbox import Say
@@ -21,14 +21,20 @@ from consilience.federation.site_notes import site_notes
 from consilience.runtime import checkpoint
 from consilience.runtime.callbacks import Callback, Callbacks, RunInfo
 from consilience.runtime.driver import run_rounds
-from consilience.runtime.privacy_budget import plan
+from consilience.runtime.privacy_budget import mechanism_of, plan
 from consilience.runtime.progress_file import ProgressFile
 from consilience.runtime.run import Run
 from consilience.runtime.summary import Summary, known_elsewhere, summarised
 from consilience.settings.presets import write_config
 
 
-def run_site(loaded: LoadedSite, say: Say, callbacks: Sequence[Callback] = (), serve: bool = False) -> Run:
+def run_site(
+    loaded: LoadedSite,
+    say: Say,
+    callbacks: Sequence[Callback] = (),
+    serve: bool = False,
+    advise: Advise = no_advice,
+) -> Run:
     """Takes part in the federation: waits for peers, runs the rounds, and writes the run folder.
 
     Args:
@@ -36,6 +42,7 @@ def run_site(loaded: LoadedSite, say: Say, callbacks: Sequence[Callback] = (), s
         say: Is given sentences for the operator.
         callbacks: Are told of every round.
         serve: Whether to answer after the last round until every peer has finished, however long that takes.
+        advise: Says which model to use where, for the model card.
     """
     out, federation = loaded.out, loaded.federation
     lock_run_folder(out, federation, loaded.path(loaded.site.signing_key))
@@ -67,8 +74,9 @@ def run_site(loaded: LoadedSite, say: Say, callbacks: Sequence[Callback] = (), s
             threads=settings.run.threads,
             emit=partial(told.handle, about),
             baseline=loaded.site.baseline,
+            hold_out=True,
         )
-        keep_model(loaded, agent, run, say)
+        keep_model(loaded, agent, run, say, advise)
         exchange.finish(inf if serve else None)
         log = out / "audit.jsonl"  # what it has of peers and of bytes sent, before and after interruptions
         known = replace(run.summary, suspicions=suspicious_peers(log), incidents=incidents(log), sent=bytes_sent(log))
@@ -92,13 +100,29 @@ def run_site(loaded: LoadedSite, say: Say, callbacks: Sequence[Callback] = (), s
     return run
 
 
-def keep_model(loaded: LoadedSite, agent: Agent, run: Run, say: Say) -> None:
+def keep_model(loaded: LoadedSite, agent: Agent, run: Run, say: Say, advise: Advise = no_advice) -> None:
     """Writes the trained model into the run folder for `predict`: the data may change later."""
-    facts = facts_of(run, agent.name, tuple(loaded.columns))
+    facts, steps = facts_of(run, agent.name, tuple(loaded.columns), advise=advise), loaded.prepare_steps()
+    calibration, alone = run.calibrations.get(agent.name), _copy_alone(agent, run)
     try:
-        export_agent(agent, loaded.model, loaded.shared, facts, loaded.prepare_steps(), onnx=False, overwrite=True)
+        export_agent(
+            agent,
+            loaded.model,
+            loaded.shared,
+            facts,
+            steps,
+            onnx=False,
+            overwrite=True,
+            calibration=calibration,
+            alone=alone,
+        )
     except Exception as error:  # a model of the site's own may fail in any way; the run is finished and good
         say(f"the model cannot be stored, and `predict` will fit it again: {error}")
+
+
+def _copy_alone(agent: Agent, run: Run) -> Agent | None:
+    """The copy that trained alone. Of a private agent it stays in the checkpoint."""
+    return run.copies[0] if run.copies and mechanism_of(agent) is None else None
 
 
 def serve_site(loaded: LoadedSite, say: Say) -> None:

@@ -82,12 +82,8 @@ class Watch:
         self._end = threading.Event()
         self._streams: list[int] = []
         kind = {"folder": self.folder, "token": token, "ended": self._end, "streams": self._streams}
-        try:
-            self._server = _Server((host, port), type("Handler", (_Handler,), kind))
-        except OSError as error:
-            raise ConsilienceError(f"cannot serve at {host}:{port}: {error.strerror}. Choose another port.") from error
+        self._server = start_server(type("Handler", (_Handler,), kind), host, port)
         self.address = f"http://{host}:{self._server.server_address[1]}/{token}/"
-        threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True).start()
 
     def __enter__(self) -> "Watch":
         return self
@@ -104,6 +100,16 @@ class Watch:
         self._end.set()
         self._server.shutdown()
         self._server.server_close()
+
+
+def start_server(handler: "type[TokenHandler]", host: str, port: int) -> "_Server":
+    """A server of pages, in a thread of its own."""
+    try:
+        server = _Server((host, port), handler)
+    except OSError as error:
+        raise ConsilienceError(f"cannot serve at {host}:{port}: {error.strerror}. Choose another port.") from error
+    threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True).start()
+    return server
 
 
 class _Server(ThreadingHTTPServer):
@@ -149,13 +155,11 @@ class _Server(ThreadingHTTPServer):
         """Silent: an error of a page does not concern the run."""
 
 
-class _Handler(BaseHTTPRequestHandler):
+class TokenHandler(BaseHTTPRequestHandler):
+    """Answers requests whose address begins with a secret token."""
+
     server: _Server
-    folder: Path
     token: str
-    ended: threading.Event
-    streams: list[int]
-    """One entry per page that receives events."""
     protocol_version = "HTTP/1.1"
     timeout = TIMEOUT
 
@@ -168,37 +172,26 @@ class _Handler(BaseHTTPRequestHandler):
             super().handle()
 
     def do_GET(self) -> None:
-        """Answers with the page of a run, its events, the list of runs, or another page in the folder."""
+        """Answers with a page."""
         token, _, rest = unquote(self.path.split("?")[0]).lstrip("/").partition("/")
         if not secrets.compare_digest(token.encode(), self.token.encode()):
             self._answer(b"not here", "text/plain", HTTPStatus.NOT_FOUND)
             return
         self.server.admit(self.connection)
         try:
-            self._page(rest)
+            self.page(rest)
         except (ConnectionError, TimeoutError):
             raise
         except Exception:  # files change while they are read, and may be damaged
             self._answer(b"This page cannot be made now. Try again.", "text/plain", HTTPStatus.SERVICE_UNAVAILABLE)
 
-    def _page(self, rest: str) -> None:
+    def page(self, rest: str) -> None:
         """Answers with the page at a path after the token."""
-        inner, _, last = rest.rpartition("/")
-        top = self.folder.resolve()
-        run = (self.folder / inner.removeprefix("run").lstrip("/")).resolve()
-        page = (top / last).resolve()
-        if not inner and page.suffix == ".html" and page.parent == top and page.is_file():
-            self._answer(page.read_bytes(), "text/html; charset=utf-8")
-        elif not run.is_relative_to(top) or last not in ("", "events"):
-            self._answer(b"not here", "text/plain", HTTPStatus.NOT_FOUND)
-        elif last == "events" and is_run(run):
-            self._events(run)
-        elif is_run(run):
-            self._answer(live_page(run).encode(), "text/html; charset=utf-8")
-        elif run == top:
-            self._answer(index_page(run).encode(), "text/html; charset=utf-8")
-        else:
-            self._answer(b"not here", "text/plain", HTTPStatus.NOT_FOUND)
+        raise NotImplementedError
+
+    def answer(self, text: str) -> None:
+        """Answers with a page."""
+        self._answer(text.encode(), "text/html; charset=utf-8")
 
     def _answer(self, data: bytes, kind: str, status: HTTPStatus = HTTPStatus.OK) -> None:
         self._start(status, {"Content-Type": kind, "Content-Length": str(len(data))})
@@ -210,6 +203,32 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in (headers | HEADERS).items():
             self.send_header(name, value)
         self.end_headers()
+
+
+class _Handler(TokenHandler):
+    folder: Path
+    ended: threading.Event
+    streams: list[int]
+    """One entry per page that receives events."""
+
+    def page(self, rest: str) -> None:
+        """Answers with the page of a run, its events, the list of runs, or another page in the folder."""
+        inner, _, last = rest.rpartition("/")
+        top = self.folder.resolve()
+        run = (self.folder / inner.removeprefix("run").lstrip("/")).resolve()
+        page = (top / last).resolve()
+        if not inner and page.suffix == ".html" and page.parent == top and page.is_file():
+            self._answer(page.read_bytes(), "text/html; charset=utf-8")
+        elif not run.is_relative_to(top) or last not in ("", "events"):
+            self._answer(b"not here", "text/plain", HTTPStatus.NOT_FOUND)
+        elif last == "events" and is_run(run):
+            self._events(run)
+        elif is_run(run):
+            self.answer(live_page(run))
+        elif run == top:
+            self.answer(index_page(run))
+        else:
+            self._answer(b"not here", "text/plain", HTTPStatus.NOT_FOUND)
 
     def _events(self, run: Path) -> None:
         """Server-sent events: all data after they changed, and the state in between."""

@@ -13,6 +13,7 @@ from consilience.base.errors import ConsilienceError
 from consilience.base.files import write_atomically
 from consilience.report import html
 from consilience.report.gains import PLACES, Gain, Measure, gains, mean_gain, measures, verdicts
+from consilience.report.home import calibration_grid, home_grid, home_sentences, reliability_data
 from consilience.report.large_runs import LargeRun, large_run, sentences, shown_agents, subset
 from consilience.report.numbers import bounds, number, rounded, signed
 from consilience.report.page_trust import (
@@ -78,7 +79,8 @@ def page_data(run: Run) -> dict[str, Any]:
         "title": (f"{site}: " if site else "") + known.title + (f" on {known.dataset}" if known.dataset else ""),
         "site": site,
         "on_purpose": known.wrong_on_purpose,
-        "verdicts": verdicts(whole) + about_shown,
+        "verdicts": verdicts(whole) + home_sentences(whole) + about_shown,
+        "home": _home(run),
         "facts": _facts(whole),
         "footer": ", ".join(f"{name} {number}" for name, number in known.versions.items()),
         "agents": _agents(run, rows, numbers, all_of if square else None),
@@ -102,6 +104,15 @@ def page_data(run: Run) -> dict[str, Any]:
         "classes": _classes(run),
         "sent": sent(run) | total_sent(whole),
     }
+
+
+def _home(run: Run) -> dict[str, Any] | None:
+    """Which model to use where, and the reliability diagrams; None where the run keeps nothing to know it by."""
+    if run.home is None:
+        return None
+    grids = [grid for grid in (home_grid(run), calibration_grid(run)) if grid is not None]
+    tables = [{"title": grid.title, "heads": grid.headings, "rows": grid.rows} for grid in grids]
+    return {"tables": tables, "reliability": reliability_data(run)}
 
 
 def _rows(run: Run) -> list[int]:

@@ -11,6 +11,7 @@ from consilience.methods.protocol import Start
 from consilience.runtime.checkpoint import by_agent, flat, with_prefix
 from consilience.runtime.crossed_shared import on_shared_rows
 from consilience.runtime.exchange import InMemory
+from consilience.runtime.held_out import held_out
 from consilience.runtime.history import Evaluation, History
 from consilience.runtime.run import Run
 from consilience.runtime.summary import Summary
@@ -35,22 +36,23 @@ class Baseline:
     ) -> None:
         """The first `measured` shared rows are not crossed."""
         self._measured = measured
-        self._agents = LocalAgents((copied(agent) for agent in agents), agents.names)
+        self.agents = LocalAgents((copied(agent) for agent in agents), agents.names)
         self._evaluation, self._history = evaluation, History(agents.names, everyone)
-        self._rounds = Alone().rounds(self._agents, shared, InMemory(agents.names), Start(rounds))
+        self._rounds = Alone().rounds(self.agents, shared, InMemory(agents.names), Start(rounds))
 
     def train(self, number: int, last: bool) -> None:
         """One round of training, recorded under the `number` that it has for the agents."""
         done = replace(next(self._rounds), number=number)
         done = replace(done, record=on_shared_rows(done.record, self._measured))
         published = done.record.predictions
-        self._history.add(done, self._evaluation.scores_of(self._agents, published, number, last))
+        self._history.add(done, self._evaluation.scores_of(self.agents, published, number, last))
         if last:
-            self._history.add_draws(self._evaluation.draws_of(self._agents, published, len(self._agents)))
+            self._history.add_draws(self._evaluation.draws_of(self.agents, published, len(self.agents)))
+            self._history.held = held_out(self.agents, self._evaluation, len(self.agents))
 
     def arrays(self) -> dict[str, Array]:
         """All of it, for a checkpoint."""
-        states = flat({agent.name: agent.state() for agent in self._agents}, "agent/")
+        states = flat({agent.name: agent.state() for agent in self.agents}, "agent/")
         return states | flat({"history": self._history.arrays()})
 
     def restore(self, saved: dict[str, Array], shared: Array) -> None:
@@ -62,7 +64,7 @@ class Baseline:
             )
         self._history.restore(with_prefix(saved, "history/"))
         states = by_agent(saved, "agent/")
-        for agent in self._agents:
+        for agent in self.agents:
             agent.restore(states[agent.name], shared)
 
     def run(self, summary: Summary) -> Run:
@@ -70,4 +72,4 @@ class Baseline:
         method = Alone()
         trust, rounds = self._history.trust()
         summary = replace(summary, method=method.label, title=method.title, warmup=method.warmup)
-        return Run(self._history.frame(), trust, rounds, summary, draws=self._history.draws)
+        return Run(self._history.frame(), trust, rounds, summary, draws=self._history.draws, held=self._history.held)

@@ -22,6 +22,7 @@ from consilience.runtime.callbacks import Ended, EventSink, Finished, Started, T
 from consilience.runtime.checkpoint import by_agent, flat
 from consilience.runtime.crossed_shared import on_shared_rows
 from consilience.runtime.group import Group, OneProcess, tables_to_first
+from consilience.runtime.held_out import held_out
 from consilience.runtime.history import Evaluation, History
 from consilience.runtime.run import Run
 from consilience.runtime.run_state import RunState, identity
@@ -45,6 +46,7 @@ def run_rounds(
     emit: EventSink = lambda event: None,
     group: Group | None = None,
     baseline: bool = False,
+    hold_out: bool = False,
     options: Mapping[str, str] | None = None,
 ) -> Run:
     """Runs the method up to `summary.rounds`. Only the first `summary.shared_samples` shared rows are measured.
@@ -52,7 +54,8 @@ def run_rounds(
     With a `folder` every round is saved there, and the run resumes from the last one; a checkpoint of another method,
     seed, data, agents or `options` is refused. Every numerical library uses `threads` threads: small models are fastest
     with one, and the numbers do not depend on how many cores a machine has. `emit` is called with every event. With
-    `baseline` a copy of every agent trains alone and becomes the reference "alone" of the run. In a `group` of
+    `baseline` a copy of every agent trains alone and becomes the reference "alone" of the run. With `hold_out` the run
+    keeps what its models are calibrated and combined by (`runtime/held_out.py`). In a `group` of
     processes, which has no baseline, the first one records, saves and reports the rounds of all; the others return
     the metrics of their own agents.
     """
@@ -91,6 +94,10 @@ def run_rounds(
             means = history.add(done, scores)
             if last:
                 history.add_draws(_draws(evaluation, team, published, group, len(exchange.roster)))
+                if hold_out:
+                    refit = not getattr(method, "duals", 0)
+                    held = flat(held_out(team, evaluation, len(exchange.roster), refit))
+                    history.held = by_agent(group.to_first(held))
             if alone is not None:
                 alone.train(done.number, last)
             if state is not None:
@@ -106,9 +113,9 @@ def run_rounds(
     summary = private.with_costs(summary, team, group)
     summary = replace(summary, seconds=seconds, versions=versions())
     references = {} if alone is None else {reference.NAME: alone.run(summary)}
-    run = Run(
-        history.frame(), trust_matrices, rounds, summary, references, history.by_class, history.draws, history.sparse()
-    )
+    known = (history.by_class, history.draws, history.sparse(), history.held)
+    copies = () if alone is None else tuple(alone.agents)
+    run = Run(history.frame(), trust_matrices, rounds, summary, references, *known, copies)
     if folder is not None and group.first:
         run.save(folder)
     if group.first:

@@ -16,7 +16,7 @@ from consilience.core.many_scores import Predictions
 from consilience.core.sparse import SparseTrust
 from consilience.core.streams import stream
 from consilience.methods.protocol import Round
-from consilience.runtime.checkpoint import with_prefix
+from consilience.runtime.checkpoint import by_agent, flat, with_prefix
 from consilience.runtime.group import Scores
 from consilience.tasks.protocol import Array, Score
 
@@ -207,6 +207,8 @@ class History:
         """Trust by class in the last round that had it, with the samples of each class and how unsure they are."""
         self.draws: dict[str, Array] = {}
         """Scores of resamples of the test samples in the last round, by column (agents, draws)."""
+        self.held: dict[str, dict[str, Array]] = {}
+        """What the run keeps of each agent (`runtime/held_out.py`), after the last round."""
 
     def add(self, done: Round, scores: dict[str, dict[str, float]]) -> dict[str, float]:
         """Records a round and every agent's `scores` in it. Returns the mean over agents of every measure."""
@@ -290,6 +292,7 @@ class History:
         saved: dict[str, Array] = {f"column.{index:02d}.{key}": np.array(values) for index, (key, values) in columns}
         saved |= {f"by_class.{key}": value for key, value in self.by_class.items()}
         saved |= {f"draws.{key}": value for key, value in self.draws.items()}
+        saved |= flat(self.held, "held.")
         saved |= {"trust_peers": np.stack(self._peers)} if self._peers else {}
         return saved | {"trust": trust, "trust_rounds": rounds}
 
@@ -302,3 +305,4 @@ class History:
         self._trust_rounds = saved["trust_rounds"].tolist()
         self.by_class = with_prefix(saved, "by_class.")
         self.draws = with_prefix(saved, "draws.")
+        self.held = by_agent(saved, "held.")

@@ -2,13 +2,17 @@
 
 import os
 import shutil
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from consilience.agents.calibration import Calibration
+from consilience.agents.protocol import Agent
 from consilience.base.errors import ConsilienceError
 from consilience.base.files import LOCK, lock_folder, write_atomically
 from consilience.core.sparse import SparseTrust
@@ -16,8 +20,12 @@ from consilience.data.arrays import MOST_PACKED, read_arrays
 from consilience.data.parquet import read_parquet
 from consilience.runtime import checkpoint
 from consilience.runtime.checkpoint import checked_files, write_sums
+from consilience.runtime.held_out import Held, Measured, calibration_of, measured, models_of
 from consilience.runtime.summary import Summary, summary_from
+from consilience.tasks import task_named
 from consilience.tasks.protocol import Array
+
+HELD = "held_out.npz"
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,6 +52,10 @@ class Run:
     names begin with `history.BEHIND` (agents of the process, 1) say how many samples are behind a score, if few."""
     sparse: SparseTrust | None = None
     """Peers and trust in sparse exchange."""
+    held: Held = field(default_factory=dict)
+    """What models are calibrated and combined by; empty if the run was told to keep nothing."""
+    copies: tuple[Agent, ...] = ()
+    """In the process of the run: the copies of the agents that trained alone."""
 
     def __repr__(self) -> str:
         shown = [*self.names[:6], *(["..."] if len(self.names) > 6 else [])]
@@ -71,8 +83,41 @@ class Run:
         result: pd.DataFrame = table.assign(low_quality=table["agent"].map(low), attacker=table["agent"].map(liars))
         return result
 
+    @cached_property
+    def calibrations(self) -> dict[str, Calibration]:
+        """The calibration of each agent of which the run keeps something."""
+        alone, task = self._alone, task_named(self.summary.task)
+        return {name: calibration_of(task, held, alone.get(name)) for name, held in self.held.items()}
+
+    @cached_property
+    def home(self) -> "Run | None":
+        """The models to use, measured on the same samples as the models trained alone, its reference "alone".
+
+        Columns of agents' own test data are those of the home model, columns of the target domain those of the
+        calibrated model. None where the run keeps nothing, or nobody trained alone.
+        """
+        task, alone, rows = task_named(self.summary.task), self._alone, dict[str, tuple[Measured, Measured]]()
+        for name, calibration in self.calibrations.items():
+            held, other = self.held[name], alone.get(name)
+            places = {place: models_of(calibration, held, other, place) for place in ("own", "target")}
+            known = {place: models for place, models in places.items() if "alone" in models}
+            if known:
+                pairs = [{p: (known[p][model], held[f"{p}_y"]) for p in known} for model in ("alone", "home")]
+                rows[name] = measured(name, task, pairs[0]), measured(name, task, pairs[1])
+        if not rows:
+            return None
+        first, best = (
+            _measured_run(self.summary, {name: row[index] for name, row in rows.items()}) for index in (0, 1)
+        )
+        return replace(best, references={"alone": first})
+
+    @property
+    def _alone(self) -> Held:
+        """What was kept of the agents that trained alone."""
+        return self.references["alone"].held if "alone" in self.references else {}
+
     def save(self, folder: Path) -> None:
-        """Writes metrics.parquet, trust.npz, draws.npz, SHA256SUMS and, last, summary.json.
+        """Writes metrics.parquet, trust.npz, draws.npz, held_out.npz, SHA256SUMS and, last, summary.json.
 
         A folder with a summary is a finished run.
         """
@@ -90,6 +135,10 @@ class Run:
             drawn: dict[str, Any] = dict(self.draws)
             np.savez_compressed(resamples, **drawn)
             files["draws.npz"] = resamples.getvalue()
+        if self.held:
+            kept: dict[str, Any] = checkpoint.flat(self.held)
+            np.savez_compressed(packed := BytesIO(), **kept)
+            files[HELD] = packed.getvalue()
         for name, data in files.items():
             write_atomically(folder / name, data)
         for name, reference in self.references.items():
@@ -125,6 +174,8 @@ def _load(folder: Path, references: bool) -> Run:
         trust, rounds, by_class = matrices["trust"], matrices["rounds"], checkpoint.with_prefix(matrices, "class_")
         sparse = SparseTrust(matrices["peers"], trust) if "peers" in matrices else None
         draws = read_arrays(folder / "draws.npz") if (folder / "draws.npz").is_file() else {}
+        held = checkpoint.by_agent(read_arrays(folder / HELD)) if (folder / HELD).is_file() else {}
+        _check_held(held)
         table = read_parquet(folder / "metrics.parquet", MOST_PACKED)
         _check_together(summary, table, trust, rounds, sparse)
     except Exception as error:  # damaged files make their readers fail in many ways
@@ -133,7 +184,38 @@ def _load(folder: Path, references: bool) -> Run:
     below = sorted(path for path in folder.iterdir() if path.is_dir() and not path.is_symlink()) if references else []
     inner = {path.name: _load(path, references=False) for path in below if is_finished(path)}
     trust = trust if sparse is None else sparse.dense()
-    return Run(table, trust, rounds, summary, inner, by_class, draws, sparse)
+    return Run(table, trust, rounds, summary, inner, by_class, draws, sparse, held)
+
+
+def _check_held(held: Held) -> None:
+    """Refuses predictions that do not fit their labels."""
+    for name, arrays in held.items():
+        known = [key for key in ("kept", "own", "target") if key in arrays]
+        fits = "counts" in arrays and all(f"{key}_y" in arrays for key in known)
+        fits = fits and all(
+            arrays[key].ndim == 2 and arrays[key].dtype.kind == "f" and len(arrays[key]) == len(arrays[f"{key}_y"])
+            for key in known
+        )
+        if not fits:
+            raise ConsilienceError(f"{HELD} does not hold predictions and labels of agent {name!r:.60}")
+
+
+def _measured_run(summary: Summary, by_agent: Mapping[str, Measured]) -> Run:
+    """A run of one round with these scores, and their values on resamples."""
+    import pandas as pd
+
+    table = pd.DataFrame([{"round": summary.rounds, "agent": name} | scores for name, (scores, _) in by_agent.items()])
+    columns = dict.fromkeys(column for _, draws in by_agent.values() for column in draws)
+    drawn = {
+        column: _stacked([draws.get(column) for _, draws in by_agent.values()]).astype(np.float32) for column in columns
+    }
+    return Run(table, np.zeros((0, 0, 0)), np.zeros(0, dtype=np.int64), summary, draws=drawn)
+
+
+def _stacked(rows: list[Array | None]) -> Array:
+    """(agents, draws), NaN for agents without any."""
+    missing = np.full_like(next(row for row in rows if row is not None), np.nan)
+    return np.stack([missing if row is None else row for row in rows])
 
 
 def _check_together(

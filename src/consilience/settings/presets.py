@@ -50,7 +50,11 @@ def read_settings(source: str = "", changes: dict[str, Any] | None = None) -> Se
     changes, where = changes or {}, source or DEFAULT
     tables = _tables_of(where)
     load_plugins(tables)
-    unchecked = {key: value for key, value in tables.get("data", {}).items() if key not in ("low_quality", "attackers")}
+    unchecked = {
+        key: value
+        for key, value in tables.get("data", {}).items()
+        if key not in ("low_quality", "attackers", "concept_shift")
+    }
     asked = changed_tables(to_table(settings_from(tables | {"data": unchecked}, where)), changes)
     tables = _with_defaults(tables, tables_for_heads(asked))
     if not is_path(str(asked["data"]["dataset"])):

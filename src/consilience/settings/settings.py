@@ -67,7 +67,7 @@ class Settings(Options):
     run: RunOptions = option(RunOptions(), "how long, how often, and where")
 
     def __post_init__(self) -> None:
-        for option_name in ("low_quality", "attackers"):
+        for option_name in ("low_quality", "attackers", "concept_shift"):
             for number in getattr(self.data, option_name):
                 if not 0 <= number < self.agents.count:
                     raise ConsilienceError(

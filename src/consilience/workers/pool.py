@@ -5,7 +5,7 @@ import signal
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
-from multiprocessing import connection, forkserver, get_context, resource_tracker
+from multiprocessing import connection, get_all_start_methods, get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -20,8 +20,11 @@ from consilience.workers.jobs import Job
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
-    from multiprocessing.context import ForkServerProcess
+    from multiprocessing.process import BaseProcess
 
+_FORKS = "forkserver" in get_all_start_methods()
+"""Whether a server that has imported everything forks workers; otherwise, as on Windows, each imports it itself."""
+_METHOD = "forkserver" if _FORKS else "spawn"
 _PRELOAD = ["consilience.workers.preload"]
 """Imported once by the server from which all workers are forked."""
 
@@ -32,7 +35,7 @@ class _Worker:
     number: int
     slot: int
     """Its index among all that run at the same time."""
-    process: "ForkServerProcess"
+    process: "BaseProcess"
     agents: tuple[str, ...] = ()
     """Known once it has started."""
 
@@ -45,19 +48,21 @@ class _Worker:
 
 def run_side_by_side(todo: Sequence[Job], at_once: int, callback: Callback) -> None:
     """Runs all jobs, each with as many workers as it says, at most `at_once` workers at the same time."""
-    context = get_context("forkserver")
-    _start_server()
+    context = get_context(_METHOD)
+    if _FORKS:
+        _start_server()
     waiting = list(todo)
     running: dict[Connection, _Worker] = {}
     lifeline, _kept = context.Pipe(duplex=False)  # its other end is nowhere but here, and closes when this process ends
     with TemporaryDirectory(prefix="consilience-") as folder:
+        meetings = f"file:///{Path(folder).as_posix().lstrip('/')}"
         try:
             while waiting or running:
                 while waiting and len(running) + waiting[0].workers <= at_once:
                     job = waiting.pop(0)
                     for number in range(job.workers):
                         slot = min(set(range(at_once)) - {worker.slot for worker in running.values()})
-                        pipe, worker = _start(job, number, slot, f"file://{folder}/{len(waiting)}", lifeline)
+                        pipe, worker = _start(job, number, slot, f"{meetings}/{len(waiting)}", lifeline)
                         running[pipe] = worker
                 for ready in connection.wait(list(running)):
                     _hear(ready, running, callback)  # type: ignore[arg-type]
@@ -69,6 +74,8 @@ def run_side_by_side(todo: Sequence[Job], at_once: int, callback: Callback) -> N
 
 def _start_server() -> None:
     """Starts the server that forks workers. It ignores Ctrl-C: the program, which does not, ends them all."""
+    from multiprocessing import forkserver, resource_tracker
+
     forkserver.set_forkserver_preload(_PRELOAD)
     resource_tracker.ensure_running()  # it lets Ctrl-C through again once it has started
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -84,12 +91,12 @@ def _start(job: Job, number: int, slot: int, meeting: str, lifeline: "Connection
     Settings travel as TOML, so that the worker can load plugins before it needs them: those given to this process, and
     no other that a folder's config.toml names.
     """
-    context = get_context("forkserver")
+    context = get_context(_METHOD)
     here, there = context.Pipe(duplex=False)
     environment = {**os.environ, "LOCAL_RANK": str(slot)}
     plugins = given_plugins(job.settings)
     given = (job.settings.to_toml(), plugins, job.folder, job.workers, number, meeting, environment, there, lifeline)
-    process = context.Process(target=_work, args=given, daemon=True)
+    process: BaseProcess = context.Process(target=_work, args=given, daemon=True)  # type: ignore[attr-defined]
     process.start()
     there.close()
     return here, _Worker(job, number, slot, process)

@@ -75,6 +75,7 @@ def _work(settings: Settings, folder: Path, emit: EventSink, worker: int, worker
         threads=settings.run.threads,
         emit=emit,
         group=group,
+        hold_out="alone" in settings.run.references,
     )
 
 

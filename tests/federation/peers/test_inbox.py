@@ -90,5 +90,5 @@ def test_another_version_of_the_protocol_is_named_and_no_fault_of_the_file(tmp_p
     inbox = Inbox(FEDERATION, session, AuditLog(tmp_path / "audit.jsonl", SIGNING[0]), lambda text: None)
     event = inbox.next_event(0.2)
     assert event is not None and event.kind == "refused"
-    assert "version 7 of the protocol, this site version 3: install the same version" in event.content
+    assert "version 7 of the protocol, this site version 3: this site must upgrade consilience" in event.content
     assert "file" not in event.content

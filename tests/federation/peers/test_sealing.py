@@ -6,9 +6,19 @@ import pytest
 
 from consilience.federation.peers.federation import Federation
 from consilience.federation.peers.frame import Format
-from consilience.federation.peers.sealing import HEADER, SLOT, SMALL, Kind, version_hint
+from consilience.federation.peers.sealing import HEADER, SLOT, SMALL, VERSION, Kind, version_hint
 from consilience.federation.peers.untrusted_input import InvalidInput, VersionError, frame_from
 from tests.federation.peers.conftest import SIGNING, F, federation_of, sealer
+
+NEWER = """
+from consilience.federation.peers import sealing, untrusted_input
+
+sealing.VERSION += 1
+from consilience.cli import main
+
+main()
+"""
+"""A site of the next version of the protocol."""
 
 
 def test_a_message_is_read_by_its_readers_alone(federation: Federation) -> None:
@@ -78,8 +88,27 @@ def test_sizes_tell_short_messages_from_frames_and_nothing_else(federation: Fede
 
 
 def test_another_version_of_the_protocol_is_named(federation: Federation) -> None:
-    with pytest.raises(VersionError, match="version 9 of the protocol, this site version 3"):
-        sealer(federation, "b").open(version_hint()[:4] + (9).to_bytes(2, "little"), Kind.STATUS)
+    for version, who in ((VERSION + 1, "this site"), (VERSION - 1, "it")):
+        wanted = f"version {version} of the protocol, this site version {VERSION}: {who} must upgrade consilience"
+        with pytest.raises(VersionError, match=wanted):
+            sealer(federation, "b").open(version_hint()[:4] + version.to_bytes(2, "little"), Kind.STATUS)
+
+
+@pytest.mark.faults
+def test_sites_of_adjoining_versions_say_who_must_upgrade_and_the_others_go_on(federate, tmp_path) -> None:
+    trial = federate(4, rounds=3)
+    newer, *others = trial.names
+    script = tmp_path / "newer.py"
+    script.write_text(NEWER)
+    trial.start_script(newer, script, "site", "run", "--site", str(trial.sites[newer]))
+    trial.start(*others)
+    trial.finish(*others)
+    trial.check(*others, rounds=3)
+    versions = f"version {VERSION + 1} of the protocol, this site version {VERSION}"
+    assert f"refused {newer}: it has {versions}: this site must upgrade consilience" in trial.output(others[0])
+    assert trial.code(newer) == 2
+    versions = f"version {VERSION} of the protocol, this site version {VERSION + 1}"
+    assert f"it has {versions}: it must upgrade consilience" in trial.output(newer)
 
 
 def test_a_message_of_another_run_says_of_which(federation: Federation) -> None:

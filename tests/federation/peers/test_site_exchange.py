@@ -12,11 +12,13 @@ pytest.importorskip("zenoh", reason="needs consilience[peers]")
 from consilience.federation.peers import session
 from consilience.federation.peers import site_exchange as mesh
 from consilience.federation.peers.audit import AuditLog, read_audit
+from consilience.federation.peers.change import Change
 from consilience.federation.peers.federation import Federation
 from consilience.federation.peers.frame import NONCE, Format, Receipt
 from consilience.federation.peers.mailbox import Event
 from consilience.federation.peers.network import Network
 from consilience.federation.peers.sealing import Kind, Message
+from consilience.federation.peers.signed_changes import SignedChanges
 from consilience.methods.protocol import Received
 from tests.federation.peers.conftest import NAMES, SIGNING, SITE_KEYS, federation_of
 
@@ -100,6 +102,27 @@ def test_an_agent_that_signed_twice_is_not_heard_whatever_it_sends_later(gathere
     received, log = gathered(*present("b", "c", "d"), *caught, answer("b", 5), answer("c", 5))
     assert list(received.predictions) == ["a", "b", "c"]
     assert [event["agent"] for event in log if event["event"] == "excluded"] == ["d"]
+
+
+def test_of_a_revoked_member_that_signed_twice_the_proof_is_kept(tmp_path, monkeypatch) -> None:
+    """Revoked between the rounds, before the peers have told each other what they heard of it."""
+    twice = FORMAT.make(SIGNING[3], 3, 4, 4, {}, SURE)[0].receipt
+    told = Message(Kind.FRAME, "b", 5, FORMAT.run, frame("b", 5, receipts={3: twice}))
+    fourth = [*present("b", "c", "d"), answer("b", 4), answer("c", 4), answer("d", 4)]
+    fifth = [Event("reply", "b", 5, ("round/5", bytes(NONCE), told)), answer("c", 5)]
+    monkeypatch.setattr(mesh, "Session", lambda *arguments: Scripted(*fourth, *fifth))
+    log, changes = AuditLog(tmp_path / "audit.jsonl", SIGNING[0]), SignedChanges(FEDERATION, None)
+    arguments = (FEDERATION, "a", SITE_KEYS[0], Network(), tmp_path, log, lambda text: None)
+    site = mesh.SiteExchange(*arguments, changes=changes)
+    assert "d" in site.gather(4, {"a": UNSURE}).predictions
+    revocation = Change(FEDERATION.identity().hex(), ("d",), (), {})
+    for number, name in enumerate("abc"):
+        revocation = revocation.with_signature(FEDERATION, name, SIGNING[number])
+    changes.keep(revocation)
+    assert list(site.gather(5, {"a": UNSURE}).predictions) == ["a", "b", "c"]
+    events = [event["event"] for event in read_audit(tmp_path / "audit.jsonl") if event.get("agent") == "d"]
+    assert events[-2:] == ["revoked", "excluded"]
+    assert (tmp_path / "evidence" / "d.json").is_file()
 
 
 def test_a_site_joins_anew_after_half_a_minute_alone_and_then_ever_more_rarely(monkeypatch) -> None:

@@ -42,7 +42,9 @@ class AdmittedPeers:
         self._inbox, self._outbox, self._audit, self._say = inbox, outbox, audit, say
         self._format = Format(federation)
         self.peers = [name for name in federation.names if name != me]
-        self.excluded = agents_with_evidence(folder / "evidence") - {me}
+        self._proven = agents_with_evidence(folder / "evidence") - {me}
+        """Peers that equivocated."""
+        self.excluded = set(self._proven)
         """Peers that equivocated, with proof, and those that a quorum has revoked."""
         self._problem = ""
         """The reported problem with a change of the roster."""
@@ -61,15 +63,17 @@ class AdmittedPeers:
             raise ConsilienceError(
                 f"someone else signs with this site's key (evidence: {path}). Tell the others, and make a new key."
             )
+        self._proven.add(agent)
         self.excluded.add(agent)
         self._say(f"{agent} signed two different predictions for round {proof.round}: excluded; evidence in {path}")
 
     def exclude_equivocators(self, known: Iterable[Receipt], brought: dict[str, tuple[Receipt, ...]]) -> bool:
         """Excludes every agent that signed two different predictions for one round; returns whether there is one.
 
-        `known` are receipts of what this site heard, `brought` those that each peer has.
+        `known` are receipts of what this site heard, `brought` those that each peer has. A revoked member can be proven
+        to have done so, too.
         """
-        proofs = equivocations(self._format, known, brought, self.excluded)
+        proofs = equivocations(self._format, known, brought, self._proven)
         for proof in proofs:
             self.exclude(proof)
         return bool(proofs)

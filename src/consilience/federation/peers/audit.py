@@ -1,7 +1,6 @@
 """The audit log: what a site sent, heard and rejected, why, and who was absent. Lines are only ever appended."""
 
 import errno
-import fcntl
 import json
 import os
 from collections.abc import Sequence
@@ -49,7 +48,11 @@ class AuditLog:
         self._signing, self._monitors = signing, monitors
         self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
         try:
+            import fcntl
+
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except ImportError:  # no such locks on this system
+            pass
         except OSError:
             os.close(self._file)
             raise ConsilienceError(

@@ -57,8 +57,8 @@ class ConnectionLimiter:
             self._listening.listen(1024)
         except OSError as error:
             raise ConsilienceError(
-                f"nobody can listen at {address} ({error.strerror or error}). Is another process of this site running, "
-                "or the address not this machine's? Set `listen` in site.toml."
+                f"nobody can listen at {address} ({error.strerror or error}). Does another process listen there, such "
+                "as one of this site (`listen` in site.toml), or is the address not this machine's?"
             ) from error
         self.choose_inner()
 

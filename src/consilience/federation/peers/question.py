@@ -37,7 +37,7 @@ REFUSALS = {
     b"enough": "it has answered as many samples today as it will",
     b"clock": "the clocks differ by more than five minutes",
     b"again": "it has seen this question before",
-    b"version": "it has another version of consilience: install the same at both sites",
+    b"version": "it has another version of consilience: the site with the older one must upgrade",
     b"busy": "it has too many questions to answer",
     b"wrong": "it cannot read the question, or cannot predict its samples",
 }

@@ -65,7 +65,8 @@ def examine(
     while True:
         for member in peers:
             if handshakes.get(member.agent, ("not tried", None))[0]:
-                handshakes[member.agent] = _handshake(member.address, member.host, tls) if direct else ("", None)
+                tried = direct and member.address
+                handshakes[member.agent] = tls_handshake(member.address, member.host, tls) if tried else ("", None)
         waited_for = {member.agent for member in peers} - statuses.keys()
         statuses |= exchange.statuses(max(0.0, min(PAUSE, end - time.monotonic())), waited_for)
         findings = [_finding(member, *handshakes[member.agent], statuses.get(member.agent)) for member in peers]
@@ -91,7 +92,7 @@ def _finding(member: Member, problem: str, certificate: Certificate | None, stat
 
 def is_own_process(listen: str, member: Member, tls: Tls) -> bool:
     """Whether the process that listens at this site's port, such as its agent, shows the site's certificate."""
-    _, certificate = _handshake(listen, member.host, tls)
+    _, certificate = tls_handshake(listen, member.host, tls)
     return certificate is not None and certificate == read_certificate(tls.certificate)
 
 
@@ -125,12 +126,16 @@ def own_certificate_problem(host: str, tls: Tls) -> str:
 
 def _client_context(tls: Tls) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=str(tls.authority))
-    context.load_cert_chain(str(tls.certificate), str(tls.key))
+    if tls.certificate.is_file() and tls.key.is_file():
+        context.load_cert_chain(str(tls.certificate), str(tls.key))
     return context
 
 
-def _handshake(address: str, name: str, tls: Tls) -> tuple[str, Certificate | None]:
-    """Why mutual TLS with the host `name` fails (empty if it does not), and the host's certificate."""
+def tls_handshake(address: str, name: str, tls: Tls) -> tuple[str, Certificate | None]:
+    """Why TLS with the host `name` fails (empty if it does not), and the host's certificate.
+
+    The site shows its own certificate if it has one.
+    """
     host, _, port = address.rpartition(":")
     try:
         with (

@@ -50,10 +50,8 @@ class VersionError(InvalidInput):
     """A peer speaks another version of the protocol."""
 
     def __init__(self, what: str, theirs: int, ours: int) -> None:
-        super().__init__(
-            f"it has version {theirs} of {what}, this site version {ours}: "
-            "install the same version of consilience at both sites"
-        )
+        who = "this site must upgrade" if theirs > ours else "it must upgrade"
+        super().__init__(f"it has version {theirs} of {what}, this site version {ours}: {who} consilience")
 
 
 def printable(text: object, most: int = 300) -> str:
@@ -209,7 +207,12 @@ def read_change(path: Path) -> Change:
 def read_federation(path: Path) -> Federation:
     """The federation in a file."""
     advice = "Get the federation file from the others, or write it with `consilience federation new`."
-    return table_from(Federation, _bytes(path, advice), str(path))
+    try:
+        return table_from(Federation, _bytes(path, advice), str(path))
+    except InvalidInput as error:
+        if "unknown setting" in str(error) or "is missing. The entries" in str(error):
+            raise InvalidInput(f"{error} If a site with another version of consilience wrote it, upgrade.") from None
+        raise
 
 
 def read_member(path: Path) -> Member:

@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -129,4 +130,5 @@ def _raise_file_limit() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
     if soft < most:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        with suppress(OSError, ValueError):  # macOS has a lower limit of its own
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
