@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from consilience.report.run_index import curves, runs_below, standing
+from consilience.report.run_index import curves, named_standings
 
 FIGURES = {
     "compare": (
@@ -19,13 +19,13 @@ FIGURES = {
     "rounds": ("How do the scores develop?", "The runs of the same comparison: thin lines are single seeds.", ""),
     "sweep": (
         "Which setting is the best?",
-        "The weight of the pseudo-labels against how unequal the agents' classes are; intervals are over seeds.",
-        "compare digits-mlp --methods consensus --grid lam=0.1,0.5,1 --grid alpha=0.1,1 --seeds 0-2 --set rounds=12",
+        "The weight of the pseudo-labels against the passes over the private data per round; intervals are over seeds.",
+        "compare digits-mlp --methods consensus --grid lam=0.1,0.5,1 --grid epochs=1,5 --seeds 0-2 --set rounds=12",
     ),
     "robustness": (
         "How many attackers does a trust rule bear?",
         "The score of the honest agents against the number of attackers, for each attack.",
-        "robustness digits-mlp --attacks flip,collusion --rules stratified,entropy,median --attackers 0-2 --seeds 0-1 "
+        "robustness digits-mlp --attacks collusion,echo --rules stratified,entropy,median --attackers 2,4 --seeds 0-2 "
         "--set rounds=12",
     ),
 }
@@ -44,7 +44,7 @@ def main() -> None:
                 subprocess.run([sys.executable, "-m", "consilience", *words.split(), "--out", str(folder)], check=True)
                 image = (folder / f"{name}.svg").read_text()
             else:
-                [image] = curves([standing(run, folder) for run in runs_below(folder)]).values()
+                [image] = curves(named_standings(folder, {"paper": "consensus (paper)", "fedavg": "FedAvg"})).values()
             (page.parent / page.stem / f"{name}.svg").write_text(image)
             command = f"\n\n```\nconsilience {words}\n```" if words else ""
             parts.append(f"## {heading}\n\n{seen}\n\n![{heading}]({page.stem}/{name}.svg){command}")

@@ -191,14 +191,14 @@ def table(rows: list[tuple[str, ...]], first: str = "setting") -> str:
     lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     for name, default, meaning, limit in rows:
         cells = [f"`{name}`", default, escaped(meaning), limit][: len(heads)]
-        lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def escaped(text: str) -> str:
     """A sentence without signs that Markdown takes for markup, code in it as it is."""
     pieces = re.split(r"(`[^`]*`)", text)
-    pieces[::2] = [re.sub(r"([*_<\[\]])", r"\\\1", piece) for piece in pieces[::2]]
+    pieces[::2] = [re.sub(r"([*_<|\[\]])", r"\\\1", piece) for piece in pieces[::2]]
     return "".join(pieces)
 
 

@@ -193,6 +193,12 @@ def test_a_model_that_draws_when_it_predicts_is_not_kept(tmp_path: Path) -> None
     with pytest.raises(ConsilienceError, match="differs from the trained one"):
         export_agent(Drawing(cs.SklearnAgent(StandardLogistic(), X, Y, "a")), tmp_path / "a", NEW)
     assert not list(tmp_path.iterdir())
+    good = cs.SklearnAgent(StandardLogistic(), X, Y, "a")
+    export_agent(good, tmp_path / "a", NEW)
+    with pytest.raises(ConsilienceError, match="differs from the trained one"):
+        export_agent(Drawing(good), tmp_path / "a", NEW, overwrite=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    assert np.array_equal(load_model(tmp_path / "a").predict(NEW), good.predict(NEW)), "the model that was there stays"
 
 
 def test_an_export_clears_away_what_a_killed_one_left(trained: dict[str, Any], tmp_path: Path) -> None:

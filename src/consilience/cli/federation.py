@@ -250,7 +250,7 @@ def demo(
     They are four hospitals with the heart-disease data, or four agents that read digits, each with another model.
     """
     from consilience.federation.demo import run_demo
-    from consilience.runtime.run_folders import next_folder
+    from consilience.runtime.run import next_folder
 
     set_data_dir(data_dir)
     out = out or next_folder(RUNS, "federation")

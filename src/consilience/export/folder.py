@@ -3,7 +3,7 @@
 import glob
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -209,12 +209,8 @@ def export_agent(
         alone=sha256(second[f"{ALONE}/{FILE}"]).hexdigest() if second else "",
         advice=facts.advice,
     )
-    _write(folder, files | second | {CARD: card(manifest).encode(), FILE: manifest.to_json().encode()})
-    try:
-        _check_equal(agent, folder, raw, wanted)
-    except BaseException:
-        shutil.rmtree(folder)
-        raise
+    files |= second | {CARD: card(manifest).encode(), FILE: manifest.to_json().encode()}
+    _write(folder, files, lambda new: _check_equal(agent, new, raw, wanted))
     return folder
 
 
@@ -274,10 +270,11 @@ def _check_free(folder: Path, overwrite: bool) -> None:
         raise ConsilienceError(f"{folder} already holds something and is not overwritten. Choose another folder.")
 
 
-def _write(folder: Path, files: dict[str, bytes]) -> None:
+def _write(folder: Path, files: dict[str, bytes], check: Callable[[Path], None] = lambda _: None) -> None:
     """All files into a new folder beside it, then into place: never a mixture of two models.
 
-    A kill between the two renames leaves the old model under a hidden name, until the next export.
+    Where the `check` of the new folder raises an error, what was there stays. A kill between the two renames leaves the
+    old model under a hidden name, until the next export.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     new = folder.with_name(f".{folder.name}.{os.getpid()}.part")
@@ -286,6 +283,11 @@ def _write(folder: Path, files: dict[str, bytes]) -> None:
     for name, data in files.items():
         (new / name).parent.mkdir(exist_ok=True)
         write_atomically(new / name, data)
+    try:
+        check(new)
+    except BaseException:
+        shutil.rmtree(new)
+        raise
     if folder.is_dir():
         folder.rename(folder.with_name(f".{folder.name}.{os.getpid()}.old"))
     new.rename(folder)

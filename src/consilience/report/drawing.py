@@ -64,14 +64,14 @@ def with_margin(low: float, high: float, share: float) -> tuple[float, float]:
 def round_ticks(low: float, high: float, most: int, least: float = 0.0) -> list[float]:
     """At most `most` ticks at multiples of 1, 2 or 5 times a power of ten, of `least` at the smallest.
 
-    >>> round_ticks(0.61, 0.84, 5), round_ticks(0.61, 0.63, 5, least=0.05)
-    ([0.65, 0.7, 0.75, 0.8], [])
+    >>> round_ticks(0.61, 0.84, 5), round_ticks(-0.01, 0.11, 3, least=0.05)
+    ([0.65, 0.7, 0.75, 0.8], [0.0, 0.05, 0.1])
     """
     raw = max((high - low) / most, least)
     power = 10.0 ** np.floor(np.log10(raw))
     step = next(k * power for k in (1, 2, 5, 10) if k * power >= raw * (1 - 1e-9))
     first, last = np.ceil(low / step - 1e-9), np.floor(high / step + 1e-9)
-    return [float(f"{number * step:.9g}") for number in np.arange(first, last + 1)]
+    return [float(f"{number * step:.9g}") + 0.0 for number in np.arange(first, last + 1)]  # and no -0.0
 
 
 def tick_texts(ticks: Sequence[float]) -> list[str]:

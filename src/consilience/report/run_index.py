@@ -93,13 +93,16 @@ def every_run(folder: Path, titles: Mapping[str, str]) -> list[str]:
     runs = runs_below(folder)
     for run in runs if len(runs) <= MOST_REPORTS else []:
         _write_report(run)
-    standings = [standing(run, folder) for run in runs]
-    named = [
-        replace(run, name="/".join(titles.get(name, name).replace(",_", ", ") for name in run.name.split("/")))
-        for run in standings
-    ]
-    links = _reports(folder, standings)
+    named = named_standings(folder, titles)
+    links = _reports(folder, runs)
     return [*plots(named), html.heading("Every run"), html.table(runs_grid(named), links)] if runs else []
+
+
+def named_standings(folder: Path, titles: Mapping[str, str]) -> list[Standing]:
+    """The progress of the runs in a folder, with the `titles` of methods in the place of their names in folders."""
+    runs = [standing(run, folder) for run in runs_below(folder)]
+    names = ["/".join(titles.get(name, name).replace(",_", ", ") for name in run.name.split("/")) for run in runs]
+    return [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
 
 
 def _write_report(run: Path) -> None:
@@ -187,7 +190,7 @@ def index_page(folder: Path, title: str = "", live: bool = True) -> str:
         body.append(f"<p>Results: {named}.</p>")
     body += _findings(folder) + plots(standings)
     if runs:
-        links = [f"run/{quote(run.name)}/" for run in standings] if live else _reports(folder, standings)
+        links = [f"run/{quote(run.name)}/" for run in standings] if live else _reports(folder, runs)
         body += [html.heading("Every run"), html.table(runs_grid(standings), links)]
     under_way = not runs or not all(has_ended(run) for run in runs)
     return html.page(title or folder.resolve().name, body, refresh=(5 if runs else 2) if live and under_way else 0)
@@ -248,6 +251,7 @@ def _short(cell: str) -> str:
     return number(float(cell)) if _is_number(cell) and "." in cell and "e" not in cell else cell
 
 
-def _reports(folder: Path, standings: Sequence[Standing]) -> list[str]:
-    paths = [f"{run.name}/report.html" for run in standings]
-    return [quote(path) if (folder / path).is_file() else "" for path in paths]
+def _reports(folder: Path, runs: Sequence[Path]) -> list[str]:
+    """Links to the reports of runs that have one."""
+    pages = [run / "report.html" for run in runs]
+    return [quote(page.relative_to(folder).as_posix()) if page.is_file() else "" for page in pages]
