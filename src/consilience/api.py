@@ -34,8 +34,7 @@ from consilience.runtime.ensemble import Collective, collective, weights_of
 from consilience.runtime.exchange import InMemory
 from consilience.runtime.history import Evaluation
 from consilience.runtime.progress_file import ProgressFile
-from consilience.runtime.run import Run
-from consilience.runtime.run_folders import claim_folder
+from consilience.runtime.run import Run, claim_folder
 from consilience.runtime.summary import Summary, summarised
 from consilience.tasks.protocol import Array
 

@@ -1,7 +1,7 @@
 """Figure A1: a weak agent among strong ones."""
 
+from consilience.paper.fig1 import ROUNDS
 from consilience.paper.figA1 import FigA1
-from consilience.paper.polynomials import ROUNDS
 
 
 def test_strong_agents_are_better_with_dynamic_than_with_naive_trust(weak_among_strong: FigA1) -> None:

@@ -17,7 +17,7 @@ from consilience.base.errors import ConsilienceError
 from consilience.data.scenario import polynomial
 from consilience.paper import communication, fig1, fig2, fig4, fig5, figA1, lines, schedule, table1, theory
 from consilience.paper.artefact import FromRuns, needs
-from consilience.paper.fig1 import Fig1
+from consilience.paper.fig1 import ROUNDS, WIDE, Fig1
 from consilience.paper.fig2 import AXIS, CENTRES, Fig2, gaussian_classes
 from consilience.paper.fig3 import draw_bubbles
 from consilience.paper.figA1 import FigA1
@@ -31,7 +31,6 @@ from consilience.paper.figures import (
     in_order,
 )
 from consilience.paper.lines import draw_lines
-from consilience.paper.polynomials import ROUNDS, WIDE
 from consilience.paper.scales import METHODS
 from consilience.runtime.run import Run
 from consilience.workers.jobs import Job

@@ -15,7 +15,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from torch import nn
 
 import consilience as cs
-from consilience.runtime.run_folders import claim_folder
+from consilience.runtime.run import claim_folder
 from consilience.settings.presets import read_settings, write_config
 from consilience.workers.jobs import Job, run_jobs
 from tests.conftest import blobs
@@ -139,7 +139,7 @@ def test_the_checkpoint_of_another_seed_is_refused(tmp_path):
 
 
 def test_one_process_at_a_time_and_a_dead_one_holds_nothing(tmp_path):
-    code = "import sys, pathlib, consilience.runtime.run_folders as f; f.claim_folder(pathlib.Path(sys.argv[1]), False)"
+    code = "import sys, pathlib, consilience.runtime.run as f; f.claim_folder(pathlib.Path(sys.argv[1]), False)"
     wait = f"{code}; print('held', flush=True); sys.stdin.read()"
     with subprocess.Popen(
         [sys.executable, "-c", wait, str(tmp_path / "run")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

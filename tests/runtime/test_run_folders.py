@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from consilience import ConsilienceError
-from consilience.runtime.run_folders import claim_folder, last_folder, next_folder
+from consilience.runtime.run import claim_folder, last_folder, next_folder
 
 
 def refusal(action) -> str:

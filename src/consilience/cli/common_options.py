@@ -142,7 +142,7 @@ def chosen_settings(source: str | None, changes: list[str] | None, seed: int | N
 
 def run_folder(name: str, out: Path | None, resume: bool, overwrite: bool) -> Path:
     """The folder in which a command with this name writes its runs, claimed for it."""
-    from consilience.runtime.run_folders import claim_folder, last_folder, next_folder
+    from consilience.runtime.run import claim_folder, last_folder, next_folder
 
     return claim_folder(out or (last_folder(RUNS, name) if resume else next_folder(RUNS, name)), resume, overwrite)
 

@@ -181,7 +181,7 @@ def apply(
     the file before: for it, a quorum signs the new file with `federation sign`.
     """
     from consilience.base.files import write_atomically
-    from consilience.federation.peers.approval import remember
+    from consilience.federation.peers.approval import check_approved, remember
     from consilience.federation.peers.change import apply_changes
     from consilience.federation.peers.signed_changes import KEPT
     from consilience.federation.peers.untrusted_input import read_change, read_federation
@@ -190,6 +190,9 @@ def apply(
     if file.resolve().parents[1].name == KEPT:
         raise ConsilienceError(f"this site keeps {file} as proof, and never changes it. Copy it first.")
     before = read_federation(file)
+    keys = (site.parent / read_site(site).signing_key).parent if site.exists() else None
+    if keys is not None:
+        check_approved(before, keys)
     changes = _signed_changes(before, file, site)
     if proposed is not None:
         change = read_change(proposed)
@@ -200,8 +203,8 @@ def apply(
     after = apply_changes(changes.unapplied, before)
     _signed_changes(after, file, site).check_roster()
     write_atomically(file, after.to_toml().encode())
-    if site.exists():
-        remember(after, (site.parent / read_site(site).signing_key).parent)
+    if keys is not None:
+        remember(after, keys)
     identity = after.identity().hex()[:16]
     print_plain(f"{file}: {', '.join(after.names)}; quorum {after.quorum}, epoch {after.epoch}. Identity: {identity}")
 
@@ -247,7 +250,7 @@ def demo(
     They are four hospitals with the heart-disease data, or four agents that read digits, each with another model.
     """
     from consilience.federation.demo import run_demo
-    from consilience.runtime.run_folders import next_folder
+    from consilience.runtime.run import next_folder
 
     set_data_dir(data_dir)
     out = out or next_folder(RUNS, "federation")

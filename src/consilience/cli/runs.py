@@ -67,7 +67,7 @@ def run(
         from consilience.experiments.run import run_experiment
         from consilience.methods import check_rounds
         from consilience.report.page import write_page
-        from consilience.runtime.run_folders import claim_folder, last_folder, next_folder
+        from consilience.runtime.run import claim_folder, last_folder, next_folder
         from consilience.settings.presets import run_name, settings_of
         from consilience.settings.settings import changed, load_plugins
 

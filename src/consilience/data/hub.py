@@ -17,7 +17,7 @@ from consilience.base.files import cache_folder
 from consilience.base.rows import Array
 from consilience.data.catalogue import SOURCES, Source
 from consilience.data.datasets import Dataset
-from consilience.data.image_folders import pixels_of
+from consilience.data.files import pixels_of
 from consilience.data.parquet import check_parquet
 from consilience.data.partitions import first_of_each
 

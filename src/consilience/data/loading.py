@@ -13,9 +13,16 @@ from consilience.base.rows import Array
 from consilience.data.arrays import read_arrays
 from consilience.data.columns import read_columns
 from consilience.data.datasets import DATASETS, Dataset, Request, first_of_classes
-from consilience.data.files import KINDS, labelled_table, read_labelled, read_table_and_notes, split_names
+from consilience.data.files import (
+    KINDS,
+    labelled_table,
+    pixels_of,
+    read_labelled,
+    read_table_and_notes,
+    scaled,
+    split_names,
+)
 from consilience.data.hub import SAVED, check_files, check_pictures, hugging_face
-from consilience.data.image_folders import pixels_of, scaled
 from consilience.data.scenario import Scenario
 from consilience.data.table_notes import apart, column_lines, differing_columns, table_warnings
 from consilience.tasks import task_named

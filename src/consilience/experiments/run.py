@@ -17,7 +17,7 @@ from consilience.data.scenario import Scenario
 from consilience.runtime import checkpoint
 from consilience.runtime.callbacks import Callback
 from consilience.runtime.run import Run, is_finished, load_run
-from consilience.runtime.run_fingerprint import check_private_data, check_reference_predictions
+from consilience.runtime.run_state import check_private_data, check_reference_predictions
 from consilience.settings.presets import settings_of, write_config
 from consilience.settings.settings import Settings
 from consilience.settings.wiring import build_agents, build_scenario, data_fingerprint, shared_rows

@@ -13,8 +13,7 @@ from consilience.base.errors import ConsilienceError
 from consilience.base.files import reading
 from consilience.base.rows import Rows
 from consilience.data.columns import chosen_columns
-from consilience.data.files import read_features
-from consilience.data.image_folders import read_pixels
+from consilience.data.files import read_features, read_pixels
 from consilience.data.preprocess import TablePreprocessing, stored_preprocessing
 from consilience.export import trusted
 from consilience.export.manifest import Inputs, Part

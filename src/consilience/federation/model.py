@@ -16,7 +16,7 @@ from consilience.federation.site import MODEL, LoadedSite, load_site, read_site
 from consilience.federation.site_agent import build_site_agent
 from consilience.runtime import checkpoint
 from consilience.runtime.run import is_finished, load_run
-from consilience.runtime.run_fingerprint import check_reference_predictions
+from consilience.runtime.run_state import check_reference_predictions
 from consilience.tasks.protocol import Array
 
 

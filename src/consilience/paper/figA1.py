@@ -8,8 +8,7 @@ import numpy as np
 
 from consilience.core.consensus import trust_received
 from consilience.data.scenario import Scenario, polynomial
-from consilience.paper.figures import blank, save, style
-from consilience.paper.polynomials import (
+from consilience.paper.fig1 import (
     ROUNDS,
     VIEW,
     WIDE,
@@ -22,6 +21,7 @@ from consilience.paper.polynomials import (
     largest_difference,
     train,
 )
+from consilience.paper.figures import blank, save, style
 from consilience.paper.toys import Claim, Found, Toy, judged, told
 from consilience.tasks.protocol import Array
 

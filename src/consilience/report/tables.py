@@ -10,7 +10,6 @@ from pandas.api.types import is_integer_dtype, is_numeric_dtype
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
-from rich.text import Text
 
 from consilience.core.consensus import trust_received
 from consilience.methods import method_named
@@ -65,7 +64,9 @@ class Grid:
             else:
                 table.add_column(heading, justify="right", no_wrap=True)
         for index, row in enumerate(self.rows):
-            cells = [Text(cell, "bold" if (index, at) in self.best else "") for at, cell in enumerate(row[:shown])]
+            cells = [console.render_str(cell, markup=False, emoji=False, highlight=False) for cell in row[:shown]]
+            for at, cell in enumerate(cells):
+                cell.stylize("bold" if (index, at) in self.best else "")
             table.add_row(*cells)
         yield table
 

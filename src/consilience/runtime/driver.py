@@ -25,8 +25,7 @@ from consilience.runtime.group import Group, OneProcess, tables_to_first
 from consilience.runtime.held_out import held_out
 from consilience.runtime.history import Evaluation, History
 from consilience.runtime.run import Run
-from consilience.runtime.run_fingerprint import identity
-from consilience.runtime.run_state import RunState
+from consilience.runtime.run_state import RunState, identity
 from consilience.runtime.summary import AgentSummary, Summary, versions
 from consilience.tasks.protocol import Array
 

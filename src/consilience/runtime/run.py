@@ -1,5 +1,7 @@
-"""A finished run and its folder."""
+"""A finished run and its folder, and where a run may write, one process at a time."""
 
+import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,7 +14,7 @@ import numpy as np
 from consilience.agents.calibration import Calibration
 from consilience.agents.protocol import Agent
 from consilience.base.errors import ConsilienceError
-from consilience.base.files import write_atomically
+from consilience.base.files import LOCK, lock_folder, write_atomically
 from consilience.core.sparse import SparseTrust
 from consilience.data.arrays import MOST_PACKED, read_arrays
 from consilience.data.parquet import read_parquet
@@ -239,3 +241,63 @@ def _check_together(
         fits = fits and (not peers.size or (peers.min() >= 0 and peers.max() < len(names)))
     if not fits:
         raise ConsilienceError("trust.npz has other agents than summary.json")
+
+
+def claim_folder(path: Path, resume: bool, overwrite: bool = False) -> Path:
+    """Makes and locks a folder to write a run into, until this process ends.
+
+    A folder that holds something is an error, unless resuming or asked to overwrite.
+    """
+    if resume and not path.is_dir():
+        raise ConsilienceError(f"there is no run in {path} to resume. Is the name right?")
+    if path.exists() and not path.is_dir():
+        raise ConsilienceError(f"{path} is a file, not a folder. Choose another folder.")
+    if path.is_dir() and _holds_something(path) and not resume:
+        if not overwrite:
+            raise ConsilienceError(
+                f"{path} already holds something and is not overwritten. "
+                "Resume it, overwrite it, or choose another folder."
+            )
+        if not (path / "config.toml").is_file():
+            raise ConsilienceError(f"{path} does not look like a run (no config.toml), so it is not replaced.")
+        lock_folder(path)
+        for old in path.iterdir():
+            if old.is_dir() and not old.is_symlink():
+                shutil.rmtree(old)
+            elif old.name != LOCK:
+                old.unlink()
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        probe = path / ".writable"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise ConsilienceError(
+            f"cannot write to {path}: {error.strerror}. Choose a folder you may write to."
+        ) from error
+    lock_folder(path)
+    return path
+
+
+def _holds_something(path: Path) -> bool:
+    return any(entry.name != LOCK for entry in path.iterdir())
+
+
+def next_folder(parent: Path, name: str) -> Path:
+    """parent/name-1, parent/name-2, ...: the first that does not exist."""
+    return parent / f"{name}-{1 + _last_number(parent, name)}"
+
+
+def last_folder(parent: Path, name: str) -> Path:
+    """The newest of parent/name-1, parent/name-2, ..."""
+    number = _last_number(parent, name)
+    if not number:
+        raise ConsilienceError(f"there is no run {parent / name}-... to resume. Name its folder.")
+    return parent / f"{name}-{number}"
+
+
+def _last_number(parent: Path, name: str) -> int:
+    if not os.access(parent, os.R_OK):
+        return 0
+    tails = [path.name.removeprefix(f"{name}-") for path in parent.glob(f"{name}-*")]
+    return max((int(tail) for tail in tails if tail.isdecimal()), default=0)

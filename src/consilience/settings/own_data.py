@@ -7,7 +7,7 @@ import numpy as np
 
 from consilience.base.rows import count
 from consilience.data.datasets import Dataset
-from consilience.data.image_folders import picture_count
+from consilience.data.files import picture_count
 from consilience.data.loading import load
 from consilience.data.options import Data
 from consilience.privacy.options import Privacy

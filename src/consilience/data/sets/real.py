@@ -7,7 +7,7 @@ import numpy as np
 from consilience.data import hub
 from consilience.data.catalogue import SOURCES
 from consilience.data.datasets import Dataset, RawScale, RawSteps, Request, Size, dataset
-from consilience.data.image_folders import scaled
+from consilience.data.files import scaled
 from consilience.data.partitions import first_of_each
 
 BYTES = RawScale(np.array([127.5]), np.array([127.5]), "Pixels are bytes, as image files have them.", 255)

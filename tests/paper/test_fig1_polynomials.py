@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from consilience.paper.fig1 import Fig1
-from consilience.paper.polynomials import WIDE, away, cubic, errors_of, largest_difference
+from consilience.paper.fig1 import WIDE, Fig1, away, cubic, errors_of, largest_difference
 
 
 def test_the_distance_between_polynomials_is_that_of_their_coefficients(three_polynomials: Fig1) -> None:
