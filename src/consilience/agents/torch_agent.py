@@ -17,11 +17,7 @@ from consilience.agents.kept_back import keep_back
 from consilience.agents.network_io import LogitsCheck, NetworkInputs, first_output
 from consilience.agents.newton import Exact, exact_solver
 from consilience.agents.noise import folds, noise_of
-from consilience.agents.optimizers import (
-    Adam,
-    AveragedWeights,
-    MakeOptimizer,
-)
+from consilience.agents.optimizers import Adam, MakeOptimizer
 from consilience.agents.protocol import Correction, Losses, agent_repr
 from consilience.agents.stored_network import StoredNetwork
 from consilience.agents.tensors import (
@@ -147,7 +143,6 @@ class TorchAgent(StoredNetwork):
         self._offsets = self._class_offsets() if training.class_balanced else None
         augmented, on_backbone = self.augment is not None, getattr(transform, "is_backbone", False)
         self._exact = exact_solver(self.who, training, self.model, self.x, self.task, augmented, privacy, on_backbone)
-        self._averaged = AveragedWeights(self.model, training.ema) if training.ema else None
         self._make_optimizer = optimizer or (lambda parameters: Adam(parameters, training.lr))
         self.reset_optimizer()
         self.mechanism = self._private(privacy) if privacy is not None and privacy.on else None
@@ -236,18 +231,13 @@ class TorchAgent(StoredNetwork):
 
     def predict(self, x: Rows) -> Array:
         """Class probabilities (samples, classes) or values (samples, outputs), in evaluation mode."""
-        model = self.predictor.eval()
+        model = self.model.eval()
         inputs = self.read(x)
         with torch.inference_mode(), explained(self.who, self.kind, inputs, self.x):
             out = torch.cat([called(model, on(batch, self.device)) for batch in in_batches(inputs)])
             self._check_logits(out)
             out = self.task.predictions(single_precision(out))
         return out.float().cpu().numpy()
-
-    @property
-    def predictor(self) -> nn.Module:
-        """The model that predicts: `model`, or its average over steps."""
-        return self.model if self._averaged is None else self._averaged.model
 
     def train(self, shared: Rows, labels: Array | None, lam: float) -> Losses:
         """`epochs` passes over the private data; each step takes a private and a shared batch.
@@ -271,8 +261,6 @@ class TorchAgent(StoredNetwork):
         losses = []
         for _ in range(self.training.epochs):
             losses.append(exact.step(self.task, self.y, known, target, self._offsets, correct))
-            if self._averaged is not None:
-                self._averaged.update(self.model)
         local, disagreement = np.sum(losses, axis=0)
         passed = self.samples + (count(shared) if with_shared else 0)
         return self.end_round(local, disagreement, self.training.epochs * passed)
@@ -339,8 +327,6 @@ class TorchAgent(StoredNetwork):
                     if parameter.grad is not None:
                         parameter.grad = correct(name, parameter.grad, parameter.detach())
             self.optimizer.step()
-            if self._averaged is not None:
-                self._averaged.update(self.model)
         return Losses(local_sum.item(), shared_sum.item(), trained, forward)
 
     def _trained_out(self, inputs: Inputs, rows: Tensor) -> Tensor:
