@@ -92,8 +92,7 @@ def network_in(module: str, costs: dict[str, Cost]) -> None:
     for name, cost in costs.items():
         location = (module, name.replace("-", "_"))
         MODELS.add(name)(partial(_network_agent, name, location))
-        if "pretrained" not in name:
-            BUILT_IN[name] = location
+        BUILT_IN[name] = location
         COSTS[name] = cost
 
 
