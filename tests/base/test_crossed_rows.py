@@ -7,7 +7,7 @@ from consilience.base.crossed_rows import CrossedRows
 FEATURES = np.array([[1.0, 2.0, 3.0], [10.0, 20.0, 30.0]])
 
 
-def test_a_crossed_row_has_each_feature_of_one_of_two_rows_and_others_are_as_they_were():
+def test_a_crossed_row_has_each_feature_of_one_of_two_rows():
     rows = CrossedRows(FEATURES, np.array([0, 1, 0]), np.array([0, 1, 1]), np.array([0, 0, 0]), seed=1)
     coins = np.array([[True, False, True]])
     assert rows.mixed(FEATURES, coins).tolist() == [[1, 2, 3], [10, 20, 30], [10, 2, 30]]
