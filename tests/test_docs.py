@@ -110,6 +110,15 @@ def test_links_lead_somewhere(path):
         assert (path.parent / target).exists(), f"{path.name} links to {target}"
 
 
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_links_to_a_heading_lead_to_one(path):
+    for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", path.read_text()):
+        page = path.parent / target if target else path
+        headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+        known = [re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower()) for heading in headings]
+        assert anchor in known, f"{path.name} links to {target}#{anchor}"
+
+
 PAGES = [path for path in sorted((ROOT / "docs").rglob("*.md")) if path.name != "speed.md"]
 """Pages that were written; `make bench` writes the one on speed."""
 
