@@ -1,7 +1,7 @@
 # consilience in a container, as a user without rights: what requirements.lock has, with hashes, and nothing else.
 # torch is in there as its build for CPUs; name the index that PyTorch's installation page gives for it:
-#   docker build --build-arg PIP_EXTRA_INDEX_URL=... -t consilience:0.1.0 .
-#   docker run --rm -v "$PWD/runs:/work/runs" consilience:0.1.0 run
+#   docker build --build-arg PIP_EXTRA_INDEX_URL=... -t consilience:0.2.0 .
+#   docker run --rm -v "$PWD/runs:/work/runs" consilience:0.2.0 run
 # The base is an image by digest: python:3.11-slim of 1 September 2026 (Python 3.11.16, Debian 13), as repos/python/remote/
 # 3.11-slim.md of docker-library/repo-info has it at commit cc54a6ea2f4eadb0312329a5c74d91778ee65aec. For a newer one, take
 # the digest that `docker buildx imagetools inspect python:3.11-slim` shows; its Python is that of requirements.lock.

@@ -26,7 +26,8 @@ from consilience.runtime.run_state import RunState
 from consilience.settings.presets import read_settings
 from consilience.settings.settings import load_plugins
 from consilience.workers import work as working
-from consilience.workers.jobs import Job, run_jobs
+from consilience.workers.job import Job
+from consilience.workers.jobs import run_jobs
 
 PARTS: dict[str, list[tuple[Any, str]]] = {
     "training": [(LocalAgents, name) for name in ("train", "train_alone", "train_on_shared", "train_on_own")],

@@ -133,9 +133,9 @@ def test_compare_says_wrong_labels_first_in_its_report(folder):
     hospitals().to_csv("patients.csv", index=False)
     call("compare", *HOSPITALS, *SHORT, "--methods", "alone", "--seeds", "0", "--set", "low_quality=[2]", "--out", "c")
     page = (folder / "c" / "compare.html").read_text()
-    said = "<p><strong>On purpose, all training labels of agent Zürich are wrong (data.low_quality).</strong></p>"
+    said = "On purpose, all training labels of agent Zürich are wrong (data.low_quality)."
     assert said in page
-    assert page.index(said) < page.index("<h2")
+    assert page.index(said) < page.index('<div class="tiles">') < page.index("<h2")
 
 
 def test_attackers_are_said_first_in_terminal_and_report(folder):

@@ -13,7 +13,8 @@ from consilience.report.theory import findings
 from consilience.runtime.ensemble import weights_of
 from consilience.runtime.run import load_run
 from consilience.settings.presets import read_settings
-from consilience.workers.jobs import Job, run_jobs
+from consilience.workers.job import Job
+from consilience.workers.jobs import run_jobs
 
 TINY = {"agents.count": 9, "models": ["mlp", "linear"], "limit": 30, "shared_per_agent": 4, "references": []}
 TINY |= {

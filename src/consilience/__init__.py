@@ -6,5 +6,5 @@ extensions need is in `consilience.extend`, loggers in `consilience.loggers`, th
 
 from consilience.base.lazy import lazy_names
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__, __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -32,9 +32,9 @@ def call(*words: object) -> str:
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Predictions without a process of their own, which takes seconds; `export/test_isolated.py` has that process."""
 
-    def predict(folder: Path, samples: Path, seconds: float, memory: float) -> tuple[np.ndarray, Manifest]:
+    def predict(folder: Path, samples: Path, seconds: float, memory: float, at: str) -> tuple[np.ndarray, Manifest]:
         model = load_model(folder)
-        return model.predict(read_samples(samples, model.manifest.inputs)), model.manifest
+        return model.predict(read_samples(samples, model.manifest.inputs), at), model.manifest
 
     monkeypatch.setattr("consilience.export.isolated.predict_isolated", predict)
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from consilience.agents.calibrated import MODELS, CalibratedAgent
 from consilience.base.errors import ConsilienceError
 from consilience.experiments.run import restore, run_experiment
 from consilience.federation.demo import lay_out
@@ -107,14 +108,20 @@ def test_with_other_methods_too(launcher, tmp_path, method, weighs):
 
 def test_the_model_of_a_site_is_the_trained_one_whatever_becomes_of_its_data(both):
     trial, simulation = both
-    restored = restore(simulation)
+    restored, copies = restore(simulation), restore(simulation / "alone").agents
     x = restored.scenario.target_x
-    for agent in restored.agents:
+    for agent, alone in zip(restored.agents, copies, strict=True):
+        expected = CalibratedAgent(agent, restored.run.calibrations[agent.name], alone)
         site = trial.sites[agent.name]
+        samples = site.parent.parent / "target.npz"
         (site.parent / "train.npz").rename(site.parent / "moved.npz")
-        np.testing.assert_allclose(
-            predict_site(site, site.parent.parent / "target.npz")[0], agent.predict(x), atol=1e-6
-        )
+        by_default = predict_site(site, samples)[0]
+        for at in MODELS:
+            predicted, _, calibration = predict_site(site, samples, at)
+            np.testing.assert_allclose(predicted, expected.predict(x, at), atol=1e-5, err_msg=f"{agent.name} {at}")
+            assert calibration is not None
+            if at == "home":
+                np.testing.assert_array_equal(predicted, by_default)
         (site.parent / "moved.npz").rename(site.parent / "train.npz")
 
 
@@ -122,9 +129,10 @@ def test_a_model_that_was_not_stored_is_rebuilt_and_refused_on_fewer_data(both):
     trial, _ = both
     site = trial.sites["0"]
     samples = site.parent.parent / "target.npz"
-    stored, _ = predict_site(site, samples)
+    stored = {at: predict_site(site, samples, at)[0] for at in MODELS}
     shutil.move(site.parent / "run" / "model", site.parent / "model")
-    np.testing.assert_allclose(predict_site(site, samples)[0], stored, atol=1e-6)
+    for at, f in stored.items():
+        np.testing.assert_allclose(predict_site(site, samples, at)[0], f, atol=1e-5, err_msg=at)
     with np.load(site.parent / "train.npz") as data:
         whole = dict(data)
     np.savez(site.parent / "train.npz", x=whole["x"][5:], y=whole["y"][5:])

@@ -13,7 +13,7 @@ from consilience.paper.artefact import Need
 from consilience.paper.scales import job
 from consilience.runtime.run import Run
 from consilience.runtime.summary import AgentSummary, Summary
-from consilience.workers.jobs import Job
+from consilience.workers.job import Job
 
 ROUNDS, WARMUP, SHARED, CLASSES, PARAMETERS = 5, 2, 100, 10, 3000
 

@@ -33,7 +33,7 @@ from consilience.paper.figures import (
 from consilience.paper.lines import draw_lines
 from consilience.paper.scales import METHODS
 from consilience.runtime.run import Run
-from consilience.workers.jobs import Job
+from consilience.workers.job import Job
 from tests.paper.conftest import made_runs
 
 matplotlib = pytest.importorskip("matplotlib")

@@ -29,8 +29,8 @@ def test_what_is_printed_fits_into_a_line(result):
     assert f"net {gains.loc['net', 'together']:.3f}" in repr(result)
     assert repr(result.run) == "Run(consensus, 3 rounds, 2 agents: net, <words> & more; beside it alone)"
     assert repr(result.agents) == (
-        "[<TorchAgent 'net': Linear, 30 samples, 3 classes>, "
-        "<SklearnAgent '<words> & more': LogisticRegression, 40 samples, 3 classes>]"
+        "[CalibratedAgent(<TorchAgent 'net': Linear, 30 samples, 3 classes>), "
+        "CalibratedAgent(<SklearnAgent '<words> & more': LogisticRegression, 40 samples, 3 classes>)]"
     )
     assert repr(cs.Consensus(lam=0.2, trust=cs.Entropy())) == "Consensus(lam=0.2, trust=Entropy())"
     for thing in (result, result.run, *result.agents, cs.Consensus()):

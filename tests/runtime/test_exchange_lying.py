@@ -15,7 +15,8 @@ from consilience.runtime.exchange import LyingExchange
 from consilience.settings.presets import read_settings
 from consilience.settings.settings import Settings, changed
 from consilience.settings.wiring import build_exchange, build_scenario
-from consilience.workers.jobs import Job, run_jobs
+from consilience.workers.job import Job
+from consilience.workers.jobs import run_jobs
 from consilience.workers.work import work
 from tests.methods.parrot import NAMES, first_words, rounds_of
 

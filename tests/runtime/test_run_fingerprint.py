@@ -17,7 +17,8 @@ from torch import nn
 import consilience as cs
 from consilience.runtime.run import claim_folder
 from consilience.settings.presets import read_settings, write_config
-from consilience.workers.jobs import Job, run_jobs
+from consilience.workers.job import Job
+from consilience.workers.jobs import run_jobs
 from tests.conftest import blobs
 from tests.torch_options import torch_options
 

@@ -8,7 +8,7 @@ from consilience.settings.presets import read_settings
 from consilience.settings.settings import Settings, changed
 from consilience.settings.wiring import _device, build_agents, build_scenario, summarise
 from consilience.workers import jobs
-from consilience.workers.jobs import Job
+from consilience.workers.job import Job
 
 CUDA = changed(Settings(), {"device": "cuda"})
 

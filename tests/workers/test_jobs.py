@@ -8,7 +8,8 @@ from consilience.runtime.callbacks import Ended, Finished, Started, Trained
 from consilience.settings.presets import read_settings
 from consilience.settings.settings import Settings
 from consilience.workers import pool
-from consilience.workers.jobs import Job, run_jobs
+from consilience.workers.job import Job
+from consilience.workers.jobs import run_jobs
 from tests.conftest import Hears
 
 SMALL = read_settings(

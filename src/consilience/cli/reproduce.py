@@ -20,7 +20,7 @@ from consilience.cli.common_options import (
 
 if TYPE_CHECKING:
     from consilience.paper.artefact import Outcome, Runs
-    from consilience.workers.jobs import Job
+    from consilience.workers.job import Job
 
 
 def reproduce(

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax, softmax
+
+from consilience.core.duals import softmax
 
 Array = NDArray[np.floating]
 Labels = NDArray[np.integer]
@@ -36,7 +37,7 @@ def frequency_term(counts: Sequence[int] | NDArray[np.integer]) -> Array:
 
 def pool(weights: Array, terms: Array) -> Array:
     """p_xc ~ exp(sum_k w_k z_kxc) for terms (k, samples, classes): probabilities (samples, classes)."""
-    return np.asarray(softmax(np.einsum("k,kxc->xc", weights, terms), axis=1))
+    return softmax(np.einsum("k,kxc->xc", weights, terms))
 
 
 def pool_weights(terms: Array, y: Labels, prior: Array, strength: Array) -> Array:
@@ -50,6 +51,8 @@ def pool_weights(terms: Array, y: Labels, prior: Array, strength: Array) -> Arra
         prior: (k,)
         strength: (k,), all above 0.
     """
+    from scipy.special import log_softmax
+
     w, rows = np.array(prior, dtype=np.float64), np.arange(len(y))
 
     def objective(w: Array) -> float:

@@ -11,7 +11,7 @@ from consilience.base import toml
 from consilience.base.errors import ConsilienceError
 from consilience.base.options import to_table
 from consilience.settings.settings import Settings, changed, where_it_is
-from consilience.workers.jobs import Job
+from consilience.workers.job import Job
 
 MOST_RUNS = 100_000
 MOST_SEEDS = 10_000

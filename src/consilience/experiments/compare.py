@@ -17,7 +17,8 @@ from consilience.runtime.summary import Summary
 from consilience.settings.presets import settings_of
 from consilience.settings.settings import Settings
 from consilience.tasks.protocol import Array, Score
-from consilience.workers.jobs import Job, run_jobs
+from consilience.workers.job import Job
+from consilience.workers.jobs import run_jobs
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,7 +17,8 @@ from consilience.runtime.run import Run
 from consilience.settings.presets import write_config
 from consilience.settings.settings import Settings, changed
 from consilience.settings.wiring import ATTACKED_CLASS
-from consilience.workers.jobs import Job, run_jobs
+from consilience.workers.job import Job
+from consilience.workers.jobs import run_jobs
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -21,7 +21,8 @@ from consilience.runtime.run_state import check_private_data, check_reference_pr
 from consilience.settings.presets import settings_of, write_config
 from consilience.settings.settings import Settings
 from consilience.settings.wiring import build_agents, build_scenario, data_fingerprint, shared_rows
-from consilience.workers.jobs import Job, run_jobs
+from consilience.workers.job import Job
+from consilience.workers.jobs import run_jobs
 
 if TYPE_CHECKING:
     from consilience.export.card import Advise

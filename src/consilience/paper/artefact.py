@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, final
 
 from consilience.paper.scales import CAVEATS, job
 from consilience.runtime.run import Run
-from consilience.workers.jobs import Job
+from consilience.workers.job import Job
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,7 +11,7 @@ from consilience.paper.artefact import Outcome, Runs, write_csv
 from consilience.paper.figures import METHOD_COLOURS, STYLE, blank, save, style
 from consilience.paper.scales import settings_for
 from consilience.tasks.protocol import Array
-from consilience.workers.jobs import Job
+from consilience.workers.job import Job
 
 
 @final

@@ -9,7 +9,7 @@ from typing import Any
 
 from consilience.base.errors import ConsilienceError
 from consilience.settings.settings import Settings, changed
-from consilience.workers.jobs import Job
+from consilience.workers.job import Job
 
 SCALES = {
     "smoke": "seconds: a few real images, two rounds; shows that everything runs",

@@ -18,7 +18,7 @@ from consilience.runtime.driver import run_rounds
 from consilience.runtime.exchange import InMemory
 from consilience.runtime.summary import Summary
 from consilience.tasks.protocol import Array
-from consilience.workers.jobs import Job
+from consilience.workers.job import Job
 
 Found = Mapping[str, tuple[Any, str]]
 """By the name of an expectation: whether it holds, and the numbers that decided."""

@@ -2,41 +2,15 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from pathlib import Path
+from dataclasses import replace
+from functools import partial
 
-from consilience.base.options import flat, to_table
-from consilience.runtime.callbacks import Callback, Callbacks, RunInfo
+from consilience.runtime.callbacks import Callback, Callbacks
 from consilience.runtime.progress_file import ProgressFile
 from consilience.runtime.run import Run, is_finished, load_run
 from consilience.settings.presets import write_config
-from consilience.settings.settings import Settings
+from consilience.workers.job import Job
 from consilience.workers.scheduling import team_sizes
-
-
-@dataclass(frozen=True)
-class Job:
-    """One method with one seed, to be run into `folder`."""
-
-    settings: Settings
-    folder: Path
-    name: str = ""
-    """How the method was called when the job was made; by default its label."""
-    workers: int = 1
-    """Processes that its agents are spread over."""
-    label: str = ""
-    """How the run is called while it is under way; by default as the method."""
-
-    @property
-    def method(self) -> str:
-        """How the method is called."""
-        return self.name or self.settings.method.label
-
-    @cached_property
-    def about(self) -> RunInfo:
-        """The run, as callbacks are told of it."""
-        return RunInfo(self.label or self.method, self.folder, flat(to_table(self.settings)))
 
 
 def run_jobs(jobs: Sequence[Job], workers: int = 0, callbacks: Sequence[Callback] = ()) -> list[Run]:

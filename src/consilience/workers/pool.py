@@ -16,7 +16,7 @@ from consilience.base.registry import user_file_location
 from consilience.runtime.callbacks import Callback, Event, Started
 from consilience.settings.settings import given_plugins, load_plugins, settings_from
 from consilience.workers.group import WorkerLost, end_with, join
-from consilience.workers.jobs import Job
+from consilience.workers.job import Job
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection

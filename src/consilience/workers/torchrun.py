@@ -17,7 +17,7 @@ from consilience.runtime.callbacks import Callback
 from consilience.runtime.summary import versions
 from consilience.settings.settings import given_plugins, load_plugins, settings_from
 from consilience.workers.group import WorkerGroup, end_with_parent, join, leave
-from consilience.workers.jobs import Job
+from consilience.workers.job import Job
 from consilience.workers.work import work
 
 
