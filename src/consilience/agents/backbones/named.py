@@ -91,8 +91,8 @@ def _hugging_face(where: str, side: int, local: bool = True) -> Encoder:
         if before:
             transformers.utils.logging.enable_progress_bar()
     usual, mean, deviation = _expected(processor)
-    scaled = (tuple(255.0 * float(value) for value in values) for values in (mean, deviation))
-    return ImageEncoder(module, *scaled, side or usual)
+    mean, deviation = (tuple(255.0 * float(value) for value in values) for values in (mean, deviation))
+    return ImageEncoder(module, mean, deviation, side or usual)
 
 
 def _expected(processor: Any) -> tuple[int, Any, Any]:
