@@ -36,7 +36,6 @@ FEATURES: dict[str, Changes] = {
     "batches of 32": {"training.batch": 32, "training.shared_batch": 32},
     "lambda 2": {"method.lam": 2.0},
     "even prior": {"method.prior": "even"},
-    "average of weights": {"training.ema": 0.98},
 }
 CROP = {"training.augment": "crop-flip"}
 CONVNET: dict[str, Changes] = {"crop-flip": CROP} | FEATURES

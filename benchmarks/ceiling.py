@@ -18,7 +18,7 @@ from consilience.experiments.run import run_experiment
 from consilience.settings.presets import read_settings
 from consilience.settings.wiring import build_scenario
 
-OPTIONS = {"training.augment": "crop-flip", "training.batch": 32, "training.shared_batch": 32, "training.ema": 0.98}
+OPTIONS = {"training.augment": "crop-flip", "training.batch": 32, "training.shared_batch": 32}
 OPTIONS |= {"method.lam": 2.0, "method.trust": "truth", "run.references": []}
 PLACES = ("accuracy_shared", "accuracy_target", "accuracy_own")
 truth: list[int] = []

@@ -1,9 +1,13 @@
 """How docstrings become pages: examples are code, and signs of mathematics are not taken for markup."""
 
 import re
+from inspect import cleandoc
+from pkgutil import resolve_name
 from typing import Any
 
 import griffe
+
+from consilience.base.options import Options
 
 
 def shown(text: str) -> str:
@@ -26,4 +30,7 @@ class Docstrings(griffe.Extension):
     def on_object(self, *, obj: Any, **_: Any) -> None:
         """An object was read."""
         if not obj.is_alias and obj.docstring is not None:
+            kind = resolve_name(obj.path) if obj.is_class else None
+            if isinstance(kind, type) and issubclass(kind, Options):
+                obj.docstring.value = cleandoc(kind.__doc__ or "")  # with the options, which the class adds
             obj.docstring.value = shown(obj.docstring.value)

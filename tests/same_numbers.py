@@ -5,7 +5,8 @@
 Both run with the interpreter that runs this script: every preset with every method that fits it, options away from
 their defaults, and `reproduce` at smoke scale. Of every run each column of metrics.parquet that both have and every
 array of trust.npz is compared, and of the reproduction every CSV file. With one checkout its hashes are only kept:
-`--keep FOLDER` keeps runs and hashes, and what is finished there is not run again.
+`--keep FOLDER` keeps runs and hashes, and what is finished there is not run again; `--only digits` takes the cases
+whose names begin with that.
 """
 
 import argparse
@@ -89,6 +90,14 @@ CASES: dict[str, list[list[str]]] = {
     **{f"reproduce-{name}": [["reproduce", name, "--scale", "smoke", "--seeds", "0"]] for name in ARTEFACTS},
 }
 """Command lines; the second spelling is that of checkouts before settings had tables."""
+BEFORE = {
+    "federation demo": "federation try",
+    "--methods paper,": "--methods dynamic,",
+    "method.learning=sequential": "phases=apart",
+    "method.listening=sparse --set peers=2": "method.peers=2",
+    "method.trust=vote": "labels=majority",
+}
+"""What the same was called in checkouts before the consensus loop had parts."""
 
 
 RENAMED = {"spread": "disagreement_all"}
@@ -97,18 +106,23 @@ METHODS = {"dynamic": "paper"}
 """Methods that once had another name, which is a part of the names of folders and of rows in tables."""
 
 
-def numbers(checkout: Path, folder: Path, data_dir: Path | None) -> dict[str, str]:
-    """Runs every case that is not finished, and returns the hash of every column and array."""
-    folder.mkdir(parents=True, exist_ok=True)
-    found: dict[str, str] = {}
+def run_cases(checkouts: dict[Path, Path], data_dir: Path | None, only: str) -> None:
+    """Runs every case that is not finished on each checkout, into its folder."""
     for name, spellings in CASES.items():
-        out = folder / ("reproduce" if name.startswith("reproduce-") else name)
-        stamp = folder / f"{name}.done"
-        if not stamp.exists():
-            print(f"{checkout}: {name}", flush=True)
-            stamp.write_text(run(checkout, spellings, out, data_dir))
-        if stamp.read_text() != "done":
-            print(f"  left out: {stamp.read_text()}")
+        for checkout, folder in checkouts.items() if name.startswith(only) else ():
+            folder.mkdir(parents=True, exist_ok=True)
+            out = folder / ("reproduce" if name.startswith("reproduce-") else name)
+            stamp = folder / f"{name}.done"
+            if not stamp.exists():
+                print(f"{checkout}: {name}", flush=True)
+                stamp.write_text(run(checkout, spellings, out, data_dir))
+            if stamp.read_text() != "done":
+                print(f"  left out: {stamp.read_text()}", flush=True)
+
+
+def numbers(folder: Path) -> dict[str, str]:
+    """The hash of every column and array of the runs in a folder."""
+    found: dict[str, str] = {}
     for path in sorted(folder.rglob("metrics.parquet")):
         where = named_now(path.parent.relative_to(folder))
         for column, values in pd.read_parquet(path).items():
@@ -136,7 +150,7 @@ def named_now(path: Path) -> str:
 def run(checkout: Path, spellings: list[list[str]], out: Path, data_dir: Path | None) -> str:
     """Runs the first spelling that this checkout understands; "done", or why it could not be run."""
     environment = os.environ | {"PYTHONPATH": str(checkout / "src"), "COLUMNS": "200"}
-    for spelling in spellings:
+    for spelling in [*spellings, *map(spelling_before, spellings)]:
         command = [sys.executable, "-m", "consilience", *spelling, "--out", str(out)]
         if data_dir is not None:
             command += ["--data-dir", str(data_dir)]
@@ -144,6 +158,14 @@ def run(checkout: Path, spellings: list[list[str]], out: Path, data_dir: Path | 
         if done.returncode == 0:
             return "done"
     return done.stderr.strip()[-300:]
+
+
+def spelling_before(arguments: list[str]) -> list[str]:
+    """A command line in the words of checkouts before the consensus loop had parts."""
+    line = " ".join(arguments)
+    for now, before in BEFORE.items():
+        line = line.replace(now, before)
+    return line.split()
 
 
 def digest(values: np.ndarray) -> str:
@@ -158,14 +180,16 @@ def main() -> None:
     parser.add_argument("checkouts", nargs="+", type=Path)
     parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--keep", type=Path)
+    parser.add_argument("--only", default="", help="the beginning of the names of cases")
     given = parser.parse_args()
     kept = given.keep or Path(tempfile.mkdtemp(prefix="same-numbers-"))
     data_dir = given.data_dir.resolve() if given.data_dir else None
-    hashes = []
-    for checkout in given.checkouts:
-        name = str(checkout.resolve()).strip("/").replace("/", "-")
-        hashes.append(numbers(checkout.resolve(), kept.resolve() / name, data_dir))
-        (kept / f"{name}.json").write_text(json.dumps(hashes[-1], indent=1, sort_keys=True))
+    checkouts = [checkout.resolve() for checkout in given.checkouts]
+    folders = {path: kept.resolve() / str(path).strip("/").replace("/", "-") for path in checkouts}
+    run_cases(folders, data_dir, given.only)
+    hashes = [numbers(folders[path]) for path in checkouts]
+    for path, hashed in zip(checkouts, hashes, strict=True):
+        folders[path].with_suffix(".json").write_text(json.dumps(hashed, indent=1, sort_keys=True))
     if len(hashes) == 1:
         print(f"{len(hashes[0])} hashes in {kept}")
         return

@@ -4,7 +4,7 @@ import re
 import runpy
 import shlex
 from dataclasses import fields, is_dataclass
-from inspect import isfunction, signature
+from inspect import getdoc, isfunction, signature
 from io import StringIO
 from itertools import pairwise
 from pathlib import Path
@@ -22,8 +22,6 @@ from consilience.settings.presets import preset_names, read_settings
 from consilience.settings.settings import Settings, parse_change, settings_from
 
 ROOT = Path(__file__).parents[1]
-DESCRIBED = ("consilience.core", "consilience.methods", "consilience.privacy")
-"""Packages whose public options are all described in docstrings."""
 DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("research/*.md")]
 
 
@@ -174,22 +172,19 @@ def test_every_public_name_is_documented():
     assert missing == []
 
 
-def own_options(kind: type) -> list[str]:
-    """The fields that a dataclass does not inherit."""
-    inherited = {field.name for base in kind.__mro__[1:] if is_dataclass(base) for field in fields(base)}
-    return [field.name for field in fields(kind) if field.name not in inherited] if is_dataclass(kind) else []
+def parameters(thing: object) -> list[str]:
+    """Of a function or a class; fields of dataclasses without options are described where they are declared."""
+    if isinstance(thing, type) and issubclass(thing, Options):
+        return [field.name for field in fields(thing)]
+    called = vars(thing).get("__init__") if isinstance(thing, type) and not is_dataclass(thing) else thing
+    known = signature(called).parameters.values() if isfunction(called) else ()
+    return [known.name for known in known if known.name != "self" and known.kind.name[:3] != "VAR"]
 
 
 def test_public_classes_and_functions_list_their_parameters():
-    """Options and functions in `Args:`; fields of other dataclasses are described where they are declared."""
     for home, name in public_names():
         thing = resolve_name(f"{home}.{name}")
-        if not home.startswith(DESCRIBED) or not (isfunction(thing) or isinstance(thing, type)):
-            continue
-        if is_dataclass(thing) and not issubclass(thing, Options):
-            continue
-        parameters = [*signature(thing).parameters] if isfunction(thing) else own_options(thing)
-        lacking = [parameter for parameter in parameters if f"        {parameter}: " not in (thing.__doc__ or "")]
+        lacking = [parameter for parameter in parameters(thing) if f"    {parameter}: " not in (getdoc(thing) or "")]
         assert lacking == [], name
 
 

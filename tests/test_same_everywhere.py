@@ -309,7 +309,7 @@ def test_a_killed_worker_ends_the_run_at_once_with_its_name_and_the_run_resumes(
 def test_options_of_every_kind_on_workers_and_with_more_rounds_later(tmp_path):
     """Agents are spread over two workers for each method; the same rounds, in two parts, give the same bits."""
     options = {"models": ["cnn"], "agents.count": 3, "low_quality": [], "limit": 30, "shared_per_agent": 10}
-    options |= {"augment": "crop-flip", "class_balanced": True, "ema": 0.9, "epochs": 1}
+    options |= {"augment": "crop-flip", "class_balanced": True, "epochs": 1}
     options |= {"warmup": 1, "prior": "even", "rounds": 4, "references": []}
     methods = ["consensus", 'feddyn(evaluate="average", warmup=1, server_ema=0.5)']
 

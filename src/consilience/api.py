@@ -84,7 +84,11 @@ class Result:
         return gain_table(self.run)
 
     def save(self, folder: str | Path) -> Path:
-        """Writes metrics.parquet, trust.npz and summary.json into `folder`, which must not hold a run yet."""
+        """Writes metrics.parquet, trust.npz and summary.json.
+
+        Args:
+            folder: Where to write; it must not hold a run yet.
+        """
         path = claim_folder(Path(folder), resume=False)
         self.run.save(path)
         return path
@@ -134,7 +138,11 @@ class Result:
         return run_html(self.run)
 
     def report(self, path: str | Path = "report.html") -> Path:
-        """Writes the report, one page that opens offline."""
+        """Writes the report, one page that opens offline.
+
+        Args:
+            path: The file to write.
+        """
         from consilience.report.page import write_page
 
         return write_page(self.run, Path(path))

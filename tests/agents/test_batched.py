@@ -9,7 +9,7 @@ from sklearn.dummy import DummyClassifier
 from torch import nn
 
 from consilience import ConsilienceError, SklearnAgent, TorchAgent
-from consilience.agents import batch_plan, batched
+from consilience.agents import batched
 from consilience.agents.batched import units
 from consilience.agents.protocol import GradientCorrection
 from consilience.agents.training import Training
@@ -251,39 +251,6 @@ def corrections(agents, rule=linear_pull, elementwise=True):
     return {a.name: GradientCorrection(rule, x, common, weights(), elementwise, keeps_sums=True) for a in agents}
 
 
-def test_corrected_gradients_and_their_sums_in_a_batch_equal_the_agents_one_by_one(shared):
-    together, alone = classifiers(), classifiers(batched=False)
-    for _ in range(2):
-        mine, theirs = corrections(together), corrections(alone)
-        losses, expected = train_all_alone(together, mine), train_all_alone(alone, theirs)
-    for one, two in zip(together, alone, strict=True):
-        close(one, two, atol=2e-4)
-        assert losses[one.name].local == pytest.approx(expected[one.name].local, rel=1e-3)
-        assert losses[one.name].trained == expected[one.name].trained
-        for name, total in theirs[one.name].sums.items():
-            np.testing.assert_allclose(mine[one.name].sums[name], total, rtol=1e-3, atol=2e-4)
-
-
-@pytest.mark.parametrize("way", ["rule of whole tensors", "function", "none"])
-def test_corrections_that_cannot_be_stacked_are_applied_one_by_one(shared, way):
-    def unit_length(g, y, x, common, own):
-        return g / g.norm()
-
-    def of(agents):
-        if way == "none":
-            return {}
-        if way == "function":
-            return {agent.name: lambda name, g, y: g + 0.1 * y for agent in agents}
-        return corrections(agents, unit_length, elementwise=False)
-
-    together, alone = classifiers(), classifiers(batched=False)
-    train_all_alone(together, of(together))
-    for agent in alone:
-        agent.train_alone(of(alone).get(agent.name))
-    for one, two in zip(together, alone, strict=True):
-        close(one, two, atol=2e-4 if way == "none" else 0)
-
-
 def test_the_shared_data_alone_in_a_batch_equal_the_agents_one_by_one(shared):
     together, alone, told = classifiers(), classifiers(batched=False), []
     labels = soft_labels(len(shared))
@@ -297,46 +264,6 @@ def test_the_shared_data_alone_in_a_batch_equal_the_agents_one_by_one(shared):
         close(one, two, atol=2e-4)
         assert losses[one.name].disagreement == pytest.approx(theirs.disagreement, rel=1e-3)
         assert losses[one.name].trained == theirs.trained and np.isnan(losses[one.name].local)
-
-
-def test_labels_of_private_rows_in_a_batch_equal_the_agents_one_by_one():
-    together, alone = classifiers(), classifiers(batched=False)
-    labels = {agent.name: soft_labels(agent.samples)[agent.name] for agent in alone}
-    for _ in range(2):
-        losses = train_all_on_own(together, labels, 0.7)
-        expected = {agent.name: agent.train(agent.rows, labels[agent.name], 0.7) for agent in alone}
-    for one, two in zip(together, alone, strict=True):
-        close(one, two, atol=2e-4)
-        mine, theirs = losses[one.name], expected[one.name]
-        assert mine.local == pytest.approx(theirs.local, rel=1e-3)
-        assert mine.disagreement == pytest.approx(theirs.disagreement, rel=1e-3)
-        assert mine.trained == theirs.trained
-
-
-def test_weights_of_pseudo_labels_may_differ_from_agent_to_agent(shared):
-    together, alone, labels = classifiers(), classifiers(batched=False), soft_labels(len(shared))
-    lam = {name: 0.2 + number for number, name in enumerate(SAMPLES)}
-    for _ in range(2):
-        train_all(together, shared, labels, lam)
-        for agent in alone:
-            agent.train(shared, labels[agent.name], lam[agent.name])
-    for one, two in zip(together, alone, strict=True):
-        close(one, two, atol=2e-4)
-
-
-def test_large_rows_are_copied_one_by_one_with_the_same_result(shared, monkeypatch):
-    """Shared data alone, private rows with other labels, and both private and shared data."""
-    ends = []
-    for large in (1000, 1):
-        monkeypatch.setattr(batch_plan, "LARGE_ROW", large)
-        agents = classifiers()
-        train_all_on_shared(agents, shared, soft_labels(len(shared)), 2)
-        train_all_on_own(agents, {agent.name: soft_labels(agent.samples)[agent.name] for agent in agents}, 0.7)
-        train(agents, shared, range(2, 4))
-        train_all_alone(agents, corrections(agents))
-        ends.append([agent.state() for agent in agents])
-    for one, two in zip(*ends, strict=True):
-        assert all(np.array_equal(value, two[key]) for key, value in one.items())
 
 
 @pytest.mark.parametrize("how", ["corrected", "on shared", "on own"])

@@ -95,58 +95,13 @@ def test_efficientnet_b0_has_its_published_size_and_its_input_reaches_the_output
     assert out.std(dim=0).mean() > 0.1
 
 
-@pytest.fixture
-def tiny_weights(tmp_path):
-    """A folder as `save_pretrained` makes it: an EfficientNet with two small stages and five classes."""
-    from transformers import EfficientNetConfig, EfficientNetForImageClassification
-
-    stages = {"kernel_sizes": [3, 3], "in_channels": [32, 16], "out_channels": [16, 24], "strides": [1, 2]}
-    config = EfficientNetConfig(
-        width_coefficient=1.0,
-        depth_coefficient=1.0,
-        hidden_dim=1280,
-        num_block_repeats=[1, 1],
-        expand_ratios=[1, 2],
-        num_labels=5,
-        **stages,
-    )
-    torch.manual_seed(1)
-    network = EfficientNetForImageClassification(config)
-    network.save_pretrained(tmp_path)
-    return tmp_path, network
-
-
 @needs_transformers
-def test_weights_from_a_folder_with_no_network(tiny_weights, monkeypatch):
-    folder, saved = tiny_weights
-    assert {path.suffix for path in folder.iterdir()} == {".json", ".safetensors"}
-    monkeypatch.setattr("socket.socket.connect", lambda *_: pytest.fail("reached for the network"))
-    model = networks.efficientnet(CIFAR, 5, folder)
-    loaded = model.network.state_dict()
-    assert all(torch.equal(value, loaded[key]) for key, value in saved.state_dict().items())
-    model.eval()
-    with torch.inference_mode():
-        assert isinstance(model(images(3)), torch.Tensor)
-        assert torch.equal(model(images(3)), model(images(3)))
-    assert networks.efficientnet(CIFAR, 8, folder)(images(2)).shape == (2, 8)
-
-
-@needs_transformers
-def test_the_grey_of_imagenet_comes_in_as_zero(tiny_weights):
-    model = networks.efficientnet(CIFAR, 5, tiny_weights[0])
+def test_the_grey_of_imagenet_comes_in_as_zero():
+    model = networks.efficientnet(CIFAR, 5)
     seen: list[torch.Tensor] = []
     model.network.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
     model(torch.tensor(networks.IMAGENET_MEAN).reshape(1, 3, 1, 1).expand(2, 3, 32, 32) * 2 - 1)
     torch.testing.assert_close(seen[0], torch.zeros(2, 3, 32, 32), atol=1e-6, rtol=0)
-
-
-@needs_transformers
-def test_pickled_weights_are_not_read(tiny_weights):
-    folder, saved = tiny_weights
-    (folder / "model.safetensors").unlink()
-    torch.save(saved.state_dict(), folder / "pytorch_model.bin")
-    with pytest.raises(ConsilienceError, match=r"Copy config.json and model.safetensors"):
-        networks.efficientnet(CIFAR, 5, folder)
 
 
 def test_efficientnet_without_its_packages(monkeypatch):

@@ -230,7 +230,6 @@ def test_class_balance_moves_what_is_rare():
         (nn.Linear(5, 3), {"augment": lambda x: x}, "images that are changed in training"),
         (nn.Linear(5, 3), {"privacy": Privacy(epsilon=1.0)}, "a private agent"),
         (nn.Linear(5, 3), {"task": "regression", "y": X[:, :3]}, "a model for regression"),
-        (nn.Linear(5, 3), {"solver": "both", "ema": 0.9}, "the solver 'both' cannot be used for an average of weights"),
         (nn.Linear(5, 3), {"solver": "both", "privacy": Privacy(epsilon=1.0)}, "'both' cannot be used for a private"),
         (nn.Sequential(nn.Linear(5, 3), nn.ReLU()), {"solver": "both"}, "'both' is for models that end with one"),
     ],

@@ -141,43 +141,6 @@ def test_labels_with_lambda_0_show_batch_norm_the_shared_data_and_teach_nothing(
     assert np.isnan(losses.disagreement)
 
 
-def test_restored_agent_goes_on_bit_for_bit(shared):
-    x, y = blobs(80, seed=1)
-    psi = soft_labels(len(shared))
-    whole = TorchAgent(network(dropout=0.3, norm=True), x, y, "a")
-    for _ in range(4):
-        whole.train(shared, psi, 0.5)
-    half = TorchAgent(network(dropout=0.3, norm=True), x, y, "a")
-    for _ in range(2):
-        half.train(shared, psi, 0.5)
-    saved = half.state()
-    resumed = TorchAgent(network(seed=77, dropout=0.3, norm=True), x, y, "a")
-    resumed.restore(saved, shared)
-    for _ in range(2):
-        resumed.train(shared, psi, 0.5)
-    assert same_state(whole, resumed)
-
-
-@pytest.mark.parametrize("make", [torch.optim.Adam, torch.optim.SGD, torch.optim.AdamW])
-def test_optimizer_state_lives_on_across_rounds(shared, make):
-    """Two rounds of one epoch equal what one optimizer would do; a fresh optimizer each round would differ."""
-    x, y = blobs(40, seed=1)
-    options = {"momentum": 0.9} if make is torch.optim.SGD else {}
-    agent = TorchAgent(
-        network(), x, y, "a", training=Training(epochs=1), optimizer=lambda p: make(p, lr=0.05, **options)
-    )
-    agent.train(shared, None, 0.0)
-    agent.train(shared, None, 0.0)
-    model, inputs, labels = network(), torch.from_numpy(x), torch.from_numpy(y)
-    optimizer = make(model.parameters(), lr=0.05, **options)
-    for _ in range(2):
-        optimizer.zero_grad()
-        functional.cross_entropy(model(inputs), labels).backward()
-        optimizer.step()
-    for mine, plain in zip(agent.model.parameters(), model.parameters(), strict=True):
-        torch.testing.assert_close(mine, plain, rtol=1e-4, atol=1e-5)
-
-
 def test_batches_cover_everything_and_none_is_a_lone_sample():
     from consilience.agents.training import batches
 
@@ -225,26 +188,6 @@ def test_a_model_with_more_or_fewer_outputs_than_values_is_refused(task, columns
 def test_more_classes_than_the_labels_show_are_fine():
     agent = TorchAgent(nn.Linear(6, 3), np.zeros((4, 6), np.float32), np.zeros(4, int), "a")
     assert agent.outputs == 3
-
-
-def test_noise_is_measured_on_values_that_a_copy_of_the_model_did_not_see(shared):
-    """A network that learns its few noisy values by heart still knows how noisy they are."""
-    draw = np.random.default_rng(0)
-    x = draw.normal(0, 1, (30, FEATURES)).astype(np.float32)
-    y = draw.normal(0, 1, (30, 1)).astype(np.float32)
-    torch.manual_seed(0)
-    wide = nn.Sequential(nn.Linear(FEATURES, 100), nn.ReLU(), nn.Linear(100, 1))
-    agent = TorchAgent(wide, x, y, "a", task="regression", training=Training(epochs=150))
-    agent.train(shared, None, 0.0)
-    before = agent.state()
-    assert np.abs(agent.predict(x) - y).mean() < 0.2
-    assert agent.noise > 0.9
-    for key, value in before.items():
-        np.testing.assert_array_equal(agent.state()[key], value, err_msg="measuring changes nothing")
-    again = TorchAgent(wide, x, y, "a", task="regression")
-    again.restore(agent.state(), shared)
-    assert again.noise == agent.noise
-    assert TorchAgent(network(), *blobs(30, seed=1), "a").noise == 1.0
 
 
 @pytest.mark.parametrize(("own", "star", "batch"), [(1, 1, 64), (1, 5, 64), (3, 1, 2), (5, 3, 1)])

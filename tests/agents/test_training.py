@@ -1,4 +1,4 @@
-"""Options of training: augmentation, a class-balanced loss, averaged weights, and what they cost."""
+"""Options of training: augmentation, a class-balanced loss, and what they cost."""
 
 import numpy as np
 import pytest
@@ -12,10 +12,9 @@ from consilience.agents.training import Training
 from consilience.core.class_prior import class_offsets
 from consilience.privacy.options import Privacy
 from tests.conftest import blobs
-from tests.methods.models import classifier
 from tests.torch_options import torch_options
 
-ALL = {"augment": "crop-flip", "class_balanced": True, "ema": 0.9}
+ALL = {"augment": "crop-flip", "class_balanced": True}
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
@@ -95,36 +94,6 @@ def test_pseudo_labels_are_not_corrected_for_the_agents_own_classes():
     one, two = (agent.train(x, labels, 1.0) for agent in agents)
     assert one.local != two.local
     assert one.disagreement == two.disagreement
-
-
-def test_averaged_weights_with_a_plain_loop():
-    """Batch norm's statistics are averaged, its count of batches is not."""
-    agent = classifier("a", ema=0.6)
-    seen: list[dict[str, torch.Tensor]] = []
-    first = {key: value.clone() for key, value in agent.model.state_dict().items()}
-    step = agent.optimizer.step
-
-    def watched() -> None:
-        step()
-        seen.append({key: value.clone() for key, value in agent.model.state_dict().items()})
-
-    agent.optimizer.step = watched
-    agent.train_alone()
-    assert len(seen) == agent.steps
-    for key, mean in first.items():
-        for number, weights in enumerate(seen, start=1):
-            d = min(0.6, (1 + number) / (10 + number))
-            mean = d * mean + (1 - d) * weights[key] if mean.is_floating_point() else weights[key]
-        torch.testing.assert_close(agent.predictor.state_dict()[key], mean, rtol=1e-5, atol=1e-6)
-    assert agent.predictor is not agent.model
-
-
-def test_weights_that_are_set_are_what_predicts():
-    agent, other = classifier("a", ema=0.9), classifier("b")
-    agent.train_alone()
-    agent.set_weights(other.weights())
-    x, _ = blobs(10, seed=3)
-    np.testing.assert_array_equal(agent.predict(x), other.predict(x))
 
 
 @pytest.mark.parametrize("batched", [False, True])

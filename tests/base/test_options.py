@@ -53,6 +53,20 @@ class Ship(Options):
     plain: int = 7
 
 
+def test_options_are_listed_in_the_docstring_with_those_that_are_inherited():
+    @dataclass(frozen=True)
+    class Steamer(Engine):
+        """Goes without wind."""
+
+        wheels: int = option(2, "at its sides")
+
+    assert Engine.__doc__ == "Engine(power: float = 1.0, fuel: str = 'oil', serial: str = 'a-1')"
+    assert Steamer.__doc__ == (
+        "Goes without wind.\n\nArgs:\n    power: in horses.\n    fuel: what it burns.\n    serial: on its plate.\n"
+        "    wheels: at its sides."
+    )
+
+
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [

@@ -15,7 +15,7 @@ from torch import nn
 
 import consilience as cs
 from consilience import ConsilienceError
-from consilience.base.rows import as_rows, count, fingerprint, join, labelled_rows, take
+from consilience.base.rows import labelled_rows
 from tests.conftest import CLASSES, FEATURES, blobs
 from tests.torch_options import torch_options
 
@@ -45,78 +45,6 @@ class Pairs(torch.utils.data.Dataset):
 
 def hugging_face(columns):
     return pytest.importorskip("datasets").Dataset.from_dict(columns)
-
-
-def kinds():
-    x = np.arange(12, dtype=np.float32).reshape(4, 3)
-    return {
-        "array": lambda: x.copy(),
-        "bytes": lambda: x.astype(np.uint8),
-        "flags": lambda: np.array([[0, 1], [1, 0], [1, 1], [0, 0]], dtype=bool),
-        "words": lambda: np.array([["a"], ["bc"], ["d"], ["a"]], dtype=object),
-        "table": lambda: TABLE.copy(),
-        "texts": lambda: ["one", "two", "three", "one"],
-        "sparse": lambda: sparse.csr_matrix(x),
-        "tensor": lambda: torch.from_numpy(x.copy()),
-        "torch dataset": lambda: Pairs(x, np.array([0, 1, 1, 0])),
-        "hugging face": lambda: hugging_face({"text": ["a", "b", "c", "a"], "tokens": [[1, 2], [3], [4, 5], [1, 2]]}),
-        "dict": lambda: {"ids": x.astype(np.int64), "mask": torch.ones(4, 3)},
-    }
-
-
-@pytest.mark.parametrize("kind", kinds())
-def test_every_kind_is_counted_taken_joined_and_told_apart(kind):
-    make = kinds()[kind]
-    rows = make()
-    assert count(rows) == 4
-    first, last = take(rows, slice(0, 2)), take(rows, np.array([2, 3]))
-    assert count(first) == count(last) == 2
-    assert count(take(rows, np.array([1, 1, 0]))) == 3
-    whole = join(first, last)
-    assert type(whole) is type(take(rows, [0])) or kind == "torch dataset"
-    assert fingerprint(make()) == fingerprint(rows), "the same rows, the same mark"
-    assert fingerprint(take(rows, [1, 0, 2, 3])) != fingerprint(take(rows, [0, 1, 2, 3])), "the order counts"
-    assert fingerprint(take(whole, [0, 1, 2, 3])) == fingerprint(take(rows, [0, 1, 2, 3]))
-    assert fingerprint(take(rows, [0, 1])) != fingerprint(take(rows, [0, 2]))
-
-
-def test_a_table_stays_as_it_is_and_knows_all_categories():
-    taken = take(TABLE, [3, 0])
-    assert taken["kind"].dtype == TABLE["kind"].dtype
-    assert list(taken["age"]) == [39, 50]
-    other = TABLE.assign(kind=pd.Categorical(["x", "a", "a", "x"]))[["pain", "kind", "age", "seen", "pressure"]]
-    both = join(TABLE, other)
-    assert list(both.columns) == list(TABLE.columns)
-    assert set(both["kind"].cat.categories) == {"a", "b", "c", "x"}
-    assert both["kind"].tolist() == ["a", "b", "a", "c", "x", "a", "a", "x"]
-    assert list(TABLE["kind"].cat.categories) == ["a", "b", "c"], "what was given is not changed"
-    with pytest.raises(ConsilienceError, match="no column 'age'"):
-        join(TABLE, TABLE.drop(columns="age"))
-
-
-def test_changes_that_a_mark_must_show():
-    assert fingerprint(["ab", "c"]) != fingerprint(["a", "bc"])
-    assert fingerprint(TABLE) != fingerprint(TABLE.rename(columns={"age": "years"}))
-    assert fingerprint(TABLE) != fingerprint(TABLE.assign(pain=["none", "", "typical", "none"]))
-    assert fingerprint(np.zeros(2)) != fingerprint(np.zeros(2, np.float32))
-    assert fingerprint({"a": np.zeros(2)}) != fingerprint({"b": np.zeros(2)})
-
-
-def test_what_holds_no_rows_is_refused_in_a_sentence():
-    for wrong in (7, object(), "text", None):
-        with pytest.raises(ConsilienceError, match=r"holds no rows\. Give a NumPy array"):
-            as_rows(wrong)
-    with pytest.raises(ConsilienceError, match="different lengths"):
-        count({"a": np.zeros(2), "b": np.zeros(3)})
-    with pytest.raises(ConsilienceError, match=r"one part of the rows is a list, another a ndarray"):
-        join(["a"], np.zeros(1))
-
-    class Stream(torch.utils.data.IterableDataset):
-        def __iter__(self):
-            return iter([])
-
-    with pytest.raises(ConsilienceError, match="cannot be counted"):
-        as_rows(Stream())
 
 
 def test_labels_may_be_a_column():
@@ -226,54 +154,6 @@ def test_texts_with_vectorisers_a_tokeniser_and_a_model_of_hugging_face():
         cs.TorchAgent(bert, texts, labels, "x")
     with pytest.raises(ConsilienceError, match=r"agent 'x': an estimator takes no dict of rows"):
         cs.SklearnAgent(LogisticRegression(), tokens(texts), labels, "x")
-
-
-def test_class_names_are_the_same_for_all_agents_whatever_each_has_seen():
-    x, y = blobs(60, seed=1)
-    names = np.array(["cat", "dog", "fish"])
-    two = y[:30] != 0
-    torch.manual_seed(0)
-
-    def agents():
-        return [
-            cs.SklearnAgent(LogisticRegression(), x[:30][two], names[y[:30][two]], "dogs and fish"),
-            cs.TorchAgent(nn.Linear(FEATURES, 3), x[30:], list(names[y[30:]]), "all"),
-        ]
-
-    made = agents()
-    assert made[0].class_names == ("dog", "fish")
-    target = blobs(50, seed=2)
-    result = learned(made, blobs(40, seed=3)[0], (target[0], pd.Series(names[target[1]])))
-    assert [agent.class_names for agent in result.agents] == [("cat", "dog", "fish")] * 2
-    assert made[0].class_counts[0] == 0
-    numbers = [
-        cs.SklearnAgent(LogisticRegression(), x[:30][two], y[:30][two], "dogs and fish"),
-        cs.TorchAgent(nn.Linear(FEATURES, 3), x[30:], y[30:], "all"),
-    ]
-    numbers[1].model.load_state_dict(agents()[1].model.state_dict())
-    order = ["fish", "dog", "cat"]
-    turned = learned(agents(), blobs(40, seed=3)[0], (target[0], names[target[1]]), class_names=order)
-    assert turned.run.summary.classes == order
-    assert (turned.agents[1].class_counts == np.bincount(2 - y[30:])).all()
-    with pytest.raises(ConsilienceError, match="the target data: the label 'bird' is none of the classes cat"):
-        learned(agents(), x, (x[:1], ["bird"]))
-    with pytest.raises(ConsilienceError, match="some agents are words, those of agent 'all' are numbers"):
-        learned([agents()[0], numbers[1]], x, target)
-    with pytest.raises(ConsilienceError, match="its model has 3 outputs, but there are 2 classes"):
-        learned(
-            [cs.TorchAgent(nn.Linear(FEATURES, 3), x, y > 0, "a"), cs.SklearnAgent(LogisticRegression(), x, y > 0)],
-            x,
-            target,
-        )
-
-
-def test_yes_and_no_are_classes():
-    x, y = blobs(40, seed=1)
-    agents = [
-        cs.SklearnAgent(LogisticRegression(), x[p], y[p] == 0, str(n)) for n, p in enumerate(np.split(np.arange(40), 2))
-    ]
-    result = learned(agents, x, (x, list(map(bool, y == 0))))
-    assert result.run.summary.classes == ["False", "True"]
 
 
 def test_a_transform_reads_rows_once_and_augment_draws_from_the_agents_stream():

@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 import consilience as cs
 from consilience.base.errors import ConsilienceError
 from consilience.cli.main import app
-from consilience.experiments.ensemble import measure_collective
 from consilience.experiments.run import export_run, restore
 from consilience.export.folder import load_model
 from consilience.runtime import checkpoint
@@ -120,15 +119,3 @@ def test_a_result_exports_every_agent(tmp_path: Path) -> None:
     assert result.agents[0].estimator.theta_.shape == (2, 2)
     with pytest.raises(ConsilienceError, match="there is no agent 'c'"):
         result.export(tmp_path / "c", agent="c")
-
-
-def test_collective_prediction_is_measured_beside_the_agents(tmp_path: Path) -> None:
-    settings = read_settings("digits", SMALL | {"models": ["logistic"], "method.trust": "stratified"})
-    title, [line] = measure_collective(settings, ["paper"], [3], tmp_path, workers=1)
-    found = restore(tmp_path / "seed-3" / "paper")
-    x, y = found.scenario.target_x, found.scenario.target_y
-    each = [(agent.predict(x).argmax(axis=1) == y).mean() for agent in found.agents]
-    assert (title, line.best) == ("accuracy", max(each)) and np.isclose(line.mean, np.mean(each))
-    even = np.mean([agent.predict(x) for agent in found.agents], axis=0)
-    assert np.isclose(line.even, (even.argmax(axis=1) == y).mean())
-    assert np.isclose(line.over_best.mean, line.collective - line.best)

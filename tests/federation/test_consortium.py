@@ -15,7 +15,6 @@ from consilience.federation.consortium import Consortium, MemberState
 from consilience.federation.membership import write_site
 from consilience.federation.peers.firewall import routes
 from consilience.federation.peers.frame import Status
-from consilience.federation.peers.network import Network
 from consilience.federation.peers.ports import free_addresses
 from consilience.federation.peers.relay import Relay, trial_certificate
 from consilience.federation.site import LoadedSite, load_site, read_site
@@ -84,16 +83,3 @@ def test_a_check_behind_a_relay_names_the_one_connection_that_a_firewall_must_al
     change(site, loaded.site.relay[0], away)
     [route] = routes(load_site(site).network, loaded.federation, "a")
     assert f"no connection to {away}" in route.problem
-
-
-def test_direct_links_need_a_port_that_lets_members_in_and_a_folder_none(site: Path) -> None:
-    loaded = load_site(site)
-    *out, inward = routes(loaded.network, loaded.federation, "a", "taken")
-    assert [(r.direction, r.host, r.port, r.purpose) for r in out] == [
-        ("out", "127.0.0.1", "7001", "b"),
-        ("out", "127.0.0.1", "7002", "c"),
-    ]
-    assert (inward.direction, inward.port, inward.problem) == ("in", "7000", "taken")
-    [local] = routes(Network("folder", folder="/mnt/share"), loaded.federation, "a")
-    [bucket] = routes(Network("folder", folder="s3://heart/rounds"), loaded.federation, "a")
-    assert local.direction == "-" and (bucket.direction, bucket.purpose) == ("out", "the bucket heart")

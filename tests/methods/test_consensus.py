@@ -107,14 +107,6 @@ def test_without_weight_on_the_disagreement_nothing_is_ever_exchanged():
     assert agents[0].trained == [(0.0, False)] * 2
 
 
-@pytest.mark.parametrize(("warmup", "asked", "times"), [(0, False, 4), (2, False, 3), (2, True, 4)])
-def test_agents_predict_the_shared_data_once_a_round(warmup, asked, times):
-    """And once before the first round, if that needs it."""
-    agents = parrots()
-    rounds_of(Consensus(warmup=warmup, learning=Joint(warmup_shared=asked)), 3, agents=agents)
-    assert {agent.predicted for agent in agents} == {times}
-
-
 def matrices(method: Consensus, rounds: int, exchange=None) -> list[np.ndarray]:
     """The trust matrices of the rounds of collaboration."""
     return [done.record.trust for done in rounds_of(method, rounds, exchange) if done.record.trust is not None]

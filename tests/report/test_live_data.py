@@ -10,15 +10,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from consilience.experiments.run import run_experiment
 from consilience.federation.peers.audit import AuditLog
 from consilience.federation.peers.presence import Presence
-from consilience.report.live import Watch, message
-from consilience.report.live_data import has_ended, is_run, snapshot, state_of
+from consilience.report.live import message
+from consilience.report.live_data import has_ended, snapshot, state_of
 from consilience.report.page import page_data, write_page
-from consilience.report.run_index import index_page
 from consilience.runtime.callbacks import Finished, Trained
 from consilience.runtime.run import load_run
 from consilience.settings.presets import read_settings
 from tests.conftest import Hears
-from tests.report.test_live import CHANGES, SETTINGS, get, stopped_after
+from tests.report.test_live import CHANGES, SETTINGS, stopped_after
 
 
 def test_a_run_under_way_is_shown_as_far_as_it_has_come(tmp_path):
@@ -31,24 +30,6 @@ def test_a_run_under_way_is_shown_as_far_as_it_has_come(tmp_path):
     assert found.metrics["accuracy_target"].tolist() == rows["accuracy_target"].tolist()
     assert (found.trust == whole.trust[: len(found.trust)]).all()
     assert page_data(snapshot(tmp_path)) == page_data(whole)
-
-
-def test_a_folder_of_several_runs_has_a_list(tmp_path):
-    stopped_after(2, tmp_path / "seed-0" / "paper")
-    run_experiment(SETTINGS, tmp_path / "seed-1" / "paper", 1)
-    assert not is_run(tmp_path)
-    with Watch(tmp_path) as page:
-        text = get(page.address)[1]
-        assert '<a href="run/seed-0/paper/">seed-0/paper</a></td><td class="words">round 2 of 4 done' in text
-        assert 'seed-1/paper</a></td><td class="words">finished' in text
-        assert "2 runs, 1 of them finished" in text
-        assert 'aria-label="Accuracy on the target domain by round"' in text, "their curves are drawn"
-        assert get(f"{page.address}run/seed-0/paper/")[0] == 200
-        (tmp_path / "compare.html").write_text("the comparison")
-        assert 'href="compare.html"' in get(page.address)[1]
-        assert get(f"{page.address}compare.html") == (200, "the comparison")
-        assert get(f"{page.address}run/seed-0/paper/report.html")[0] == 404
-    assert "No run has started" in index_page(tmp_path / "seed-0" / "paper" / "checkpoint")
 
 
 def test_a_run_ends_with_the_last_of_its_references(tmp_path):

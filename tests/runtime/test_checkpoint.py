@@ -9,7 +9,6 @@ import pytest
 from consilience import ConsilienceError
 from consilience.base.files import write_atomically
 from consilience.runtime import checkpoint
-from consilience.runtime.progress_file import read_quickly, write_quickly
 
 ARRAYS = {"a/weight": np.arange(6, dtype=np.float32).reshape(2, 3).T, "step": np.array(7.0), "none": np.zeros((0, 2))}
 
@@ -90,14 +89,6 @@ def test_a_temporary_file_is_a_new_one_and_no_link_is_followed(tmp_path: Path) -
     write_atomically(tmp_path / "out", b"new")
     assert precious.read_text() == "keep" and (tmp_path / "out").read_bytes() == b"new"
     assert not (tmp_path / "out").is_symlink()
-
-
-def test_a_file_for_those_who_watch_follows_no_link_either(tmp_path: Path) -> None:
-    precious = tmp_path / "precious"
-    precious.write_text("keep")
-    (tmp_path / ".now.json.part").symlink_to(precious)
-    write_quickly(tmp_path / "now.json", {"round": 3})
-    assert precious.read_text() == "keep" and read_quickly(tmp_path / "now.json") == {"round": 3}
 
 
 def test_names_are_brought_to_the_disk_after_the_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

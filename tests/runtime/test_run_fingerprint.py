@@ -78,7 +78,10 @@ def mixed(folder, shared, rounds=3, resume=False, **changes):
         ({"network": {"epochs": 2}}, r"epochs of agent n \(1, now 2\)"),
         ({"network": {"seed": 2}}, r"the seed of agent n \(0, now 2\)"),
         ({"network": {"class_balanced": True}}, r"class_balanced of agent n \(False, now True\)"),
-        ({"network": {"batch": 5, "ema": 0.5}}, r"batch of agent n \(64, now 5\); ema of agent n \(0.0, now 0.5\)"),
+        (
+            {"network": {"batch": 5, "decay": 0.5}},
+            r"batch of agent n \(64, now 5\); decay of agent n \(2e-05, now 0.5\)",
+        ),
         ({"network": {"dropout": 0.7}}, r"the layers of agent n \(.*, now .*\)"),
         ({"estimator": {"seed": 7}}, r"the seed of agent e \(0, now 7\)"),
         ({"estimator": {"soft_labels": "drawn"}}, r"soft_labels of agent e \(auto, now drawn\)"),

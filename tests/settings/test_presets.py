@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from consilience import ConsilienceError
-from consilience.agents.networks import efficientnet_pretrained
 from consilience.experiments.run import run_experiment
 from consilience.settings.presets import read_settings
 from consilience.settings.wiring import build_agents, build_scenario
@@ -86,11 +85,3 @@ def test_six_centres_with_strong_and_weak_models_share_even_classes(real_data, t
         "msk4",
         "vienna_dias",
     ]
-
-
-@pytest.mark.skipif(importlib.util.find_spec("transformers") is None, reason="transformers is not installed")
-def test_pretrained_weights_are_looked_for_in_the_folder_of_data(tmp_path, monkeypatch):
-    monkeypatch.setenv("CONSILIENCE_DATA", str(tmp_path))
-    (tmp_path / "efficientnet-b0").mkdir()
-    with pytest.raises(ConsilienceError, match=r"no weights from the folder .*efficientnet-b0"):
-        efficientnet_pretrained((3, 64, 64), 8)

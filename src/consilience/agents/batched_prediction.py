@@ -53,7 +53,7 @@ def _predicted(networks: list[TorchAgent], rows: Rows, wide: bool) -> list[Array
     """`TorchAgent.predict` of each."""
     first = networks[0]
     x = flat_rows(first.read.ordered(rows))
-    stacked = [torch.stack(same) for same in zip(*(list(n.predictor.parameters()) for n in networks), strict=True)]
+    stacked = [torch.stack(same) for same in zip(*(list(n.model.parameters()) for n in networks), strict=True)]
     if wide and len(networks) < TOGETHER:
         stacked = [torch.cat([w, w.new_zeros(TOGETHER - len(w), *w.shape[1:])]) for w in stacked]
     assert isinstance(first.x, Tensor)

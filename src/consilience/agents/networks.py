@@ -2,16 +2,13 @@
 
 import os
 from math import prod
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from consilience.base.errors import ConsilienceError
-from consilience.base.files import data_folder
 
-EFFICIENTNET_HUB = "google/efficientnet-b0"
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
@@ -148,13 +145,8 @@ class ResidualBlock(nn.Module):
         return total.relu_()
 
 
-def efficientnet(shape: tuple[int, ...], classes: int, weights: str | Path | None = None) -> nn.Module:
-    """EfficientNet-B0 (Tan and Le, 2019) through `transformers`, on images scaled to [-1, 1].
-
-    `weights` is None for random ones, a folder with config.json and model.safetensors, or a name on the Hugging
-    Face hub such as google/efficientnet-b0. A head of another size is replaced by a random one. Pickled weights
-    are never read.
-    """
+def efficientnet(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """EfficientNet-B0 (Tan and Le, 2019) with random weights, through `transformers`, on images scaled to [-1, 1]."""
     channels, height, width = _image_shape("efficientnet", shape)
     if channels != 3 or height % 32 or width % 32:
         raise ConsilienceError(
@@ -166,42 +158,17 @@ def efficientnet(shape: tuple[int, ...], classes: int, weights: str | Path | Non
         from transformers import EfficientNetConfig, EfficientNetForImageClassification
     except ImportError as error:
         raise ConsilienceError("efficientnet needs more packages: pip install 'consilience[vision]'.") from error
-    if weights is None:
-        config = EfficientNetConfig(
-            width_coefficient=1.0,
-            depth_coefficient=1.0,
-            hidden_dim=1280,
-            image_size=224,
-            dropout_rate=0.2,
-            num_labels=classes,
-        )
-        network = EfficientNetForImageClassification(config)
-        _initialise(network)
-    else:
-        folder = Path(weights).is_dir()
-        try:
-            network = EfficientNetForImageClassification.from_pretrained(
-                str(weights),
-                num_labels=classes,
-                ignore_mismatched_sizes=True,
-                use_safetensors=True,
-                local_files_only=folder,
-                dtype=torch.float32,
-            )
-        except (OSError, ValueError) as error:
-            reason = str(error).splitlines()[0]
-            raise ConsilienceError(
-                f"efficientnet: no weights from {'the folder' if folder else 'the hub:'} {weights} ({reason}). "
-                f"Copy config.json and model.safetensors of https://huggingface.co/{EFFICIENTNET_HUB} into a folder "
-                "and name that."
-            ) from error
+    config = EfficientNetConfig(
+        width_coefficient=1.0,
+        depth_coefficient=1.0,
+        hidden_dim=1280,
+        image_size=224,
+        dropout_rate=0.2,
+        num_labels=classes,
+    )
+    network = EfficientNetForImageClassification(config)
+    _initialise(network)
     return ImageNetLogits(network)
-
-
-def efficientnet_pretrained(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """EfficientNet-B0 with the weights of efficientnet-b0 in the folder of data, or else of the Hugging Face hub."""
-    folder = data_folder()
-    return efficientnet(shape, classes, folder / "efficientnet-b0" if folder else EFFICIENTNET_HUB)
 
 
 class ImageNetLogits(nn.Module):

@@ -57,7 +57,6 @@ def exact_solver(
     refused = {
         f"a model for {task.name}": not task.has_classes,
         "images that are changed in training": augmented and not both,
-        "an average of weights (ema)": bool(training.ema) and both,
         "a private agent": privacy is not None and privacy.on,
     }
     for reason, given in refused.items():

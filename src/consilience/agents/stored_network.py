@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from consilience.agents.optimizers import (
-    AveragedWeights,
     MakeOptimizer,
     Optimizer,
     as_numpy,
@@ -42,7 +41,6 @@ class StoredNetwork:
     mechanism: Mechanism | None
     """How private rows are protected, and the budget spent; None for an agent without privacy."""
     _make_optimizer: MakeOptimizer
-    _averaged: AveragedWeights | None
     _noise: float | None
     _round: int
 
@@ -78,8 +76,6 @@ class StoredNetwork:
         with torch.no_grad():
             for name, tensor in self._averageable().items():
                 tensor.copy_(torch.from_numpy(weights[name]))
-        if self._averaged is not None:
-            self._averaged.begin(self.model)
 
     def _stored(self) -> dict[str, Tensor]:
         """Parameters and buffers; not constants that are not saved, such as the filters of a fixed layer."""
@@ -96,8 +92,6 @@ class StoredNetwork:
         saved |= optimizer_arrays(self.optimizer)
         if self.mechanism is not None:
             saved |= {f"privacy.{key}": value for key, value in self.mechanism.state().items()}
-        if self._averaged is not None:
-            saved |= {f"averaged.{key}": as_numpy(value) for key, value in self._averaged.state().items()}
         noise = {} if self._noise is None else {"noise": np.array(self._noise)}
         return saved | {"round": np.array(self._round)} | noise
 
@@ -112,9 +106,8 @@ class StoredNetwork:
                     "what its predictions have given away. Start again in another folder."
                 )
             self.mechanism.restore(privacy)
-        self.model.load_state_dict(_tensors(with_prefix(state, "model.")))
-        if self._averaged is not None:
-            self._averaged.restore(_tensors(with_prefix(state, "averaged.")))
+        weights = with_prefix(state, "model.")
+        self.model.load_state_dict({key: torch.from_numpy(value) for key, value in weights.items()})
         restore_optimizer(self.optimizer, state)
 
     def fingerprint(self) -> str:
@@ -135,7 +128,3 @@ class StoredNetwork:
             | {"augment": stable_text(self.augment)}
             | privacy
         )
-
-
-def _tensors(arrays: dict[str, Array]) -> dict[str, Tensor]:
-    return {key: torch.from_numpy(value) for key, value in arrays.items()}

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
-from math import isfinite
 from typing import Any, final
 
 import numpy as np
@@ -15,15 +14,11 @@ from consilience.agents.classes import renumbered
 from consilience.agents.input_cache import Transform
 from consilience.agents.kept_back import keep_back
 from consilience.agents.network_io import LogitsCheck, NetworkInputs, first_output
+from consilience.agents.network_rounds import NetworkRounds
 from consilience.agents.newton import PULL, STEPS_AFTER, Exact, exact_solver
 from consilience.agents.noise import folds, noise_of
-from consilience.agents.optimizers import (
-    Adam,
-    AveragedWeights,
-    MakeOptimizer,
-)
+from consilience.agents.optimizers import Adam, MakeOptimizer
 from consilience.agents.protocol import Correction, Losses, agent_repr
-from consilience.agents.stored_network import StoredNetwork
 from consilience.agents.tensors import (
     Inputs,
     augmentation,
@@ -37,12 +32,11 @@ from consilience.agents.tensors import (
     placed,
     single_precision,
 )
-from consilience.agents.training import Training, batches, endless_batches, number_of_batches
-from consilience.agents.unreadable import FILL, explained, first_gap
+from consilience.agents.training import Training, number_of_batches
+from consilience.agents.unreadable import explained
 from consilience.base.errors import ConsilienceError
 from consilience.base.rows import Rows, count
 from consilience.core.class_prior import class_offsets
-from consilience.core.streams import stream
 from consilience.privacy.mechanism import Draws, Mechanism
 from consilience.privacy.options import Privacy
 from consilience.tasks import task_named
@@ -53,7 +47,7 @@ Augment = Callable[[Any], Any]
 
 
 @final
-class TorchAgent(StoredNetwork):
+class TorchAgent(NetworkRounds):
     """Trains `model` on private (x, y) and on pseudo-labels; predicts in evaluation mode.
 
     Small plain networks of one architecture train as one computation.
@@ -147,7 +141,6 @@ class TorchAgent(StoredNetwork):
         self._offsets = self._class_offsets() if training.class_balanced else None
         augmented, on_backbone = self.augment is not None, getattr(transform, "is_backbone", False)
         self._exact = exact_solver(self.who, training, self.model, self.x, self.task, augmented, privacy, on_backbone)
-        self._averaged = AveragedWeights(self.model, training.ema) if training.ema else None
         self._make_optimizer = optimizer or (lambda parameters: Adam(parameters, training.lr))
         self.reset_optimizer()
         self.mechanism = self._private(privacy) if privacy is not None and privacy.on else None
@@ -236,18 +229,13 @@ class TorchAgent(StoredNetwork):
 
     def predict(self, x: Rows) -> Array:
         """Class probabilities (samples, classes) or values (samples, outputs), in evaluation mode."""
-        model = self.predictor.eval()
+        model = self.model.eval()
         inputs = self.read(x)
         with torch.inference_mode(), explained(self.who, self.kind, inputs, self.x):
             out = torch.cat([called(model, on(batch, self.device)) for batch in in_batches(inputs)])
             self._check_logits(out)
             out = self.task.predictions(single_precision(out))
         return out.float().cpu().numpy()
-
-    @property
-    def predictor(self) -> nn.Module:
-        """The model that predicts: `model`, or its average over steps."""
-        return self.model if self._averaged is None else self._averaged.model
 
     def train(self, shared: Rows, labels: Array | None, lam: float) -> Losses:
         """`epochs` passes over the private data; each step takes a private and a shared batch.
@@ -271,8 +259,6 @@ class TorchAgent(StoredNetwork):
         losses = []
         for _ in range(self.training.epochs):
             losses.append(exact.step(self.task, self.y, known, target, self._offsets, correct))
-            if self._averaged is not None:
-                self._averaged.update(self.model)
         local, disagreement = np.sum(losses, axis=0)
         passed = self.samples + (count(shared) if with_shared else 0)
         return self.end_round(local, disagreement, self.training.epochs * passed)
@@ -350,8 +336,6 @@ class TorchAgent(StoredNetwork):
                     if parameter.grad is not None:
                         parameter.grad = correct(name, parameter.grad, parameter.detach())
             self.optimizer.step()
-            if self._averaged is not None:
-                self._averaged.update(self.model)
         return Losses(local_sum.item(), shared_sum.item(), trained, forward)
 
     def _trained_out(self, inputs: Inputs, rows: Tensor) -> Tensor:
@@ -379,31 +363,6 @@ class TorchAgent(StoredNetwork):
             loss if len(mine) else None, privacy.clip, self.mechanism.noise, expected, draws
         )
 
-    def next_round(self, shared: int, draws: Draws | None = None) -> Iterator[tuple[Array, Array | None]]:
-        """Begins a round. The samples of each step: of the private and, if any are used, of the `shared` many.
-
-        A private agent's steps take Poisson samples, from `draws`, of the same expected size.
-        """
-        self._round += 1
-        draw = stream(self.seed, "batches", self.name, self._round)
-        picks = endless_batches(draw, shared, self.training.shared_batch) if shared else None
-        if draws is not None and self.mechanism is not None:
-            rate = self.mechanism.rate
-            return (
-                (draws.chosen(self.samples, rate), next(picks) if picks is not None else None)
-                for _ in range(self.steps)
-            )
-        return (
-            (own, next(picks) if picks is not None else None)
-            for _ in range(self.training.epochs)
-            for own in batches(draw, self.samples, self.training.batch)
-        )
-
-    def shared_batches(self, samples: int, passes: int) -> list[Array]:
-        """The samples of each step of so many passes over the shared data alone."""
-        draw = stream(self.seed, "digest", self.name, self._round)
-        return [pick for _ in range(passes) for pick in batches(draw, samples, self.training.shared_batch)]
-
     def _class_offsets(self) -> Tensor:
         """Added to the logits in the private loss, so that frequent classes are not preferred."""
         require_classes(self.task, f"{self.who}: class_balanced is for classes, and {self.task.name} has none.")
@@ -426,31 +385,6 @@ class TorchAgent(StoredNetwork):
             with self._per_sample.on():
                 yield
 
-    def _draws(self) -> Draws | None:
-        """Begins a private round and returns its random draws; None without privacy, or where the budget is spent."""
-        if self.mechanism is None:
-            return None
-        self.mechanism.agent = self.name
-        return self.mechanism.begin(self._round + 1)
-
-    def end_round(self, local: float, disagreement: float, trained: int, forward: int = 0) -> Losses:
-        """Ends a round whose losses had these sums over its steps; returns their means, and the samples passed."""
-        if self.mechanism is not None:
-            self.mechanism.end(self._round)
-        if not isfinite(local):
-            gap = first_gap(self.x)
-            raise ConsilienceError(
-                f"agent {self.name!r}: training diverged in round {self._round} (the loss is not finite). "
-                + (f"Of its own rows, {gap}. {FILL}" if gap else "Use a smaller learning rate, and scale the inputs.")
-            )
-        return Losses(local / self.steps, disagreement / self.steps, trained, forward)
-
-    @property
-    def steps(self) -> int:
-        """Optimizer steps in a round of training."""
-        batches_of_epoch = 1 if self._exact is not None else number_of_batches(self.samples, self.training.batch)
-        return self.training.epochs * batches_of_epoch
-
     def inputs(self, rows: Rows) -> Inputs:
         """Inputs of the whole model for these rows."""
         return self.read.raw(rows)  # type: ignore[no-any-return]
@@ -459,11 +393,3 @@ class TorchAgent(StoredNetwork):
         tensor = for_network(self.who, labels)
         assert isinstance(tensor, Tensor)
         return tensor.to(self.device)
-
-    @contextmanager
-    def _torch_stream(self, purpose: str = "torch") -> Iterator[None]:
-        """Within it, dropout and the like draw from the agent's own stream; torch's global generator is unchanged."""
-        devices = [self.device] if self.device.type == "cuda" else []
-        with torch.random.fork_rng(devices=devices):
-            torch.manual_seed(int(stream(self.seed, purpose, self.name, self._round).integers(2**63)))
-            yield

@@ -29,12 +29,6 @@ class Training(Options):
         one_of=("none", "crop-flip"),
     )
     class_balanced: bool = option(False, "correct the private loss for unequal numbers of samples per class")
-    ema: float = option(
-        0.0,
-        "predict with an average of the weights over steps that keeps this share in a step; 0 = off",
-        at_least=0,
-        below=1,
-    )
     solver: str = option(
         "auto",
         "steps (Adam, in batches) | exact (for models whose last linear layer alone is trained: an epoch is one step "

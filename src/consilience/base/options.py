@@ -6,7 +6,7 @@ Settings, TOML, help, the federation file and the Python interface follow from t
 from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from difflib import get_close_matches
-from inspect import signature
+from inspect import cleandoc, signature
 from numbers import Integral, Real
 from re import fullmatch, sub
 from sys import float_info
@@ -66,8 +66,13 @@ class Options:
         return super().__new__(cls)
 
     def __init_subclass__(cls, **more: Any) -> None:
-        """Gives every subclass the short text, which its dataclass decorator would otherwise replace."""
+        """Lists the options in the docstring; keeps the short text, which the dataclass decorator would replace."""
         super().__init_subclass__(**more)
+        known = {**cls.__dataclass_fields__, **vars(cls)}
+        specs = {name: spec for name, spec in known.items() if isinstance(spec, Field) and "meaning" in spec.metadata}
+        if cls.__doc__ and specs:
+            lines = [f"    {name}: {spec.metadata['meaning'].rstrip(' .|')}." for name, spec in specs.items()]
+            cls.__doc__ = "\n".join([cleandoc(cls.__doc__), "", "Args:", *lines])
         if "__repr__" not in vars(cls):
             cls.__repr__ = cls.__repr__  # type: ignore[method-assign]
 

@@ -28,10 +28,6 @@ class Wire(Options):
       other classes.
     - label: of each row only the most probable class, in as many bytes as in top-k; for readers its probability is one.
 
-    Args:
-        form: float32, float16, top-k or label.
-        top: For top-k, the number of probabilities that are published of each row.
-
     >>> wire = Wire("top-k", top=1)
     >>> data = wire.encode(np.array([[0.75, 0.2, 0.05]], np.float32))
     >>> len(data) == wire.size(1, 3)

@@ -45,7 +45,7 @@ def write(
     """The files of a network: its weights, and its ONNX form where asked for or not built from a name."""
     from safetensors.torch import save
 
-    state = {key: value.detach().cpu().clone().contiguous() for key, value in _predicting(agent).state_dict().items()}
+    state = {key: value.detach().cpu().clone().contiguous() for key, value in agent.model.state_dict().items()}
     parts, files = [Part("network", "safetensors", WEIGHTS)], {WEIGHTS: save(state)}
     if onnx or not architecture.model:
         files[ONNX] = _onnx_bytes(agent, sample)
@@ -63,12 +63,6 @@ def onnx_of(files: dict[str, bytes], agent: str, architecture: Architecture, tas
     network = _Network(agent, task_named(task), _module(files[WEIGHTS], architecture))
     sample = np.zeros((1, *architecture.shape), dtype=np.float32)
     return Part("network", "onnx", ONNX), _onnx_bytes(network, sample)
-
-
-def _predicting(agent: HasNetwork) -> "nn.Module":
-    """The network that makes the agent's predictions: its model, or an average of that over training."""
-    module: nn.Module = getattr(agent, "predictor", agent.model)
-    return module
 
 
 @dataclass
@@ -184,7 +178,7 @@ def _onnx_bytes(agent: HasNetwork, sample: Rows) -> bytes:
     inputs = picked(on(inputs, torch.device("cpu")), torch.arange(3) % size(inputs))  # of one it would be a constant
     samples = {0: torch.export.Dim("samples")}
     named = isinstance(inputs, dict)
-    module = Predictions(copy.deepcopy(_predicting(agent)).cpu(), agent.task).eval()
+    module = Predictions(copy.deepcopy(agent.model).cpu(), agent.task).eval()
     try:
         with _quiet():
             program: Any = torch.onnx.export(

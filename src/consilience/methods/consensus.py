@@ -48,19 +48,7 @@ class Consensus(Options):
     Rounds include the warm-up, in which agents train alone. Agents use predictions as they were published, their own
     included. The default trust rule is that of the task: `stratified` for classes, or `paper` if trust is kept over
     rounds. `Consensus(trust=Paper())` is the method of the paper. `methods/aliases.py` names other combinations.
-
-    Args:
-        warmup: Rounds of training alone before the first exchange.
-        lam: Weight of the disagreement with the pseudo-labels; with 0 nothing is exchanged.
-        trust: A trust rule, or any function (predictions) -> matrix.
-        schedule: When trust is computed: dynamic, static or every-K.
-        wire: Form of published predictions.
-        listening: Whom agents hear: `Everyone()` or `Sparse(peers, random_peers)`.
-        prior: What is known of the class frequencies of the shared data: unknown or even.
-        mean: The mean of predictions that pseudo-labels are: arithmetic, or geometric (the mean of logits).
-        most_samples: A peer counts by its number of samples, at most this many times the median; 0 = all count alike.
-        duals: Step of the dual variables; 0 turns them off.
-        learning: `Joint()`, `Sequential(passes)`, `Revisit(passes)` or `OneSet(weight)`.
+    `trust` may also be a function (predictions) -> matrix.
     """
 
     warmup: int = option(5, "rounds of training alone before the first exchange", at_least=0)

@@ -28,10 +28,6 @@ class FD(Options):
     Federated distillation (Jeong et al., 2018). Only these means travel, to a server and back; the shared data are used
     for evaluation only. Means are of the predictions after local training; in the paper, of those during training. For
     a class that no other agent has, T is the label itself. Models may be of any kind.
-
-    Args:
-        warmup: Rounds of training alone before the first means.
-        gamma: Weight of the distance to the others' means.
     """
 
     warmup: int = option(1, "rounds of training alone before the first means", at_least=1)

@@ -32,9 +32,6 @@ class FedDF(ServerMethod):
 
     z(y_i) are the logits of agent i's model. The server distils with the agents' optimizer, batches and learning rate,
     for a fixed number of passes, as it has no labels to stop by. Only weights travel: the server predicts by itself.
-
-    Args:
-        passes: Passes of the server over the shared data in a round.
     """
 
     passes: int = option(5, "over the shared data in a round, by the server", at_least=1)

@@ -14,12 +14,7 @@ from consilience.methods.server import Local, RoundEnd, ServerMethod, each
 @final
 @dataclass(frozen=True)
 class FedDyn(ServerMethod):
-    """Agents minimise F_i(y) - <lambda_i, y> + alpha/2 |y - x|^2; the server keeps h (Acar et al., 2021, Alg. 1).
-
-    Args:
-        alpha: Weight of the dynamic regulariser.
-        evaluate: Whether agents hold the `server`'s model or the `average` of theirs.
-    """
+    """Agents minimise F_i(y) - <lambda_i, y> + alpha/2 |y - x|^2; the server keeps h (Acar et al., 2021, Alg. 1)."""
 
     alpha: float = option(0.1, "weight of the dynamic regulariser", above=0)
 

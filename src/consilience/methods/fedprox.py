@@ -13,11 +13,7 @@ from consilience.methods.server import ServerMethod
 @final
 @dataclass(frozen=True)
 class FedProx(ServerMethod):
-    """Agents minimise F_i(y) + mu/2 |y - x|^2 (Li et al., 2020, Algorithm 2).
-
-    Args:
-        mu: Weight of the distance to the server's model.
-    """
+    """Agents minimise F_i(y) + mu/2 |y - x|^2 (Li et al., 2020, Algorithm 2)."""
 
     mu: float = option(0.01, "weight of the distance to the server's model", at_least=0)
 

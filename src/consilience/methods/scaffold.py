@@ -18,9 +18,6 @@ class Scaffold(ServerMethod):
 
     As printed, c_i comes from the steps taken, (x - y) / (K lr). Under plain SGD that is the mean gradient; under Adam
     the steps are of order one per weight and drown the gradients, hence by default c_i is the mean gradient itself.
-
-    Args:
-        variates: Whether c_i comes from the `gradients` or from the `steps`.
     """
 
     variates: str = option(

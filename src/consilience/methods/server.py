@@ -84,11 +84,6 @@ class ServerMethod(Options):
     `published_model` returns. In a warm-up they train alone; then the server averages their models, and the first
     round starts from there. Sums are in the order of the roster. Every process plays the server, with the same numbers.
     The shared data are used for evaluation only.
-
-    Args:
-        keep_optimizer: Keep the state of the local optimizer across rounds.
-        warmup: Rounds of training alone before the first averaging.
-        server_ema: Decay of an exponential moving average of the server's models, which agents then hold; 0 = none.
     """
 
     keep_optimizer: bool = option(False, "keep the local optimizer's state across rounds")

@@ -10,13 +10,6 @@ from consilience.base.options import Options, option
 class Privacy(Options):
     """(epsilon, delta)-differential privacy for every row of an agent's private data, by DP-SGD.
 
-    Args:
-        epsilon: Budget for one row; 0 = not private.
-        delta: Chance that the promise does not hold; far below 1 / rows.
-        clip: Largest norm of the gradient of one row.
-        noise: Noise divided by `clip`; 0 = as much as the planned rounds need within the budget.
-        secure: Draw from the operating system; then no run can be repeated to the same bits.
-
     >>> Privacy(epsilon=4).on, Privacy().on
     (True, False)
     """

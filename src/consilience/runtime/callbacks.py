@@ -80,7 +80,11 @@ EventSink = Callable[[Event], None]
 class Callback:
     """Receives the events of runs. Override what you need; an exception raised here ends the run.
 
-    A round is saved before its event, so that a run that a callback ends can be resumed after its last round.
+    A round is saved before its event, so that a run that a callback ends can be resumed after its last round. Each
+    method takes:
+
+        run: The run that the event belongs to.
+        news: What happened: a `Started`, `Computed`, `Trained`, `Finished` or `Ended`.
     """
 
     def start(self, run: RunInfo, news: Started) -> None:

@@ -73,7 +73,11 @@ def file_name(run: RunInfo) -> str:
 @final
 @LOGGERS.add("tensorboard")
 class TensorBoard(Callback):
-    """Writes event files into `folder`, a folder in it for each run. A resumed run goes on in its own."""
+    """Writes event files for TensorBoard. A resumed run goes on in its own.
+
+    Args:
+        folder: Where to write; in it is a folder for each run.
+    """
 
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder)
@@ -119,9 +123,12 @@ _LONGEST = 6000
 @final
 @LOGGERS.add("mlflow")
 class MLflow(Callback):
-    """Writes into `where`: a folder, in which `mlflow.db` and artefacts are kept, or the address of a tracking server.
+    """Writes runs for MLflow, whose own telemetry is switched off.
 
-    Show it with `mlflow ui --backend-store-uri sqlite:///FOLDER/mlflow.db`. MLflow's own telemetry is switched off.
+    Show them with `mlflow ui --backend-store-uri sqlite:///FOLDER/mlflow.db`.
+
+    Args:
+        where: A folder, in which `mlflow.db` and artefacts are kept, or the address of a tracking server.
     """
 
     def __init__(self, where: str | Path) -> None:
@@ -189,7 +196,12 @@ class MLflow(Callback):
 @final
 @LOGGERS.add("wandb")
 class WandB(Callback):
-    """Writes offline runs into `folder`/wandb, of the project `project`."""
+    """Writes offline runs for Weights & Biases, which `wandb sync` uploads.
+
+    Args:
+        folder: Where to write; the runs are in its folder wandb.
+        project: The name of their project.
+    """
 
     def __init__(self, folder: str | Path, project: str = "consilience") -> None:
         self._folder, self._project = Path(folder), project

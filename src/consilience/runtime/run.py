@@ -120,6 +120,9 @@ class Run:
         """Writes metrics.parquet, trust.npz, draws.npz, held_out.npz, SHA256SUMS and, last, summary.json.
 
         A folder with a summary is a finished run.
+
+        Args:
+            folder: Where to write; it may exist.
         """
         table, matrices, resamples = BytesIO(), BytesIO(), BytesIO()
         self.metrics.to_parquet(table, index=False)
@@ -156,7 +159,11 @@ def is_finished(folder: Path) -> bool:
 
 
 def load_run(folder: Path | str) -> Run:
-    """Reads a finished run's folder."""
+    """Reads a finished run's folder.
+
+    Args:
+        folder: The folder of the run, which holds summary.json.
+    """
     return _load(Path(folder), references=True)
 
 

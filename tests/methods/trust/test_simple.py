@@ -130,11 +130,6 @@ def test_impossible_rules_are_refused(value, message):
         trust_from(value, "here")
 
 
-def test_an_offset_of_zero_is_that_of_the_paper():
-    assert Entropy(offset=0).offset == 0.0
-    assert (Entropy().offset, Entropy().floor) == (1.0, 1e-3)
-
-
 @pytest.fixture
 def registered(monkeypatch):
     """Registers rules for one test."""

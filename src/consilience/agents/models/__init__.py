@@ -72,7 +72,12 @@ BUILT_IN: dict[str, tuple[str, str]] = {}
 
 
 def network(name: str, cost: Cost = UNKNOWN_COST) -> Callable[[F], F]:
-    """Registers a function (shape of a sample, outputs) -> torch module that returns logits or values."""
+    """Registers a function (shape of a sample, outputs) -> torch module that returns logits or values.
+
+    Args:
+        name: The name of the model.
+        cost: What it is expected to cost.
+    """
 
     def register(make: F) -> F:
         MODELS.add(name)(partial(_network_agent, name, make))
@@ -87,8 +92,7 @@ def network_in(module: str, costs: dict[str, Cost]) -> None:
     for name, cost in costs.items():
         location = (module, name.replace("-", "_"))
         MODELS.add(name)(partial(_network_agent, name, location))
-        if "pretrained" not in name:
-            BUILT_IN[name] = location
+        BUILT_IN[name] = location
         COSTS[name] = cost
 
 
@@ -101,9 +105,12 @@ def estimator(
 ) -> Callable[[F], F]:
     """Registers a function () -> scikit-learn style estimator; for names such as NAME-4 a function (number).
 
-    `soft_labels` is how it learns from pseudo-labels; by default that is found out (`agents/soft_labels.py`). `values`
-    makes the estimator that takes its place where values are learned instead of classes. `private` is a network that
-    stands for it where agents are private.
+    Args:
+        name: The name of the model.
+        cost: What it is expected to cost.
+        soft_labels: How it learns from pseudo-labels; by default that is found out (`agents/soft_labels.py`).
+        values: Makes the estimator that takes its place where values are learned instead of classes.
+        private: A network that stands for it where agents are private.
     """
 
     def register(make: F) -> F:

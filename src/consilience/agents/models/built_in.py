@@ -90,7 +90,6 @@ network_in(
         "resnet20-gn": Cost(500, 1.0),
         "efficientnet": Cost(2000, 1.0),
         "efficientnet-gn": Cost(2000, 1.0),
-        "efficientnet-pretrained": Cost(2000, 1.0),
     },
 )
 network_in("consilience.agents.scattering", {"scattering": Cost(10, 0.03), "wavelets": Cost(10, 0.03)})

@@ -16,11 +16,7 @@ from consilience.tasks.protocol import Array
 @final
 @dataclass(frozen=True)
 class Joint(LearningSteps):
-    """min L(f(X_i), y_i) + lam dist(f(X*), psi_i), label `step-local-update`; every step has samples of both.
-
-    Args:
-        warmup_shared: Pass the shared data through the model in the warm-up as well, for batch norm.
-    """
+    """min L(f(X_i), y_i) + lam dist(f(X*), psi_i), label `step-local-update`; every step has samples of both."""
 
     warmup_shared: bool = option(False, "show batch norm the shared data in the warm-up, too; three times slower")
 

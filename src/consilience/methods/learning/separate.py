@@ -70,9 +70,6 @@ class Sequential(OneAfterAnother):
     """min L(f(X_i), y_i), publish f_i(X*), then min dist(f(X*), psi_i).
 
     An agent that is fitted from scratch every round would forget the private data, and learns both as one set.
-
-    Args:
-        passes: Passes over the shared data in a round.
     """
 
     passes: int = option(5, "over the shared data in a round", at_least=1)
@@ -97,11 +94,6 @@ class Revisit(OneAfterAnother):
     """min dist(f(X*), psi_i), then min L(f(X_i), y_i): digest, then revisit.
 
     An agent that is fitted from scratch every round would forget the shared data, and learns both as one set.
-
-    Args:
-        passes: Passes over the shared data in a round.
-        shared_labels: Classes of the shared data, if they are known.
-        pretraining: Passes over the shared data with these labels before the first round.
     """
 
     passes: int = option(5, "over the shared data in a round", at_least=1)
@@ -150,11 +142,7 @@ class Revisit(OneAfterAnother):
 @final
 @dataclass(frozen=True)
 class OneSet(OneAfterAnother):
-    """min over D_i u (X*, psi_i): every shared sample counts as `weight` private ones, whatever lam is.
-
-    Args:
-        weight: Weight of a shared sample; a private one has 1.
-    """
+    """min over D_i u (X*, psi_i): every shared sample counts as `weight` private ones, whatever lam is."""
 
     weight: float = option(1.0, "of a shared sample, where a private one has 1", above=0)
 

@@ -28,10 +28,6 @@ class Sparse(Options):
 
     Each agent computes trust in the peers it heard as if there were no others. Peers change in rounds in which trust
     is due.
-
-    Args:
-        peers: Number of most trusted peers to hear.
-        random_peers: Number of other peers to hear, drawn in every such round.
     """
 
     peers: int = option(8, "number of most trusted peers to hear", at_least=1)

@@ -14,12 +14,7 @@ from consilience.tasks.protocol import Array
 @final
 @dataclass(frozen=True)
 class Entropy(Options):
-    """Cosine of predictions, each sample weighted by how sure the agent is (label `w-calculation-1`).
-
-    Args:
-        offset: Added to the entropy: 1 as in the authors' code, 0 as in the paper.
-        floor: Smallest divisor, for an offset of 0.
-    """
+    """Cosine of predictions, each sample weighted by how sure the agent is (label `w-calculation-1`)."""
 
     offset: float = option(OFFSET, "added to the entropy: 1 as in the authors' code, 0 as in the paper", at_least=0)
     floor: float = option(FLOOR, "smallest divisor, for an offset of 0", above=0)

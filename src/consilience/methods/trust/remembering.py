@@ -29,11 +29,7 @@ _OWN = "of base/"
 @final
 @dataclass(frozen=True)
 class Lowest(Options):
-    """w_ij proportional to the lowest trust that the base rule has given i in j in any round so far.
-
-    Args:
-        base: The rule whose trust is remembered.
-    """
+    """w_ij proportional to the lowest trust that the base rule has given i in j in any round so far."""
 
     base: Trust | Callable[..., Any] = option(Stratified(), "the rule whose trust is remembered", resolve=trust_named)
 
@@ -53,12 +49,6 @@ class Gate(Options):
     An agent is far off if its agreement with all others (`core.trust_memory.mean_agreement`) is small compared with the
     median. All agents judge alike, so that those which are not shut out have the same trust. An agent always counts
     itself. With few agents nobody is shut out, since there is no telling who of two is wrong.
-
-    Args:
-        threshold: Agreement over the median of all, below which an agent is far off.
-        rounds: Rounds in which it must be to be shut out.
-        fewest: Smallest number of agents among which one can be shut out.
-        duplicate_power: Power of the correlation from which similar agents share one voice; 0 = every agent counts.
     """
 
     threshold: float = option(0.3, "agreement over the median of all, below which an agent is far off", at_least=0)

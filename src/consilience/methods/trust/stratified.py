@@ -45,14 +45,6 @@ class Stratified(Options):
 
     For values instead of probabilities, strata are ranges of the reference, and a peer is informative where it is
     within the noise of the reference. With fewer than four agents the base rule alone decides.
-
-    Args:
-        base: The rule that strata refine.
-        sharpness: How much informativeness counts; 0 = not at all.
-        shrinkage: Weight, in samples, of a peer's informativeness over all strata; 0 = estimated from the data.
-        cap: Whether no peer is trusted more than the median of its row, before strata refine it.
-        duplicate_power: Power of the correlation from which similar agents share one voice; 0 = every agent counts.
-        ranges: Number of strata for values.
     """
 
     base: Trust | Callable[..., Any] = option(
