@@ -252,7 +252,7 @@ def test_after_steps_of_all_layers_the_last_is_solved_near_where_they_left_it(sh
     with torch.no_grad():
         x, s = (adam.model[:2](torch.from_numpy(rows)).numpy() for rows in (X, SHARED if shared is None else shared))
     usual, centre = x if psi is None else s, weights(adam)
-    ridge = 0.01 * (usual**2).sum(axis=1).mean()
+    ridge = 1e-3 * (usual**2).sum(axis=1).mean()
     x, s, w = features(x), features(s), centre
     h = x.T @ x / (2 * len(x)) + ridge * np.eye(7) + (0 if psi is None else LAM / len(s) * s.T @ s)
     for _ in range(3):

@@ -36,7 +36,7 @@ from consilience.core.duals import LEAST
 from consilience.privacy.options import Privacy
 from consilience.tasks.protocol import Task
 
-STEPS_AFTER, PULL = 3, 1e-2
+STEPS_AFTER, PULL = 3, 1e-3
 """Steps of the last layer after those of all layers, and their decay towards the layer as it was before them."""
 
 
