@@ -38,6 +38,8 @@ from consilience.tasks.protocol import Task
 
 STEPS_AFTER, PULL = 3, 1e-3
 """Steps of the last layer after those of all layers, and their decay towards the layer as it was before them."""
+TRIED = 16
+"""Rows on which it is seen whether a model ends with its last linear layer; ReLU often leaves two as they are."""
 
 
 def exact_solver(
@@ -67,7 +69,7 @@ def exact_solver(
                 f"{who}: the solver {training.solver!r} cannot be used for {reason}. Use solver='steps'."
             )
     if both:
-        learned_layer(who, model, picked(x, slice(0, 2)), alone=False)
+        learned_layer(who, model, picked(x, slice(0, TRIED)), alone=False)
     if both or (training.solver == "auto" and not _is_one_layer(model)):
         return None
     return Exact(who, model, x, training.decay)
@@ -158,7 +160,7 @@ class Exact:
 
     def __init__(self, who: str, model: nn.Module, x: Inputs, decay: float, alone: bool = True) -> None:
         self._model, self._decay = model, decay
-        self.name, self.layer = learned_layer(who, model, picked(x, slice(0, 2)), alone)
+        self.name, self.layer = learned_layer(who, model, picked(x, slice(0, TRIED)), alone)
         with torch.no_grad():
             for weight in self.layer.parameters() if alone else ():
                 weight.zero_()
