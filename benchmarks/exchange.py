@@ -1,28 +1,54 @@
-"""Latency of the exchange per round: in memory, over workers, and between sites over Zenoh with mutual TLS."""
+"""Latency of the exchange per round: over workers, and between sites over direct links or a relay."""
 
 import multiprocessing
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from benchmarks.limits import tls_rates
-from benchmarks.timing import ms, ranged, table
+from benchmarks.timing import ms, over, ranged, table
+from consilience.federation.membership import make_keys
 from consilience.federation.peers import keys
 from consilience.federation.peers.audit import AuditLog
 from consilience.federation.peers.federation import Federation, fingerprint
+from consilience.federation.peers.network import Network
 from consilience.federation.peers.ports import free_addresses
+from consilience.federation.peers.relay import Relay, trial_certificate
+from consilience.federation.peers.sealing import Sealer
 from consilience.federation.peers.site_exchange import SiteExchange
 from consilience.federation.peers.untrusted_input import read_member
 from consilience.federation.peers.zenoh_config import Tls
 
 SIZES = {"40 kB": (1000, 10), "1.2 MB": (3000, 100), "12 MB": (30_000, 100)}
 CASES = [(2, "40 kB"), (2, "12 MB"), (5, "1.2 MB"), (10, "40 kB"), (10, "1.2 MB"), (20, "40 kB")]
+RELAYED = [(10, "40 kB"), (10, "1.2 MB")]
+ID = "0"
+TURNS, ROUNDS = 3, 7
+
+
+class Exchanges(NamedTuple):
+    """Times of a few exchanges."""
+
+    seconds: list[float]
+    """Of each, until the slowest site had closed it."""
+    cpu: list[float]
+    """CPU seconds of each site in each."""
+    sealing: list[float]
+    """The share of them in which messages are signed, sealed, opened and their signatures checked."""
+    relay: float
+    """CPU seconds of the relay for each."""
+
+    @property
+    def whole(self) -> float:
+        """CPU seconds of all processes for one exchange."""
+        return sum(self.cpu) / len(self.seconds) + self.relay
 
 
 def run() -> str:
@@ -32,19 +58,37 @@ def run() -> str:
         shape = SIZES[size]
         traffic = agents * (agents - 1) * 4 * shape[0] * shape[1]
         workers = _over_workers(agents, {size: shape})[size]
-        sites, cpu = _between_sites(agents, shape, 7 if traffic < 1e9 else 3)
-        rate = ranged([traffic / seconds for seconds in sites], 1e-6, "MB/s")
-        share = ranged([traffic / tls / agents / seconds for seconds in cpu], 100, "%")
-        rows.append([f"{agents} x {size}", ms(workers), ms(sites), ms(cpu), f"{traffic / 1e6:,.1f} MB", rate, share])
+        sites = between_sites(agents, shape, ROUNDS if traffic < 1e9 else 3)
+        rate = ranged([traffic / seconds for seconds in sites.seconds], 1e-6, "MB/s")
+        share = ranged([traffic / tls / agents / seconds for seconds in sites.cpu], 100, "%")
+        sealing = ranged(sites.sealing, 100, "%")
+        times = [ms(workers), ms(sites.seconds), ms(sites.cpu)]
+        rows.append([f"{agents} x {size}", *times, f"{traffic / 1e6:,.1f} MB", rate, share, sealing])
     head = ["agents x predictions", "over workers", "between sites", "CPU of a site", "predictions sent", "a second"]
+    relayed = [_relayed(agents, size) for agents, size in RELAYED]
     return (
         "## The exchange\n\n"
         "Time of one exchange, that of the slowest agent; the range is over rounds after the first. Over workers: one "
-        "process an agent, gloo. Between sites: one process a site, Zenoh with mutual TLS on loopback; signing, "
-        "checking, the stored frame and the audit log on disk are included. All sites share this machine. The last "
-        "column is the share of their CPU time that TLS alone would need for these bytes.\n\n"
-        + table([*head, "TLS alone"], rows)
+        "process an agent, gloo. Between sites: one process a site, direct links (Zenoh with mutual TLS) on loopback; "
+        "sealing, checking, the stored frame and the audit log on disk are included. All sites share this machine. The "
+        "last two columns are the share of their CPU time that TLS alone would need for these bytes, and the share in "
+        "which messages are sealed and opened, signatures included.\n\n"
+        + table([*head, "TLS alone", "sealing"], rows)
+        + f"\nThrough a relay, which takes turns with direct links, {TURNS} times. "
+        "The relay runs on this machine, too. CPU is that of all processes for one exchange, the relay's included.\n\n"
+        + table(["", "direct", "relay", "relay / direct", "CPU, direct", "CPU, relay", "relay / direct"], relayed)
     )
+
+
+def _relayed(agents: int, size: str) -> list[str]:
+    """A row: both carriers, turn by turn."""
+    turns = [
+        [between_sites(agents, SIZES[size], ROUNDS, carrier) for carrier in ("direct", "relay")] for _ in range(TURNS)
+    ]
+    seconds = [[median(exchanges.seconds) for exchanges in each] for each in zip(*turns, strict=True)]
+    cpu = [[exchanges.whole for exchanges in each] for each in zip(*turns, strict=True)]
+    cells = [[*map(ms, each), ranged(over(each[1], each[0]))] for each in (seconds, cpu)]
+    return [f"{agents} x {size}", *cells[0], *cells[1]]
 
 
 def _over_workers(agents: int, sizes: dict[str, tuple[int, int]]) -> dict[str, list[float]]:
@@ -73,47 +117,74 @@ def _worker(number: int, agents: int, sizes: dict[str, tuple[int, int]], meeting
     leave()
 
 
-def _between_sites(agents: int, shape: tuple[int, int], rounds: int) -> tuple[list[float], list[float]]:
-    """Seconds of exchanges, and of CPU time that sites need for one."""
-    with tempfile.TemporaryDirectory() as name:
+def between_sites(agents: int, shape: tuple[int, int], rounds: int, carrier: str = "direct") -> Exchanges:
+    """Exchanges between sites, one process each; a relay is in this process."""
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         federation, folders = _lay_out(Path(name), agents, shape)
-        answers = _in_processes(_site, [(federation, agent, folder, rounds) for agent, folder in folders.items()])
-    seconds, cpu = zip(*answers, strict=True)
-    return [max(times) for times in zip(*seconds, strict=True)], [one for times in cpu for one in times]
+        network = Network("direct")
+        began = time.process_time()
+        if carrier == "relay":
+            address = free_addresses(1)[0]
+            relay = Relay(address, [ID], *trial_certificate(Path(name) / "ca", "127.0.0.1"))
+            stack.callback(relay.close)
+            network = Network("relay", relays=(address,))
+        sites = [(federation, agent, folder, rounds, network) for agent, folder in folders.items()]
+        seconds, cpu, sealing = zip(*_in_processes(_site, sites), strict=True)
+        own = (time.process_time() - began) / (rounds + 1) if carrier == "relay" else 0.0
+    slowest = [max(times) for times in zip(*seconds, strict=True)]
+    return Exchanges(slowest, [time for times in cpu for time in times], [s for times in sealing for s in times], own)
 
 
 def _lay_out(folder: Path, agents: int, shape: tuple[int, int]) -> tuple[Federation, dict[str, Path]]:
-    from consilience.federation.membership import make_keys
-
     folders = {f"agent-{number}": folder / f"agent-{number}" for number in range(agents)}
     for (agent, place), address in zip(folders.items(), free_addresses(agents), strict=True):
         make_keys(place, agent, address, folder / "ca")
     members = tuple(read_member(place / "member.toml") for place in folders.values())
     classes = tuple(str(number) for number in range(shape[1]))
-    return Federation("bench", "0", classes, shape[0], fingerprint(np.zeros(1)), 120.0, agents, {}, members), folders
+    return Federation("bench", ID, classes, shape[0], fingerprint(np.zeros(1)), 120.0, agents, {}, members), folders
 
 
-def _site(federation: Federation, agent: str, folder: Path, rounds: int, pipe: Connection) -> None:
+def _site(federation: Federation, agent: str, folder: Path, rounds: int, network: Network, pipe: Connection) -> None:
     place = folder / "keys"
+    own = keys.SiteKeys(
+        keys.read_signing_key(place / "signing.key"), keys.read_encryption_key(place / "encryption.key")
+    )
     tls = Tls(place / "tls.key", place / "tls.crt", place / "ca.crt")
-    signing = keys.read_signing_key(place / "signing.key")
-    log = AuditLog(folder / "audit.jsonl", signing)
-    address = federation.member(agent).address
-    mesh = SiteExchange(federation, agent, signing, tls, folder, log, lambda text: None, address)
+    network = Network(network.carrier, tls, federation.member(agent).address, network.relays)
+    spent = _count_sealing()
+    log = AuditLog(folder / "audit.jsonl", own.signing)
+    exchange = SiteExchange(federation, agent, own, network, folder, log, lambda text: None)
     samples, classes = federation.shared_samples, len(federation.classes)
-    draw = np.random.default_rng(federation.names.index(agent))  # who says the same as another, or twice, is suspicious
-    said = [draw.dirichlet(np.ones(classes), samples).astype(np.float32) for _ in range(rounds + 1)]
-    mesh.wait_for_peers()
-    seconds, cpu = [], []
-    for number, f in enumerate(said, 1):
-        began, worked = time.perf_counter(), time.process_time()
-        mesh.gather(number, {agent: f})
+    draw = np.random.default_rng(federation.names.index(agent))  # equal or repeated predictions are suspicious
+    predictions = [draw.dirichlet(np.ones(classes), samples).astype(np.float32) for _ in range(rounds + 1)]
+    exchange.wait_for_peers()
+    seconds, cpu, sealing = [], [], []
+    for number, f in enumerate(predictions, 1):
+        began, worked, sealed = time.perf_counter(), time.process_time(), sum(spent)
+        exchange.gather(number, {agent: f})
         seconds.append(time.perf_counter() - began)
         cpu.append(time.process_time() - worked)
-    pipe.send((seconds[1:], cpu[1:]))
+        sealing.append((sum(spent) - sealed) / cpu[-1])
+    pipe.send((seconds[1:], cpu[1:], sealing[1:]))
     pipe.recv()
-    mesh.finish()
-    mesh.close()
+    exchange.close()
+
+
+def _count_sealing() -> list[float]:
+    """CPU seconds of each call in this process that seals or opens a message, from now on."""
+    spent: list[float] = []
+    for name in ("seal", "open"):
+        method = getattr(Sealer, name)
+
+        def counted(*arguments: Any, method: Callable[..., Any] = method) -> Any:
+            began = time.thread_time()
+            try:
+                return method(*arguments)
+            finally:
+                spent.append(time.thread_time() - began)
+
+        setattr(Sealer, name, counted)
+    return spent
 
 
 def _in_processes(target: Callable[..., None], arguments: list[tuple[Any, ...]]) -> list[Any]:

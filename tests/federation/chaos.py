@@ -1,8 +1,9 @@
 """Seven sites, one of them hostile, while processes, links and clocks fail at random: `make chaos`.
 
-For every seed, after all faults have ended, each honest site must end with a summary, and the audit logs must show a
-history in which nothing happened that must never happen (history.py). Partitions and slow links need root, clocks that
-jump a C compiler; what is missing is left out, and said.
+They reach each other directly, through two relays, which fail as well and of which one may be hostile, or through a
+folder whose files somebody damages. For every seed, after all faults have ended, each honest site must end with a
+summary, and the audit logs must show a history in which nothing happened that must never happen (history.py).
+Partitions and slow links need root, clocks that jump a C compiler; what is missing is left out, and said.
 """
 
 import argparse
@@ -18,12 +19,19 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from consilience.base.errors import ConsilienceError
 from consilience.export.manifest import FILE
+from consilience.federation.membership import write_site
+from consilience.federation.networks import RELAY, star
 from consilience.federation.peers.change import Change
+from consilience.federation.peers.network import CARRIERS
+from consilience.federation.peers.ports import free_addresses
+from consilience.federation.site import read_site
 from tests.conftest import namespaces, root, slowness
 from tests.federation.conftest import Launcher, Trial, give, lay_out, signed
 from tests.federation.history import problems
@@ -35,21 +43,59 @@ PAUSE = "0.3"
 ATTACKS = ["frames", "processor", "revocation", "answering"]
 """What the hostile member does besides: nothing, federation texts that take long to read; it comes back after it was
 revoked; it puts questions that no model can take. One of them for each seed, in turn."""
+RELAYS = ["replay", "reorder", "mix", "withhold", "presence", "garble"]
+"""What the second relay does in every other seed."""
 HOSTILE = ["good", "equivocation", "silent", "random", "stale", "fuzz", "ahead", "garbled", "nan", "huge", "replayed"]
 
 
 class Chaos:
     """The faults of one seed."""
 
-    def __init__(self, trial: Trial, switch: str, clocks: bool, seed: int) -> None:
-        self.trial, self.switch, self.clocks, self.draw = trial, switch, clocks, random.Random(seed)
+    def __init__(self, trial: Trial, seed: int, carrier: str) -> None:
+        self.trial, self.carrier, self.draw = trial, carrier, random.Random(f"{carrier} {seed}")
         self.rogue, *self.honest = trial.names
+        self.kinds = ["kill", "kill"]
+        self.switch = ""
+        """The network namespace to which all sites have a cable; empty without root."""
+        self.relays: list[str] = []
+        """Processes of relays that can fail, and do not just now."""
         self.done: Counter[str] = Counter()
         self.heal: list[tuple[float, Callable[[], None]]] = []
         """What ends a fault, and when."""
         self.change: Change | None = None
         """A revocation of the hostile member, and who does not have it yet."""
         self.without_change: list[str] = []
+
+    def connect(self, stack: ExitStack, seed: int, clocks: bool) -> None:
+        """Lays cables, starts relays or makes the folder; from then on the faults are known."""
+        trial = self.trial
+        if self.carrier == "direct":
+            with suppress(pytest.skip.Exception):
+                self.switch, *places = stack.enter_context(namespaces())(SITES)
+                trial.spread(places)
+        elif self.carrier == "relay":
+            with suppress(ConsilienceError):
+                trial.network = stack.enter_context(star(trial.names))
+                trial.network["relay"] = self.switch = trial.network.pop("")
+            host = RELAY if self.switch else "127.0.0.1"
+            addresses = [f"{host}:7447", f"{host}:7448"] if self.switch else free_addresses(2)
+            trial.dial(*addresses)
+            self.relays = [trial.start_relay(0)]
+            if seed % 2:
+                mode = RELAYS[seed // 2 % len(RELAYS)]
+                trial.start_hostile_relay(mode, host, after=(addresses[0],))
+                self.done[f"relay that does {mode}"] = 1
+            else:
+                self.relays.append(trial.start_relay(1))
+            self.kinds += ["relay killed", "relay stopped"]
+        else:
+            (trial.folder / "exchange").mkdir()
+            for name, path in trial.sites.items():
+                link = trial.folder / f"exchange-of-{name}"
+                link.symlink_to(trial.folder / "exchange")
+                write_site(path, replace(read_site(path), folder=f"file://{link}"))
+            self.kinds.append("folder away")
+        self.kinds += ["partition", "slow"] * bool(self.switch) + ["clock"] * clocks
 
     def running(self) -> list[str]:
         """Honest sites that have not ended."""
@@ -63,25 +109,59 @@ class Chaos:
 
     def strike(self) -> None:
         """One fault, drawn at random."""
-        kinds = ["kill", "kill"] + ["partition", "slow"] * bool(self.switch) + ["clock"] * self.clocks
-        kind, victim = self.draw.choice(kinds), self.draw.choice(self.running())
+        kind, victim = self.draw.choice(self.kinds), self.draw.choice(self.running())
         port, seconds = f"port{1 + self.trial.names.index(victim)}", self.draw.uniform(2, 8)
         if kind == "kill":
+            link = self.trial.folder / f"exchange-of-{victim}"
+            if self.carrier == "folder" and not link.exists():
+                return  # it would rightly say that there is no folder, and end
             with suppress(ProcessLookupError):
                 self.trial.kill(victim)
             if self.trial.code(victim) == 0:
                 return  # it had just ended
             self.trial.start(victim, more=("--serve",))
+        elif kind == "partition" and self.carrier == "relay":
+            root(f"ip -n {self.switch} link set {port} down")
+            self._later(seconds, f"ip -n {self.switch} link set {port} up")
         elif kind == "partition":
             root(f"ip -n {self.switch} link set {port} nomaster")
             self._later(seconds, f"ip -n {self.switch} link set {port} master bridge")
         elif kind == "slow":
             root(f"tc -n {self.switch} qdisc replace dev {port} root tbf rate 200kbit burst 8kbit latency 500ms")
             self._later(seconds, f"tc -n {self.switch} qdisc replace dev {port} root pfifo limit 1000")
-        else:
-            offset = self.draw.choice((-240, -60, 60, 3600))
+        elif kind == "folder away":
+            link = self.trial.folder / f"exchange-of-{victim}"
+            self._point(link, "nowhere")
+            self.heal.append((time.monotonic() + seconds, lambda: self._point(link, "exchange")))
+        elif kind == "clock":
+            near = self.carrier == "folder"  # where a clock that goes back makes a site look absent for as long
+            offset = self.draw.choice((-5, -2, 2, 5) if near else (-240, -60, 60, 3600))
             (self.trial.sites[victim].parent / "clock.rc").write_text(f"{offset}\n")
+        elif self.relays:
+            self._stop_relay(kind, self.draw.choice(self.relays), seconds)
+        else:
+            return
         self.done[kind] += 1
+
+    def _stop_relay(self, kind: str, relay: str, seconds: float) -> None:
+        """Kills a relay or stops it, for a while."""
+        self.relays.remove(relay)
+        self.trial.kill(relay, signal.SIGKILL if kind == "relay killed" else signal.SIGSTOP)
+
+        def heal() -> None:
+            if kind == "relay killed":
+                self.trial.start_relay(int(relay[-1]))
+            else:
+                self.trial.kill(relay, signal.SIGCONT)
+            self.relays.append(relay)
+
+        self.heal.append((time.monotonic() + seconds, heal))
+
+    @staticmethod
+    def _point(link: Path, target: str) -> None:
+        other = link.with_name(f"{link.name}-next")
+        other.symlink_to(link.with_name(target))
+        other.replace(link)
 
     def revoke(self) -> None:
         """A quorum revokes the hostile member; the sites get the signed change one after another."""
@@ -102,31 +182,33 @@ class Chaos:
             end()
 
 
-def run(launcher: Launcher, folder: Path, seed: int, clocks: bool) -> str:
+def run(launcher: Launcher, folder: Path, seed: int, clocks: bool, carrier: str) -> str:
     """What happened, in a line; an AssertionError if it must not."""
     slow = min(slowness(), 2 * busy())
     with ExitStack() as stack:
-        sites = lay_out(folder, SITES, rounds=ROUNDS, deadline=DEADLINE * slow, start_wait=30 * slow, limit=60)
+        times = {"deadline": DEADLINE * slow, "start_wait": 30 * slow}
+        sites = lay_out(folder, SITES, rounds=ROUNDS, limit=60, carrier=carrier, **times)
         trial = Trial(launcher, folder, sites, slow)
-        switch = ""
-        try:
-            switch, *places = stack.enter_context(namespaces())(SITES)
-            trial.spread(places)
-        except pytest.skip.Exception:
-            pass
+        chaos = Chaos(trial, seed, carrier)
         stack.callback(trial.end)
-        chaos = Chaos(trial, switch, clocks, seed)
+        chaos.connect(stack, seed, clocks)
         for name in chaos.honest:
             trial.hold(name, "train", PAUSE)
         modes = [chaos.draw.choice(HOSTILE) for _ in range(ROUNDS)]
         attack = ATTACKS[seed % len(ATTACKS)]
-        if attack == "processor":
-            modes = ["text=" + chaos.draw.choice(["dots998", "dots998new", "fieldsnew"])]
-        comes_back = ["return:2"] * (attack in ("processor", "revocation"))
-        trial.start_script(chaos.rogue, HERE / "rogue.py", str(trial.sites[chaos.rogue]), *modes, *comes_back)
+        if carrier == "folder":
+            attack = "revocation" if attack == "revocation" else "frames"
+            trial.start_script(
+                chaos.rogue, HERE / "hostile_folder.py", str(sites[chaos.rogue]), f"{folder}/exchange", *modes
+            )
+        else:
+            if attack == "processor":
+                modes = ["text=" + chaos.draw.choice(["dots998", "dots998new", "fieldsnew"])]
+            comes_back = ["return:2"] * (attack in ("processor", "revocation"))
+            trial.start_script(chaos.rogue, HERE / "rogue.py", str(sites[chaos.rogue]), *modes, *comes_back)
         trial.start(*chaos.honest, more=("--serve",))
         _storm(chaos, slow, attack)
-        if attack in ("revocation", "answering"):
+        if attack in ("revocation", "answering") and carrier != "folder":
             _ask_and_answer(chaos, attack)
         found = problems({name: path.parent / "run" for name, path in trial.sites.items()}, chaos.honest)
         assert not found, "; ".join(found)
@@ -230,17 +312,17 @@ def begin(library: Path | None) -> None:
     _launcher = Launcher(**({"LD_PRELOAD": str(library)} if library else {}))
 
 
-def try_seed(scratch: Path, seed: int, clocks: bool) -> tuple[bool, str]:
+def try_seed(scratch: Path, seed: int, clocks: bool, carrier: str) -> tuple[bool, str]:
     """Whether all was well with a seed, and what happened."""
-    began, folder = time.monotonic(), scratch / f"seed-{seed}"
+    began, folder = time.monotonic(), scratch / f"{carrier}-{seed}"
     try:
-        good, words = True, run(_launcher, folder, seed, clocks)
+        good, words = True, run(_launcher, folder, seed, clocks, carrier)
     except Exception as error:
-        kept = Path(tempfile.mkdtemp(prefix=f"chaos-{seed}-"))
+        kept = Path(tempfile.mkdtemp(prefix=f"chaos-{carrier}-{seed}-"))
         shutil.copytree(folder, kept, dirs_exist_ok=True)
         good, words = False, f"BAD (its folder is kept: {kept}): {type(error).__name__}: {error}"
     shutil.rmtree(folder, ignore_errors=True)
-    return good, f"seed {seed}: {words}; {time.monotonic() - began:.0f} s"
+    return good, f"{carrier} {seed}: {words}; {time.monotonic() - began:.0f} s"
 
 
 def main() -> None:
@@ -248,15 +330,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", default="0-49", help="such as 3 or 0-49")
     parser.add_argument("--at-once", type=int, default=2, help="seeds that are gone through side by side")
+    parser.add_argument("--carrier", choices=CARRIERS, action="append", help="default: each of them, with all seeds")
     given = parser.parse_args()
     first, _, last = given.seeds.partition("-")
-    seeds, good = range(int(first), int(last or first) + 1), 0
+    carriers = given.carrier or CARRIERS
+    seeds = [(seed, carrier) for seed in range(int(first), int(last or first) + 1) for carrier in carriers]
+    good = 0
     with tempfile.TemporaryDirectory() as scratch:
         library = clock_library(Path(scratch))
         if os.geteuid() or not library:
             print("without partitions and slow links" * bool(os.geteuid()), "without clocks that jump" * (not library))
         with ProcessPoolExecutor(given.at_once, initializer=begin, initargs=(library,)) as pool:
-            tried = [pool.submit(try_seed, Path(scratch), seed, library is not None) for seed in seeds]
+            tried = [
+                pool.submit(try_seed, Path(scratch), seed, library is not None, carrier) for seed, carrier in seeds
+            ]
             for future in as_completed(tried):
                 passed, words = future.result()
                 good += passed

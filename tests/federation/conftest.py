@@ -24,6 +24,7 @@ from tests.conftest import slowness
 HERE = Path(__file__).parent
 ROGUE = HERE / "rogue.py"
 STRANGER = HERE / "stranger.py"
+HOSTILE_RELAY = HERE / "hostile_relay.py"
 PATIENCE = 90.0
 """Seconds for anything that should happen; only a failure takes so long."""
 
@@ -86,6 +87,8 @@ class Trial:
         self.network: dict[str, str] = {}
         self.files: tuple[int, int] | None = None
         """The soft and the hard limit of open files of every site."""
+        self.relays: list[str] = []
+        """Addresses of the relays that the sites dial."""
         self._read: dict[str, tuple[tuple[int, ...], list[dict[str, Any]]]] = {}
         """Audit logs as they were read last, with their size and time then."""
 
@@ -117,6 +120,39 @@ class Trial:
         self.pids[name] = self.launcher.start(
             self.log(name), [str(script), *argv], script=script, network=self.network.get(name, "")
         )
+
+    def dial(self, *relays: str) -> None:
+        """Makes the sites dial relays at these addresses, from now on."""
+        from consilience.federation.membership import write_site
+        from consilience.federation.site import read_site
+
+        self.relays = list(relays)
+        for path in self.sites.values():
+            write_site(path, replace(read_site(path), relay=relays))
+
+    def start_relay(self, number: int = 0) -> str:
+        """Starts one of the relays; the name of its process."""
+        name, ca = f"relay-{number}", str(self.folder / "trial-ca")
+        argv = ["consilience", "relay", "--listen", self.relays[number], "--trial-ca", ca]
+        argv += ["--allow", str(self.folder / "federation.toml")]
+        self.pids[name] = self.launcher.start(self.log(name), argv, network=self.network.get("relay", ""))
+        return name
+
+    def start_hostile_relay(self, mode: str, host: str = "127.0.0.1", after: tuple[str, ...] = ()) -> Path:
+        """Starts a relay that does what it likes, which the sites dial (after other ones); what it writes down."""
+        from consilience.federation.membership import write_site
+        from consilience.federation.peers.ports import SITE_PORTS, free_ports
+        from consilience.federation.site import read_site
+
+        self.network["hostile-relay"] = self.network.get("relay", "")
+        pairs, seen = list[str](), self.folder / "seen"
+        for (name, path), port in zip(self.sites.items(), free_ports(len(self.sites), SITE_PORTS), strict=True):
+            pairs.append(f"{name}={host}:{port}")
+            write_site(path, replace(read_site(path), relay=(*after, f"{host}:{port}")))
+        file, ca = self.folder / "federation.toml", self.folder / "trial-ca"
+        self.start_script("hostile-relay", HOSTILE_RELAY, str(file), str(ca), str(seen), mode, *pairs)
+        self.until_said("hostile-relay", "ready")
+        return seen
 
     def kill(self, name: str, number: int = signal.SIGKILL) -> None:
         """Sends a signal; after SIGKILL the process is gone when this returns."""
@@ -245,8 +281,9 @@ def lay_out(
     quorum: int | None = None,
     limit: int = 40,
     start_wait: float | None = None,
+    carrier: str = "direct",
 ) -> dict[str, Path]:
-    """Sites that read digits, each with little data; their agent is that of agent.py."""
+    """Sites that read digits, each with little data; their agent is that of agent.py. `Trial.dial` names relays."""
     from consilience.federation import demo as trial
     from consilience.federation.membership import write_site
     from consilience.federation.site import read_site
@@ -255,7 +292,9 @@ def lay_out(
 
     changes = {"agents.count": agents, "models": ["logistic"], "low_quality": [], "rounds": rounds, "warmup": 1}
     settings = read_settings("digits", changes | {"limit": limit, "shared_per_agent": 12})
-    sites = trial.lay_out(settings, build_scenario(settings), folder, deadline, quorum, start_wait or deadline)
+    scenario, wait = build_scenario(settings), start_wait or deadline
+    entries = trial.entries_of(carrier, "127.0.0.1:1")
+    sites = trial.lay_out(settings, scenario, folder, deadline, quorum, wait, entries)
     for path in sites.values():
         shutil.copy(HERE / "agent.py", path.parent / "agent.py")
         write_site(path, replace(read_site(path), python="agent.py", model="", data="", test="", baseline=False))

@@ -41,10 +41,14 @@ class Rogue:
         """Questions that are never answered."""
         self.old: dict[int, Receipt] = {}
         """Receipts of an earlier run, which it passes on."""
-        self.carriers = open_carriers(
-            prepared.network, self.federation, self.name, "agent", self.answer, {}, lambda *_: None, self.sealer
-        )
+        self.carriers = self.open_carriers(prepared.network)
         self.declared: list[Any] = []
+
+    def open_carriers(self, network: Network) -> list[Any]:
+        """How it reaches its peers."""
+        return open_carriers(
+            network, self.federation, self.name, "agent", self.answer, {}, lambda *_: None, self.sealer
+        )
 
     @property
     def session(self) -> Any:
@@ -325,6 +329,19 @@ def answer_questions(rogue: Rogue) -> None:
     rogue.declared.append(rogue.session.liveliness().declare_token(key))
 
 
+def pose(rogue: Rogue, name: str) -> None:
+    """Answers in the name of another member, with noise."""
+
+    def asked(query: Any) -> None:
+        for _ in range(3):
+            query.reply(query.key_expr, secrets.token_bytes(2000))
+        query.drop()
+
+    rogue.declared.append(rogue.session.declare_queryable(rogue.key_of(name), asked, complete=True))
+    rogue.declared.append(rogue.session.liveliness().declare_token(rogue.key_of(name)))
+    print("poses", flush=True)
+
+
 def flap_answers(rogue: Rogue) -> None:
     """Shows itself as one who answers, over and over, and never does."""
     key = rogue.key_of(rogue.name, ANSWERS)
@@ -375,6 +392,8 @@ if __name__ == "__main__":
             ask_badly(member, load_site(Path(sys.argv[1])).shared)
         if "flap-answers" in arguments:
             flap_answers(member)
+        if "poses" in extra:
+            pose(member, extra["poses"])
         if "return" in extra:
             leave_and_return(member, float(extra["return"]))
         if "flap" in extra:

@@ -171,10 +171,14 @@ def _changed(model: nn.Module) -> bool:
         return True
     for module in model.modules():
         patched = "forward" in vars(module) or type(module).forward.__module__ != type(module).__module__
-        if patched or any(getattr(module, hooks, None) for hooks in _HOOKS):
+        if patched or any(getattr(module, hooks) for hooks in _HOOKS):
             return True
-    weights = model.parameters()
-    return any(not w.requires_grad or w._backward_hooks or w._post_accumulate_grad_hooks for w in weights)
+        for weight in module._parameters.values():
+            if weight is not None and (
+                not weight.requires_grad or weight._backward_hooks or weight._post_accumulate_grad_hooks
+            ):
+                return True
+    return False
 
 
 @torch.no_grad()

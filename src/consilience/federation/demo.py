@@ -98,6 +98,13 @@ def lay_out(
     return sites
 
 
+def entries_of(carrier: str, *relays: str) -> dict[str, Any] | None:
+    """The entries of site.toml on a carrier, for sites whose folders are side by side; None for direct links."""
+    if carrier == "relay":
+        return {"carrier": carrier, "relay": relays, "ca": "../trial-ca/ca.crt"}
+    return {"carrier": carrier, "folder": "../exchange"} if carrier == "folder" else None
+
+
 def start_command(*arguments: str, namespace: str = "") -> "subprocess.Popen[str]":
     """The process of a command of the program, in a network namespace if one is named."""
     command = inside(namespace, [sys.executable, "-m", "consilience", *arguments])
@@ -151,12 +158,7 @@ def run_demo(out: Path, say: OnLine, ready: Callable[[], None], carrier: str = "
             except ConsilienceError as error:
                 say("", f"all on loopback: {error}")
             relay = f"{RELAY}:7447" if spaces else free_addresses(1)[0]
-        ways = {
-            "direct": None,
-            "relay": {"carrier": "relay", "relay": (relay,), "ca": "../trial-ca/ca.crt"},
-            "folder": {"carrier": "folder", "folder": "../exchange"},
-        }
-        sites = lay_out(settings, scenario, out, deadline=60.0, reached_by=ways[carrier])
+        sites = lay_out(settings, scenario, out, deadline=60.0, reached_by=entries_of(carrier, relay))
         ready()
         if relay:
             stack.enter_context(relayed(out, relay, spaces.get("", "")))

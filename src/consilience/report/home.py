@@ -92,12 +92,12 @@ def home_sentences(run: Run) -> list[str]:
         mean, alone = mean_gain(run.home, measure), [name for name, model in chosen.items() if model == ALONE]
         others = len(chosen) - len(alone)
         text = (
-            f"{heading.capitalize()}, {MODELS[place]} is for {others} of {len(chosen)} agents: mean "
+            f"{heading.capitalize()}, {others} of {len(chosen)} agents should use {MODELS[place]}: mean "
             f"{measure.score.title} {_sure(mean)} over training alone."
         )
         if alone:
             some = ", ".join(alone[:12]) + (f" and {len(alone) - 12} more" if len(alone) > 12 else "")
-            text += f" That it helps is not shown for {some}."
+            text += f" It is not shown to help {some}."
         sentences.append(text)
     return sentences
 

@@ -11,7 +11,7 @@ from consilience.federation.peers.frame import NONCE, VERSION
 from consilience.federation.peers.inbox import Inbox
 from consilience.federation.peers.mailbox import Event
 from consilience.federation.peers.sealing import Kind, Message
-from consilience.federation.peers.untrusted_input import VersionError
+from consilience.federation.peers.untrusted_input import InvalidInput, VersionError
 from tests.federation.peers.conftest import SIGNING
 from tests.federation.peers.test_site_exchange import FEDERATION, Scripted, status
 
@@ -92,3 +92,15 @@ def test_another_version_of_the_protocol_is_named_and_no_fault_of_the_file(tmp_p
     assert event is not None and event.kind == "refused"
     assert "version 7 of the protocol, this site version 3: this site must upgrade consilience" in event.content
     assert "file" not in event.content
+
+
+def test_what_the_peer_did_not_seal_is_noted_and_does_not_end_the_wait_for_it(tmp_path: Path) -> None:
+    """It may be a middleman's: the peer is asked again, over another carrier if there is one. The log stays short."""
+    events = [
+        Event("reply", "b", 3, ("round/3", bytes(NONCE), InvalidInput(f"a message of {size} bytes")))
+        for size in range(100)
+    ]
+    session = Scripted(*events)
+    inbox = Inbox(FEDERATION, session, AuditLog(tmp_path / "audit.jsonl", SIGNING[0]), lambda text: None)
+    assert {inbox.next_event(0.2).kind for _ in events} == {"unreadable"}
+    assert 1 < sum(event["event"] == "rejected" for event in read_audit(tmp_path / "audit.jsonl")) <= 12

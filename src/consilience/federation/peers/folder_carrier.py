@@ -6,6 +6,8 @@ Each site writes into its own folder alone, each file at once, and takes back wh
 present while its status, which has its clock and its signature, is renewed.
 """
 
+import os
+import stat
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -207,7 +209,7 @@ class FolderCarrier:
         data = watched.message if name == "status" else b""
         if name != "status":
             data = self._read(request.peer, request.role, name or f"{request.topic}-{request.number}")
-            if name == "finished" and data:
+            if name == "finished" and data and self._is_last(request.peer, data):
                 self._outbox.finished.add(request.peer)
         status = watched.status
         if not data and not name and status is not None and status.same_run and status.round > request.number:
@@ -218,19 +220,25 @@ class FolderCarrier:
                 return True
         return time.monotonic() > request.end
 
+    def _is_last(self, peer: str, data: bytes) -> bool:
+        """Whether this is a peer's status in the last round of the run."""
+        try:
+            message = self._sealer.open(data, Kind.STATUS)
+        except InvalidInput:
+            return False
+        return (message.sender, message.run, message.round) == (peer, self._format.run, self._format.rounds)
+
     def _path(self, agent: str, role: str, name: str) -> str:
         return f"{self._root}/{agent}/{role}/{name}"
 
     def _read(self, agent: str, role: str, name: str) -> bytes:
         """The content of a file; empty if there is none, it is too large or cannot be read now."""
-        path = self._path(agent, role, name)
+        path, most = self._path(agent, role, name), self._sealer.largest
         try:
-            if self._fs.size(path) > self._sealer.largest:
-                return b""
-            content: bytes = self._fs.cat_file(path)
-            return content
+            content: bytes = _read_plain(path, most) if self._local else self._fs.cat_file(path, start=0, end=most + 1)
         except Exception:  # of whatever file system it is
             return b""
+        return content if len(content) <= most else b""
 
     def _put(self, name: str, data: bytes) -> None:
         path = self._path(self._me, self._role, name)
@@ -247,11 +255,27 @@ class FolderCarrier:
         self._written.pop(name, None)
 
     def _remove_old(self) -> None:
-        """Removes what an earlier process of this site wrote."""
-        folder = self._path(self._me, self._role, "")
+        """Removes what an earlier process of this site wrote, in this epoch or in one before."""
+        home, _, epoch = self._root.rpartition("/")
         with suppress(FileNotFoundError):
-            for path in self._fs.ls(folder.rstrip("/"), detail=False):
+            for name in {str(path).rstrip("/").rpartition("/")[2] for path in self._fs.ls(home, detail=False)}:
+                if name.isdecimal() and int(name) <= int(epoch):
+                    self._remove_all(f"{home}/{name}/{self._me}/{self._role}")
+
+    def _remove_all(self, folder: str) -> None:
+        with suppress(FileNotFoundError):
+            for path in self._fs.ls(folder, detail=False):
                 self._fs.rm_file(path)
+
+
+def _read_plain(path: str, most: int) -> bytes:
+    """A file's content, of one byte more than `most` if it is longer. A pipe, device or link is none and is not opened.
+
+    Who can write into the folder could otherwise stop or fill the process that reads.
+    """
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0))
+    with os.fdopen(handle, "rb") as file:
+        return file.read(most + 1) if stat.S_ISREG(os.fstat(handle).st_mode) else b""
 
 
 def _file_system(folder: str) -> tuple[Any, str]:

@@ -20,7 +20,7 @@ from consilience.federation.peers.untrusted_input import (
 )
 
 MOST_FILES, MOST_REASONS = 8, 12
-"""Other federation files of a peer that are compared, and reasons to refuse it that are logged."""
+"""Other federation files of a peer that are compared, and reasons to refuse or reject it that are logged."""
 Say = Callable[[str], None]
 """Is given sentences for the operator."""
 
@@ -42,8 +42,8 @@ class Inbox:
         """Per peer and identity of another federation file: when it was seen first, and what differs."""
         self._compared: dict[str, bytes] = {}
         """Per peer, the identity of the file whose fields it was asked for last."""
-        self._rejected: dict[str, tuple[int, str]] = {}
-        """Per peer, the round of its last rejected answer, and the reason."""
+        self._rejected: dict[str, tuple[int, set[str]]] = {}
+        """Per peer, the round of its last rejected answer, and the reasons that were logged in it."""
         self._sequences: dict[str, tuple[int, int]] = {}
         """Per peer, the round of its last accepted frame, and its sequence."""
 
@@ -66,9 +66,13 @@ class Inbox:
         - acknowledged: its status; it knows that this site has finished
         - receipts: of what it heard in a round; their signatures are not checked yet
         - rejected: nothing, because its answer is invalid
+        - unreadable: nothing; what came was not sealed by the peer for this site, and may be a middleman's
         - refused: why this site cannot work with it: another federation file, another version
         """
         topic, nonce, message = event.content
+        if isinstance(message, InvalidInput) and not isinstance(message, VersionError):
+            self._reject(event.peer, event.round, message)
+            return event._replace(kind="unreadable")
         try:
             if isinstance(message, InvalidInput):
                 raise message
@@ -135,10 +139,13 @@ class Inbox:
         return frame
 
     def _reject(self, peer: str, number: int, reason: InvalidInput) -> None:
-        """Logs why an answer is invalid; the same reason only once a round."""
-        if self._rejected.get(peer) == (number, str(reason)):
+        """Logs why an answer is invalid; each reason only once a round, and only a few."""
+        last, reasons = self._rejected.get(peer, (number, set[str]()))
+        reasons = reasons if last == number else set()
+        self._rejected[peer] = number, reasons
+        if str(reason) in reasons or len(reasons) == MOST_REASONS:
             return
-        self._rejected[peer] = number, str(reason)
+        reasons.add(str(reason))
         self._audit.add("rejected", round=number, agent=peer, reason=str(reason))
         self._say(f"round {number}: rejected what {peer} sent ({reason})")
 

@@ -15,7 +15,7 @@ from consilience.federation.peers.keys import read_certificate
 from consilience.federation.peers.mailbox import Event, Mailbox
 from consilience.federation.peers.network import Network, open_carriers
 from consilience.federation.peers.outbox import Outbox
-from consilience.federation.peers.sealing import Kind, Sealer
+from consilience.federation.peers.sealing import Kind, Message, Sealer
 from consilience.federation.peers.untrusted_input import InvalidInput
 
 PAUSE = 1.0
@@ -179,7 +179,7 @@ class Session:
             self._ask_again_at = {key: when for key, when in self._ask_again_at.items() if when > now}
             self._ask_again_at[event.peer, event.content] = now + PAUSE
             return None
-        else:
+        elif isinstance(event.content[2], Message):
             self._tries.pop((event.peer, event.content[0]), None)
         return event
 

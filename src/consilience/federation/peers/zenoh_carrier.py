@@ -127,6 +127,7 @@ class ZenohCarrier:
             session.get(
                 key_of(self._id, peer, role),
                 zenoh.handlers.Callback(on_answer, lambda: _end(answered), indirect=False),
+                target=zenoh.QueryTarget.ALL,  # who claims to be the peer, too, does not keep the question from it
                 payload=question,
                 timeout=seconds,
                 consolidation=zenoh.ConsolidationMode.NONE,
