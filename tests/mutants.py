@@ -47,7 +47,7 @@ def main() -> int:
         for mutant in alive:
             print(f"  {mutant}", *changes(source, mutant), sep="\n    ")
         killed, total = killed + len(found) - len(alive), total + len(found)
-    print(f"{killed} of {total} mutants killed ({killed / max(1, total):.1%}); research/mutants.md has the others.")
+    print(f"{killed} of {total} mutants killed ({killed / max(1, total):.1%}).")
     return int(killed < ENOUGH * total)
 
 

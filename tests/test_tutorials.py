@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,6 @@ PAGES = [ROOT / "docs" / "tutorials" / name for name in ("researcher.md", "organ
 CLOSE = 0.06
 """How far numbers with three digits behind the point may be off: processors differ, and so do small test sets."""
 SHOWN = re.compile(r"[-+]?\d\.\d{2,3}\b")
-pytestmark = pytest.mark.slow
 
 
 def steps(text: str) -> Iterator[tuple[str, str]]:
@@ -53,6 +53,14 @@ def check_output(shown: str, printed: str) -> None:
         assert numbers(same) == pytest.approx(numbers(line), abs=CLOSE), f"{line}\n{same}"
 
 
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_a_page_shows_what_every_command_prints(path):
+    kinds = [(kind, body) for kind, body in steps(path.read_text()) if kind in ("type", "see")]
+    asked = [(body, after) for (kind, body), (after, _) in pairwise([*kinds, ("end", "")]) if kind == "type"]
+    assert [body for body, after in asked if body.startswith("consilience") and after != "see"] == []
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_whoever_follows_the_page_sees_what_it_shows(path, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "110")
@@ -122,6 +130,7 @@ def plain(text: str) -> str:
     return re.sub(r"[-+]\d+\.\d\d s\b", "#", re.sub(r"\b[0-9a-f]{16}\b", "#", text))
 
 
+@pytest.mark.slow
 def test_three_people_and_a_relay_see_what_the_page_shows(tmp_path):
     pytest.importorskip("zenoh", reason="needs consilience[peers]")
     text = (ROOT / "docs" / "tutorials" / "sites.md").read_text()

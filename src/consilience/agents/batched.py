@@ -136,7 +136,7 @@ def _architecture(network: TorchAgent) -> tuple[Any, ...] | None:
     if not isinstance(network.x, Tensor) or network.transform is not None or network.augment is not None:
         return None
     training = network.training
-    if training.class_balanced or network.solves_exactly:
+    if training.class_balanced or network.solves_exactly or training.solver == "both":
         return None
     layers, weights = _layers(network.model), list(network.model.parameters())
     plain = len(weights) == 2 * len(layers) and all(w.dtype == torch.float32 for w in weights)
@@ -171,10 +171,14 @@ def _changed(model: nn.Module) -> bool:
         return True
     for module in model.modules():
         patched = "forward" in vars(module) or type(module).forward.__module__ != type(module).__module__
-        if patched or any(getattr(module, hooks, None) for hooks in _HOOKS):
+        if patched or any(getattr(module, hooks) for hooks in _HOOKS):
             return True
-    weights = model.parameters()
-    return any(not w.requires_grad or w._backward_hooks or w._post_accumulate_grad_hooks for w in weights)
+        for weight in module._parameters.values():
+            if weight is not None and (
+                not weight.requires_grad or weight._backward_hooks or weight._post_accumulate_grad_hooks
+            ):
+                return True
+    return False
 
 
 @torch.no_grad()

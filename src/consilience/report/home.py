@@ -62,13 +62,13 @@ def advice(run: Run, agent: str) -> list[str]:
         if first is None or measure is None:
             continue
         what = f"{measure.score.title} {_sure(first)} over training alone"
-        probable = "" if second is None else f", log loss better by {_sure(second)}"
         if first.verdict == "better":
+            probable = "" if second is None else f", log loss better by {_sure(second)}"
             sentences.append(f"For {domain} use {MODELS[place]}: {what}{probable}.")
-        elif choices(run, place).get(agent) == MODELS[place]:
+        elif second is not None and choices(run, place).get(agent) == MODELS[place]:
             sentences.append(
-                f"For {domain} use {MODELS[place]}: its probabilities are better{probable.removeprefix(',')}. That its "
-                f"{measure.score.title} is, is not shown: {_sure(first)}."
+                f"For {domain} use {MODELS[place]}: its log loss is better by {_sure(second)}. "
+                f"That its {measure.score.title} is better is not shown: {_sure(first)}."
             )
         else:
             sentences.append(f"For {domain} {ALONE}: collaborating is not shown to help there ({what}).")
@@ -92,12 +92,12 @@ def home_sentences(run: Run) -> list[str]:
         mean, alone = mean_gain(run.home, measure), [name for name, model in chosen.items() if model == ALONE]
         others = len(chosen) - len(alone)
         text = (
-            f"{heading.capitalize()}, {MODELS[place]} is for {others} of {len(chosen)} agents: mean "
+            f"{heading.capitalize()}, {others} of {len(chosen)} agents should use {MODELS[place]}: mean "
             f"{measure.score.title} {_sure(mean)} over training alone."
         )
         if alone:
             some = ", ".join(alone[:12]) + (f" and {len(alone) - 12} more" if len(alone) > 12 else "")
-            text += f" That it helps is not shown for {some}."
+            text += f" It is not shown to help {some}."
         sentences.append(text)
     return sentences
 
