@@ -27,7 +27,7 @@ from consilience.data.columns import read_columns
 from consilience.data.preprocess import table_preprocessing
 from consilience.export.folder import export_agent, load_model
 from consilience.export.manifest import checksum
-from consilience.federation.peers.folder_carrier import FolderCarrier, Request, Watched
+from consilience.federation.peers.folder_carrier import FolderCarrier, FolderRequest, WatchedPeer
 from consilience.federation.peers.frame import NONCE, Format
 from consilience.federation.peers.outbox import Outbox
 from consilience.federation.peers.sealing import Kind
@@ -108,7 +108,7 @@ def shared_folders(scratch: Path) -> dict[str, Target]:
     (home / "status").write_bytes(status)
 
     def look() -> None:
-        peer = Watched()
+        peer = WatchedPeer()
         carrier._look("b", "agent", peer)
         if peer.status is None:
             raise ConsilienceError("not accepted")
@@ -116,7 +116,7 @@ def shared_folders(scratch: Path) -> dict[str, Target]:
     def ended(data: bytes) -> None:
         (home / "finished").write_bytes(data)
         boxes[0].finished.clear()
-        carrier._try(Request("b", "agent", "finished", 0, 0.0, lambda data: True))
+        carrier._try(FolderRequest("b", "agent", "finished", 0, 0.0, lambda data: True))
         assert not boxes[0].finished or data == status, "a damaged file was believed"
 
     def sealed(data: bytes, draw: random.Random) -> bytes:

@@ -2,8 +2,8 @@
 
     header | one slot per reader | content, encrypted        content: length | data | signature | zeros
 
-A new content key encrypts the content once (AES-256-GCM). Each reader finds that key encrypted with a session key, which
-a process makes once for each reader, and which HPKE (RFC 9180: X25519, HKDF-SHA256, AES-256-GCM) seals with run, sender
+A new content key encrypts the content once (AES-256-GCM). A reader finds that key encrypted with a session key, which a
+process makes once for each reader, and which HPKE (RFC 9180: X25519, HKDF-SHA256, AES-256-GCM) seals with run, sender
 and reader. Kind, run, epoch, round and sender are in the header, which is authenticated with the content and with each
 slot. So nobody between two sites can read a message, change it, or use it for another reader, round or run. The content
 has one of few lengths. A frame carries a signature of its own, which others can check, too (frame.py); everything else
@@ -143,7 +143,7 @@ class Sealer:
                 try:
                     key = self._session_of(header, sealed).decrypt(nonce, wrapped, header)
                     return memoryview(AESGCM(key).decrypt(_NONCE, view[start:], header))
-                except (InvalidTag, ValueError):
+                except (InvalidTag, InvalidInput):
                     break
         raise InvalidInput("not sealed for this site, or damaged")
 
@@ -155,6 +155,7 @@ class Sealer:
             self._own[reader] = _SUITE.encrypt(key, public, purpose), AESGCM(key)
         return self._own[reader]
 
+    @strict
     def _session_of(self, header: bytes, sealed: bytes) -> AESGCM:
         """The session key in a slot for this member of a message with this header."""
         _, _, _, _, run, _, _, sender = HEADER.unpack(header)
