@@ -99,7 +99,7 @@ def sites(tmp_path: Path) -> Iterator[Sites]:
     made.close()
 
 
-@pytest.mark.parametrize("where", ["disk", "memory", "bucket"])
+@pytest.mark.parametrize("where", ["disk", "memory", pytest.param("bucket", marks=pytest.mark.slow)])
 def test_sites_hear_each_other_to_the_bit_and_leave_few_files(where: str, tmp_path: Path, request) -> None:
     """The deadline is three hours, and no round waits for it."""
     folder = str(tmp_path / "shared") if where == "disk" else request.getfixturevalue(where)
