@@ -41,9 +41,9 @@ XGBOOST: dict[str, Callable[[dict[str, Any]], Any]] = {
     "classes": lambda learner: learner["learner_model_param"].update(num_class="300"),
     "no classes": lambda learner: learner["objective"]["softmax_multiclass_param"].update(num_class="0"),
     "categories": lambda learner: _tree(learner).update(split_type=[1] * 7),
-    "two trees in one place": lambda learner: _tree(learner).update(id=1),
-    "the place of a tree": lambda learner: _tree(learner).update(id=2**64),
     "text": lambda learner: _tree(learner).update(tree_param=[]),
+    "place": lambda learner: _tree(learner).update(id=2**64),
+    "two places": lambda learner: _tree(learner).update(id=1),
 }
 
 
