@@ -135,6 +135,15 @@ def test_the_model_to_take_home_of_the_documents(tmp_path, monkeypatch):
     assert names["model"].predict(target[0]).shape == (100, 10)
 
 
+def test_the_models_of_an_agent_in_the_documents():
+    [code] = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "how-to" / "home.md").read_text(), re.DOTALL)
+    agents, shared, target = two()
+    code = code.replace("collaborate(agents, shared)", "collaborate(agents, shared, rounds=5, progress=False)")
+    names = {"cs": cs, "agents": agents, "shared": shared, "x": target[0]}
+    exec(code, names)
+    assert names["agent"].predict_sets(target[0]).any(axis=1).mean() > 0.9
+
+
 def test_the_agent_of_a_site_in_the_documents():
     [code] = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "how-to" / "deploy.md").read_text(), re.DOTALL)
     x, y = load_digits(return_X_y=True)

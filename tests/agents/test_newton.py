@@ -230,11 +230,39 @@ def test_class_balance_moves_what_is_rare():
         (nn.Linear(5, 3), {"augment": lambda x: x}, "images that are changed in training"),
         (nn.Linear(5, 3), {"privacy": Privacy(epsilon=1.0)}, "a private agent"),
         (nn.Linear(5, 3), {"task": "regression", "y": X[:, :3]}, "a model for regression"),
+        (nn.Linear(5, 3), {"solver": "both", "privacy": Privacy(epsilon=1.0)}, "'both' cannot be used for a private"),
+        (nn.Sequential(nn.Linear(5, 3), nn.ReLU()), {"solver": "both"}, "'both' is for models that end with one"),
     ],
 )
 def test_what_it_cannot_solve_is_refused(model, options, words):
     with pytest.raises(ConsilienceError, match=words):
         agent(model, **options)
+
+
+@pytest.mark.parametrize("shared", [SHARED, SHARED[:4], None], ids=["more rows than features", "fewer rows", "alone"])
+def test_after_steps_of_all_layers_the_last_is_solved_near_where_they_left_it(shared):
+    """Both solvers, with plain linear algebra on the features of the first layer as Adam left it."""
+    torch.manual_seed(3)
+    network = nn.Sequential(nn.Linear(5, 6), nn.ReLU(), nn.Linear(6, CLASSES))
+    psi = None if shared is None else PSI[: len(shared)]
+    adam, both = (agent(deepcopy(network), solver=solver, batched=False) for solver in ("steps", "both"))
+    losses = [one.train(shared, psi, LAM) if psi is not None else one.train_alone() for one in (adam, both)]
+    assert losses[1].forward == len(X) + (0 if psi is None else len(psi)) and losses[0].forward == 0
+    np.testing.assert_array_equal(adam.model[0].weight.detach(), both.model[0].weight.detach())
+    with torch.no_grad():
+        x, s = (adam.model[:2](torch.from_numpy(rows)).numpy() for rows in (X, SHARED if shared is None else shared))
+    usual, centre = x if psi is None else s, weights(adam)
+    ridge = 1e-3 * (usual**2).sum(axis=1).mean()
+    x, s, w = features(x), features(s), centre
+    h = x.T @ x / (2 * len(x)) + ridge * np.eye(7) + (0 if psi is None else LAM / len(s) * s.T @ s)
+    for _ in range(3):
+        gradient = x.T @ (softmax(x @ w) - np.eye(CLASSES)[Y]) / len(x) + ridge * (w - centre)
+        if psi is not None:
+            t = np.log(psi) - np.log(psi).mean(axis=1, keepdims=True)
+            gradient = gradient + LAM / len(s) * s.T @ (s @ w - t)
+        w = w - np.linalg.solve(h, gradient)
+    np.testing.assert_allclose(weights(both), w, atol=1e-4)
+    assert np.abs(w - centre).max() > 1e-2
 
 
 def test_it_does_not_part_private_and_shared_data():

@@ -48,7 +48,10 @@ def with_gap(value=np.nan, rows=SHARED) -> np.ndarray:
 def test_gaps(make):
     gap = r"the shared data: agent 'a': row 3 has no value in column 2 \(and 1 more row\), and L\w+ takes no gaps. Fill"
     says(make(), gap, with_gap())
-    says(make(), "the shared data: agent 'a': row 3 has an infinite value in column 2", with_gap(np.inf))
+    beyond = (
+        r"agent 'a': row 3 has an infinite value in column 2 \(and 1 more row\). Correct it, or leave these rows out"
+    )
+    says(make(), beyond, with_gap(np.inf))
     says(make(), "the target data: agent 'a': row 3 has no value", target=(with_gap(rows=TARGET[0]), TARGET[1]))
     says(make(), "the own data of 'a': agent 'a': row 3 has", own={"a": (with_gap(rows=TARGET[0]), TARGET[1])})
     says(make(rows=with_gap(rows=X)), "agent 'a': .*row 3 has no value in column 2")

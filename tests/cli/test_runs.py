@@ -36,6 +36,17 @@ def test_an_existing_folder_is_not_overwritten_without_being_asked():
     assert Path("mine/metrics.parquet").read_bytes() != before
 
 
+def test_a_run_that_is_refused_leaves_no_folder_and_one_with_rounds_is_kept():
+    with pytest.raises(ConsilienceError, match="does not say where its samples come from"):
+        call("run", *QUICK, "--set", "partition=natural", "--out", "mine")
+    assert not Path("mine").exists()
+    call("run", *QUICK, "--out", "mine")
+    Path("mine/summary.json").unlink()
+    with pytest.raises(ConsilienceError, match=r"lam was 0.5, now 0.9"):
+        call("run", *QUICK, "--set", "lam=0.9", "--out", "mine", "--resume")
+    assert Path("mine/checkpoint").is_dir()
+
+
 def test_a_folder_that_is_no_run_is_never_replaced():
     Path("precious").mkdir()
     Path("precious/thesis.txt").write_text("five years")

@@ -128,6 +128,11 @@ def test_a_wrong_label_in_an_array_is_named(tmp_path: Path) -> None:
 def test_a_wrong_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConsilienceError, match=r"data.xlsx: unknown kind of file. Known: .npz, .npy, .csv, .parquet"):
         read_features(tmp_path / "data.xlsx")
+    with pytest.raises(ConsilienceError, match=r"x.npy holds an array without labels. Put x and y into one file"):
+        read_labelled(tmp_path / "x.npy", "label", CLASSES)
+    (tmp_path / "empty.csv").touch()
+    with pytest.raises(ConsilienceError, match=r"empty.csv is empty.$"):
+        read_features(tmp_path / "empty.csv")
     for name in ("missing.csv", "missing.parquet", "missing.npy", "missing.npz"):
         with pytest.raises(ConsilienceError, match=rf"{name} cannot be read"):
             read_features(tmp_path / name)

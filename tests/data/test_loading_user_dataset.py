@@ -36,10 +36,10 @@ def read(path: Path, **request) -> Dataset:
     return found
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize("kind", ["csv", "CSV", "parquet"])
 def test_a_table_with_an_agent_column(patients, kind, tmp_path):
     path = tmp_path / f"patients.{kind}"
-    patients.to_csv(path, index=False) if kind == "csv" else patients.to_parquet(path)
+    patients.to_parquet(path) if kind == "parquet" else patients.to_csv(path, index=False)
     found = read(path, label="illness", agent="hospital")
     assert found.classes == ("ill", "well")
     assert found.group_names == ("north", "south", "west")
@@ -243,3 +243,10 @@ def test_hugging_face_folders_read_nothing_outside_of_them(patients, tmp_path):
     pq.write_table(table, tmp_path / "pictures" / "train.parquet")
     with pytest.raises(ConsilienceError, match=r"pictures.*x-ray.png, which is outside of it"):
         read(tmp_path / "pictures")
+
+
+def test_a_file_of_another_kind_is_no_name_of_a_dataset(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "patients.xlsx").touch()
+    with pytest.raises(ConsilienceError, match=r"patients.xlsx: unknown kind of file. .* Save a spreadsheet as csv"):
+        load("patients.xlsx", Request())

@@ -271,3 +271,19 @@ def test_other_tasks_are_split_evenly(task):
     np.testing.assert_array_equal(scenario.shared_y, y[samples(scenario.shared)])
     np.testing.assert_array_equal(scenario.target_y, y[samples(scenario.target_x)])
     assert scenario.low_quality == ()
+
+
+def test_concept_shift_swaps_two_classes_in_training_and_test_data():
+    scenario = make(concept_shift=(1, 4))
+    swaps = {}
+    for name, share in scenario.shares.items():
+        truth = [np.array(samples(x)) % 4 for x in (share.x, share.test_x)]
+        pairs = {pair for t, y in zip(truth, (share.y, share.test_y), strict=True) for pair in zip(t, y, strict=True)}
+        swaps[name] = {(int(a), int(b)) for a, b in pairs if a != b}
+    assert {name for name, swap in swaps.items() if swap} == {"1", "4"}
+    for name in ("1", "4"):
+        assert len(swaps[name]) == 2 and {(b, a) for a, b in swaps[name]} == swaps[name]
+    assert scenario.target_y.tolist() == [number % 4 for number in samples(scenario.target_x)]
+    assert scenario.shared_y.tolist() == [number % 4 for number in samples(scenario.shared)]
+    with pytest.raises(ConsilienceError, match="concept_shift"):
+        make(replace(COUNTING, task="regression", y=COUNTING.y[:, None].astype(float)), concept_shift=(0,))

@@ -9,7 +9,7 @@ import pytest
 from consilience.data.columns import read_columns
 from consilience.data.datasets import Dataset, Request
 from consilience.data.loading import load
-from consilience.data.table_notes import column_lines, one_class_warnings, predicts_alone
+from consilience.data.table_notes import class_warnings, column_lines, predicts_alone
 
 
 @pytest.fixture
@@ -117,9 +117,13 @@ def test_two_columns_of_one_name(patients, tmp_path):
 
 def test_one_class_only():
     one, both = np.array([1, 1]), np.array([0, 1])
-    assert one_class_warnings({"north": one, "south": both}, ["well", "ill"]) == [
+    assert class_warnings({"north": one, "south": both}, ["well", "ill"]) == [
         "agent north has rows of one class only: ill."
     ]
-    assert one_class_warnings({"north": one * 0}, ["well"]) == [
-        "there is one class only, well: nothing can be learned."
+    assert class_warnings({"north": one * 0}, ["well"]) == ["there is one class only, well: nothing can be learned."]
+
+
+def test_nearly_a_class_for_each_row():
+    assert class_warnings({"north": np.arange(4), "south": np.arange(3)}, [*"abcd"]) == [
+        "7 rows have 4 classes: nothing can be learned. For values set task=regression."
     ]

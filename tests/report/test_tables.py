@@ -56,6 +56,24 @@ def test_what_was_sent_is_told_for_every_kind_of_method():
     assert "no weights to average (forest)" in weights_sentence(run(500, 2, "forest", None))
 
 
+def test_trust_of_a_single_round_stands_there_once():
+    import pandas as pd
+
+    from consilience import Run
+    from consilience.runtime.summary import AgentSummary
+
+    summary = replace(SUMMARY, agents=[AgentSummary(name, "mlp") for name in "ab"])
+    metrics = pd.DataFrame({"round": [2, 2], "agent": ["a", "b"]})
+    grids = [
+        run_grid(Run(metrics, np.full((len(rounds), 2, 2), 0.5), np.array(rounds), summary)) for rounds in ([2], [2, 9])
+    ]
+    assert [[h for h in grid.headings if h.startswith("trust")] for grid in grids] == [
+        ["trust\nround\n2"],
+        ["trust\nround\n2", "trust\nround\n9"],
+    ]
+    assert [len(grid.rows[0]) == len(grid.headings) for grid in grids] == [True, True]
+
+
 def test_no_column_is_cut_at_80_columns_with_long_names():
     import pandas as pd
 

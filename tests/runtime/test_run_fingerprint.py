@@ -176,5 +176,5 @@ def test_data_that_fit_nobody_are_refused(more, says, shared):
 
 def test_fewer_rounds_than_the_warm_up_are_refused(shared):
     agents = [cs.SklearnAgent(LogisticRegression(), *blobs(20, seed)) for seed in (1, 2)]
-    with pytest.raises(cs.ConsilienceError, match=r"3 rounds, and the warm-up of consensus alone has 5"):
+    with pytest.raises(cs.ConsilienceError, match="rounds is 3, and the warm-up of consensus alone has 5 rounds"):
         cs.collaborate(agents, shared, rounds=3, progress=False)

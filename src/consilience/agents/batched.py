@@ -136,7 +136,7 @@ def _architecture(network: TorchAgent) -> tuple[Any, ...] | None:
     if not isinstance(network.x, Tensor) or network.transform is not None or network.augment is not None:
         return None
     training = network.training
-    if training.class_balanced or network.solves_exactly:
+    if training.class_balanced or network.solves_exactly or training.solver == "both":
         return None
     layers, weights = _layers(network.model), list(network.model.parameters())
     plain = len(weights) == 2 * len(layers) and all(w.dtype == torch.float32 for w in weights)

@@ -15,8 +15,12 @@ from consilience.base.errors import ConsilienceError
 from consilience.core import calibration as core
 from consilience.tasks.protocol import Array, Task
 
-TOGETHER, FREQUENCY, ALONE = (1.2, 5.0), (0.4, 10.0), (0.15, 10.0)
-"""Prior of each weight of the pool, and its strength (research/home.md); the model trained together comes first."""
+HEDGE, STRENGTH = 0.125, 5.0
+"""The prior of b and b' is 1 + HEDGE log (classes / 2): averages of predictions hedge more among many classes."""
+FREQUENCY, ALONE = (0.3, 10.0), (0.15, 10.0)
+"""Prior of g and of a, and its strength (research/home.md)."""
+POOLED_FREQUENCY, POOLED_ALONE = (1.0, 10.0), (0.4, 10.0)
+"""The same with dual variables: agents then come to one model, which does not know the class frequencies at home."""
 LEAST_ALONE = 0.05
 """Probabilities of the model trained alone are not taken to be smaller: on few rows it is far too sure of itself."""
 MIXED = (0.1, 5.0)
@@ -34,9 +38,9 @@ class Calibration:
     """The weights of an agent's models at home and on the target domain.
 
     >>> from consilience.tasks import task_named
-    >>> prior = calibrated(task_named("classification"), [30, 10])
-    >>> prior.on_target(np.array([[0.8, 0.2]], np.float32)).round(3).tolist()
-    [[0.8410000205039978, 0.1589999943971634]]
+    >>> prior = calibrated(task_named("classification"), [30, 10, 10])
+    >>> prior.on_target(np.array([[0.8, 0.1, 0.1]], np.float32)).round(2).tolist()
+    [[0.8199999928474426, 0.09000000357627869, 0.09000000357627869]]
     """
 
     task: Task
@@ -131,7 +135,7 @@ def calibrated(
     y: Array | None = None,
     alone: Array | None = None,
     has_alone: bool | None = None,
-    outputs: int = 0,
+    pooled: bool = False,
 ) -> Calibration:
     """The calibration that rows kept back lead to; without rows that of the prior.
 
@@ -142,14 +146,16 @@ def calibrated(
         y: Their labels.
         alone: Predictions of the model trained alone for the same rows.
         has_alone: Whether there is a model trained alone; by default, whether `alone` is given.
-        outputs: Of a model, where there are no `counts`.
+        pooled: Whether dual variables made the agents one model.
     """
     has_alone = alone is not None if has_alone is None else has_alone
     if not task.question_classes(max(1, len(counts))):
         return _of_values(task, together, y, alone, has_alone)
     frequency = _frequency(task, counts)
     rows = 0 if together is None or y is None else len(y)
-    prior = np.array([TOGETHER, FREQUENCY, ALONE][: 3 if has_alone else 2]).T
+    together_prior = (1 + HEDGE * np.log(frequency.shape[1] / 2), STRENGTH)
+    others = (POOLED_FREQUENCY, POOLED_ALONE) if pooled else (FREQUENCY, ALONE)
+    prior = np.array([together_prior, *others][: 3 if has_alone else 2]).T
     known = [*_terms(task, together, alone, frequency)] if together is not None and rows else []
     labels = task.questions(task.targets(y, together.shape[1])) if together is not None and y is not None else []
     home, target = [], []

@@ -13,6 +13,9 @@ the Hessian of the cross-entropy is at most half the identity over classes (Böh
 never raises the objective; X and S are private and shared features. G is the same for all agents that read the shared
 data alike. With fewer private samples than features, H^-1 = G^-1 - G^-1 X' (2n I + X G^-1 X')^-1 X G^-1 needs a matrix
 of the size of the private data only; otherwise H itself is factored.
+
+Where Adam trains all layers (`solver="both"`), the same steps end a round, with phi as the layers before the last now
+make them, and decay/2 m |W - W0|^2 in place of the last term, W0 being the layer as Adam left it.
 """
 
 from collections.abc import Hashable
@@ -33,6 +36,11 @@ from consilience.core.duals import LEAST
 from consilience.privacy.options import Privacy
 from consilience.tasks.protocol import Task
 
+STEPS_AFTER, PULL = 3, 1e-3
+"""Steps of the last layer after those of all layers, and their decay towards the layer as it was before them."""
+TRIED = 16
+"""Rows on which it is seen whether a model ends with its last linear layer; ReLU often leaves two as they are."""
+
 
 def exact_solver(
     who: str,
@@ -47,17 +55,22 @@ def exact_solver(
     """The exact solver, if `training` asks for it, or with auto if it fits a head `on_backbone`; otherwise an error."""
     if training.solver == "steps" or (training.solver == "auto" and not on_backbone):
         return None
+    both = training.solver == "both"
     refused = {
         f"a model for {task.name}": not task.has_classes,
-        "images that are changed in training": augmented,
+        "images that are changed in training": augmented and not both,
         "a private agent": privacy is not None and privacy.on,
     }
     for reason, given in refused.items():
         if given and training.solver == "auto":
             return None
         if given:
-            raise ConsilienceError(f"{who}: the solver 'exact' cannot be used for {reason}. Use solver='steps'.")
-    if training.solver == "auto" and not _is_one_layer(model):
+            raise ConsilienceError(
+                f"{who}: the solver {training.solver!r} cannot be used for {reason}. Use solver='steps'."
+            )
+    if both:
+        learned_layer(who, model, picked(x, slice(0, TRIED)), alone=False)
+    if both or (training.solver == "auto" and not _is_one_layer(model)):
         return None
     return Exact(who, model, x, training.decay)
 
@@ -68,17 +81,22 @@ def _is_one_layer(model: nn.Module) -> bool:
     return isinstance(layers[-1], nn.Linear) and all(isinstance(layer, nn.Flatten) for layer in layers[:-1])
 
 
-def learned_layer(who: str, model: nn.Module, sample: Inputs) -> tuple[str, nn.Linear]:
-    """The last layer and its name, if it is linear and nothing else in the model is trained; otherwise an error."""
+def learned_layer(who: str, model: nn.Module, sample: Inputs, alone: bool = True) -> tuple[str, nn.Linear]:
+    """The last layer and its name, if it is linear and, with `alone`, nothing else is trained; otherwise an error."""
     linear = [(name, layer) for name, layer in model.named_modules() if isinstance(layer, nn.Linear)]
     trained = {name for name, weight in model.named_parameters() if weight.requires_grad}
     if linear:
         name, layer = linear[-1]
         own = {f"{name}.{parameter}".removeprefix(".") for parameter, _ in layer.named_parameters()}
-        if trained == own:
+        if trained == own or (not alone and own <= trained):
             phi, out = _features(model, layer, sample)
             if torch.allclose(layer(phi), out, rtol=1e-4, atol=1e-5):
                 return name, layer
+    if not alone:
+        raise ConsilienceError(
+            f"{who}: the solver 'both' is for models that end with one linear layer, which this one does not. Use "
+            "solver='steps'."
+        )
     raise ConsilienceError(
         f"{who}: the solver 'exact' is for models that end with one linear layer and learn nothing else; this one "
         f"trains {', '.join(sorted(trained)[:4]) or 'nothing'}{' and more' if len(trained) > 4 else ''}. Freeze the "
@@ -135,15 +153,18 @@ def _plus(gram: Tensor, ridge: float) -> Tensor:
 
 @final
 class Exact:
-    """The solver of one agent's last layer. It begins at zero: where it ends does not depend on where it begins."""
+    """The solver of one agent's last layer. It begins at zero: where it ends does not depend on where it begins.
 
-    def __init__(self, who: str, model: nn.Module, x: Inputs, decay: float) -> None:
+    With `alone` false other layers were trained before, and it stays near the layer as it is.
+    """
+
+    def __init__(self, who: str, model: nn.Module, x: Inputs, decay: float, alone: bool = True) -> None:
         self._model, self._decay = model, decay
-        self.name, self.layer = learned_layer(who, model, picked(x, slice(0, 2)))
+        self.name, self.layer = learned_layer(who, model, picked(x, slice(0, TRIED)), alone)
         with torch.no_grad():
-            for weight in self.layer.parameters():
+            for weight in self.layer.parameters() if alone else ():
                 weight.zero_()
-        self._own = self._read(x)
+        self._own, self._centre = self._read(x), self._weights
         self._shared: tuple[Any, float, Metric, Tensor] | None = None
         others = [
             layer for layer in model.modules() if layer is not self.layer and not isinstance(layer, nn.Sequential)
@@ -189,11 +210,18 @@ class Exact:
             else:
                 way = (way, self._features_are, "metric", lam, self._decay)
                 g = read_once(rows, way, lambda: self._of(inputs, lam))
-            twice = 2.0 * len(x)
-            few = len(x) < x.shape[1]
-            inner = _plus(x @ g.inverse(x.T.contiguous()), twice) if few else g.matrix() + x.T @ x / twice
-            self._shared = (key, lam, g, torch.linalg.cholesky(inner))
+            self._shared = (key, lam, *self._factored(g))
         return self._shared[2], self._shared[3]
+
+    def prepared_now(self, inputs: Inputs | None, lam: float) -> tuple[Metric, Tensor]:
+        """The same for features that are other ones in the next round."""
+        return self._factored(self._made(self._own[:0], lam, self._own) if inputs is None else self._of(inputs, lam))
+
+    def _factored(self, g: Metric) -> tuple[Metric, Tensor]:
+        x, twice = self._own, 2.0 * len(self._own)
+        few = len(x) < x.shape[1]
+        inner = _plus(x @ g.inverse(x.T.contiguous()), twice) if few else g.matrix() + x.T @ x / twice
+        return g, torch.linalg.cholesky(inner)
 
     def _of(self, inputs: Inputs, lam: float) -> Metric:
         s = self._read(inputs)
@@ -220,7 +248,7 @@ class Exact:
         out = (x @ w).requires_grad_()
         local = task.loss(out if offsets is None else out + offsets.double(), y)
         (by_out,) = torch.autograd.grad(local, out)
-        gradient = x.T @ by_out + g.ridge * w
+        gradient = x.T @ by_out + g.ridge * (w - self._centre)
         disagreement = float("nan")
         if labels is not None:
             z, logs = g.features @ w, labels.double().clamp(min=LEAST).log()

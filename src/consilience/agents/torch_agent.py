@@ -15,7 +15,7 @@ from consilience.agents.input_cache import Transform
 from consilience.agents.kept_back import keep_back
 from consilience.agents.network_io import LogitsCheck, NetworkInputs, first_output
 from consilience.agents.network_rounds import NetworkRounds
-from consilience.agents.newton import Exact, exact_solver
+from consilience.agents.newton import PULL, STEPS_AFTER, Exact, exact_solver
 from consilience.agents.noise import folds, noise_of
 from consilience.agents.optimizers import Adam, MakeOptimizer
 from consilience.agents.protocol import Correction, Losses, agent_repr
@@ -289,7 +289,18 @@ class TorchAgent(NetworkRounds):
         with self._torch_stream(), self._hooks():
             sums = self._steps(schedule, shared, labels, lam, correct, draws)
         disagreement = sums.disagreement if lam > 0 and labels is not None else float("nan")
-        return self.end_round(sums.local, disagreement, sums.trained, sums.forward)
+        passed = self._solve_last_layer(shared, labels, lam, correct) if self.training.solver == "both" else 0
+        return self.end_round(sums.local, disagreement, sums.trained, sums.forward + passed)
+
+    def _solve_last_layer(self, shared: Rows, labels: Array | None, lam: float, correct: Correction | None) -> int:
+        """Exact steps of the last layer, near that which Adam left; returns the samples that passed forward."""
+        with_shared = labels is not None and lam > 0
+        exact = Exact(self.who, self.model, self.x, PULL, alone=False)
+        known = exact.prepared_now(self.read.shared(shared) if with_shared else None, lam if with_shared else 0.0)
+        target = self._target(labels) if with_shared and labels is not None else None
+        for _ in range(STEPS_AFTER):
+            exact.step(self.task, self.y, known, target, self._offsets, correct)
+        return self.samples + (count(shared) if with_shared else 0)
 
     def _steps(
         self,

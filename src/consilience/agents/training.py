@@ -32,8 +32,9 @@ class Training(Options):
     solver: str = option(
         "auto",
         "steps (Adam, in batches) | exact (for models whose last linear layer alone is trained: an epoch is one step "
-        "over all private and shared samples, without a learning rate) | auto (exact for one layer on a backbone)",
-        one_of=("auto", "steps", "exact"),
+        "over all private and shared samples, without a learning rate) | both (steps of all layers, then exact ones of "
+        "the last) | auto (exact for one layer on a backbone)",
+        one_of=("auto", "steps", "exact", "both"),
     )
     decay: float = option(2e-5, "weight decay of the solver exact, in units of the mean squared feature", at_least=0)
     kept_back: float = option(

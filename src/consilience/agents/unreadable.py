@@ -142,6 +142,8 @@ def _more_rows(bad: Array) -> str:
 
 def _no_gaps(model: str, rows: Rows) -> str:
     gap = first_gap(rows)
+    if "infinite" in gap:
+        return f"{gap}. Correct it, or leave these rows out."
     return f"{gap}, and {model} takes no gaps. {FILL}" if gap else ""
 
 

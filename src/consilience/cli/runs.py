@@ -67,7 +67,7 @@ def run(
         from consilience.experiments.run import run_experiment
         from consilience.methods import check_rounds
         from consilience.report.page import write_page
-        from consilience.runtime.run import claim_folder, last_folder, next_folder
+        from consilience.runtime.run import claim_folder, last_folder, next_folder, remove_unbegun
         from consilience.settings.presets import run_name, settings_of
         from consilience.settings.settings import changed, load_plugins
 
@@ -100,7 +100,12 @@ def run(
 
     runs = 1 + len(settings.run.references)
     how = f"consilience run --resume --out {folder}"
-    finished, page = run_with_progress(work, settings.run.rounds, runs, loggers, how)
+    try:
+        finished, page = run_with_progress(work, settings.run.rounds, runs, loggers, how)
+    except ConsilienceError:
+        if not resume:
+            remove_unbegun(folder)
+        raise
     _print_run(finished)
     console.print(f"Report: {page}", soft_wrap=True, highlight=False)
 

@@ -14,7 +14,7 @@ from consilience.core.duals import softmax
 
 Array = NDArray[np.floating]
 Labels = NDArray[np.integer]
-LEAST = 1e-5
+LEAST = 1e-3
 """Probabilities are not taken to be smaller."""
 STEPS = 50
 BINS = 10

@@ -35,6 +35,8 @@ def read_csv(path: Path, words: Sequence[str] = ()) -> "tuple[pd.DataFrame, list
     how["dtype"] = dict.fromkeys(words, str)
     try:
         table = pd.read_csv(path, **how)
+    except pd.errors.EmptyDataError:
+        raise ConsilienceError(f"{path} is empty.") from None
     except pd.errors.ParserError as error:
         if not (counts := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))):
             raise

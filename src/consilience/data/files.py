@@ -97,9 +97,9 @@ def read_features(
     single precision if that is false, and else it does if it holds nothing but numbers. The columns `words` of a csv
     file are texts, whatever they look like.
     """
-    if path.suffix == ".npy":
+    if path.suffix.lower() == ".npy":
         return _numbers(read_array(path), path), []
-    if path.suffix == ".npz":
+    if path.suffix.lower() == ".npz":
         return _numbers(_member(path, "x"), path), []
     if path.is_dir():
         return read_pictures(path, side)[0], []
@@ -124,7 +124,7 @@ def read_labelled(
     Of a table the given `columns` are used, in their order (those of the shared data), or all but the labels. Classes
     become numbers in the order of `classes`; without these, labels stay as they are.
     """
-    if path.suffix == ".npz":
+    if path.suffix.lower() == ".npz":
         x, y = _numbers(_member(path, "x"), path), _member(path, "y")
         check_lengths(path, x=len(x), y=len(y))
         return x, _labels(y, task, classes, path)
@@ -159,10 +159,15 @@ def read_table(path: Path, words: Sequence[str] = ()) -> "pd.DataFrame":
 
 def read_table_and_notes(path: Path, words: Sequence[str] = ()) -> "tuple[pd.DataFrame, list[str]]":
     """A csv or parquet file, and a sentence on everything unusual about how it was read."""
-    if path.suffix not in KINDS:
-        raise ConsilienceError(f"{path}: unknown kind of file. Known: {', '.join(KINDS)}, or a folder of images.")
+    if path.suffix.lower() not in KINDS:
+        raise ConsilienceError(
+            f"{path}: unknown kind of file. Known: {', '.join(KINDS)}, or a folder of images. "
+            "Save a spreadsheet as csv."
+        )
+    if path.suffix.lower() == ".npy":
+        raise ConsilienceError(f"{path} holds an array without labels. Put x and y into one file with numpy.savez.")
     with reading(path):
-        table, notes = read_csv(path, words) if path.suffix == ".csv" else (read_parquet(path), [])
+        table, notes = read_csv(path, words) if path.suffix.lower() == ".csv" else (read_parquet(path), [])
     if not len(table):
         raise ConsilienceError(f"{path} holds a header ({', '.join(map(str, table.columns))[:200]}) and no rows.")
     _check_finite(table, path)

@@ -45,12 +45,8 @@ def load(name: str, request: Request | None = None) -> Dataset | Scenario:
 
 def is_path(name: str) -> bool:
     """Whether a dataset is the user's own file or folder. One called as a known dataset is meant by ./NAME."""
-    return name not in DATASETS.names() and is_own(name)
-
-
-def is_own(name: str) -> bool:
-    """Whether a dataset is named by its path: a file of a known kind, or a folder."""
-    return bool(name) and (Path(name).suffix in KINDS or "/" in name or Path(name).is_dir())
+    named_by_path = Path(name).suffix.lower() in KINDS or "/" in name or Path(name).exists()
+    return bool(name) and name not in DATASETS.names() and named_by_path
 
 
 def check_there(path: Path) -> None:
@@ -68,7 +64,7 @@ def read_own(path: Path, request: Request) -> Dataset:
             return _labelled(path, request, x, y, owner)
         features = x[_feature_names(list(x.columns), request)]
         return _with_columns(path, request, x, _labelled(path, request, features, y, owner), [])
-    if path.suffix in (".csv", ".parquet"):
+    if path.suffix.lower() in (".csv", ".parquet"):
         table, how = read_table_and_notes(path)
         names = [str(name) for name in table.columns]
         _check_labels(path, request, names)
@@ -76,7 +72,7 @@ def read_own(path: Path, request: Request) -> Dataset:
         x, y = labelled_table(table, path, request.label, (), _feature_names(names, request))
         rest = table[[name for name in table.columns if name not in _not_features(request)]]
         return _with_columns(path, request, rest, _labelled(path, request, x, y, owner), how)
-    arrays = read_arrays(path, [request.agent]) if path.suffix == ".npz" and request.agent else {}
+    arrays = read_arrays(path, [request.agent]) if path.suffix.lower() == ".npz" and request.agent else {}
     owner = _owner(path, request, list(arrays), lambda name: arrays[name].astype(str))
     x, y = read_labelled(path, request.label, (), side=request.side)
     return _labelled(path, request, x, y, owner)

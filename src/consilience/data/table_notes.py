@@ -199,10 +199,14 @@ def differing_columns(columns: Sequence[Column], tables: "Mapping[str, pd.DataFr
     return warnings
 
 
-def one_class_warnings(labels: Mapping[str, Array], classes: Sequence[str]) -> list[str]:
-    """Warnings about agents whose training rows all have the same class; one warning if there is only one class."""
+def class_warnings(labels: Mapping[str, Array], classes: Sequence[str]) -> list[str]:
+    """Warnings about agents whose training rows all have the same class; one warning if there is one class only, or
+    nearly one for each row."""
     if len(classes) == 1:
         return [f"there is one class only, {classes[0]}: nothing can be learned."]
+    rows = sum(map(len, labels.values()))
+    if rows and len(classes) > rows / 2:
+        return [f"{rows} rows have {len(classes)} classes: nothing can be learned. For values set task=regression."]
     kinds = {who: np.unique(y) for who, y in labels.items() if len(y)}
     return [
         f"agent {who} has rows of one class only: {classes[int(own[0])]}."

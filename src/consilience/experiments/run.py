@@ -11,7 +11,7 @@ import numpy as np
 from consilience.agents.protocol import Agent
 from consilience.base.errors import ConsilienceError
 from consilience.data.datasets import RawScale, RawSteps
-from consilience.data.loading import is_own
+from consilience.data.loading import is_path
 from consilience.data.preprocess import TablePreprocessing
 from consilience.data.scenario import Scenario
 from consilience.runtime import checkpoint
@@ -125,7 +125,7 @@ def export_run(folder: Path, agent: str, to: Path, at: str = "", advise: "Advise
     if isinstance(raw, RawSteps):
         steps = [*raw.steps] if isinstance(raw.steps[0], TablePreprocessing) else [*raw.steps, AS_ARRAY]
         return export(raw.examples, facts, steps)
-    if is_own(settings.data.dataset):
+    if is_path(settings.data.dataset):
         columns = tuple(column.name for column in loaded.scenario.columns)
         about = _IMAGES if Path(settings.data.dataset).is_dir() and isinstance(shared, np.ndarray) else ""
         return export(shared, replace(facts, columns=columns, about=about))

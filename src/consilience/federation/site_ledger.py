@@ -90,7 +90,7 @@ def _raw_rows(loaded: "LoadedSite", agent: Any) -> Any:
     if not site.data:
         return agent.x
     path = loaded.path(site.data)
-    if path.suffix in (".csv", ".parquet"):
+    if path.suffix.lower() in (".csv", ".parquet"):
         return read_table(path).drop(columns=split_names(site.label), errors="ignore")
     return read_labelled(path, site.label, (), side=site.side)[0]
 

@@ -8,7 +8,7 @@ import numpy as np
 from consilience.data.columns import Column, read_columns
 from consilience.data.files import labelled_table, read_table_and_notes, split_names
 from consilience.data.preprocess import TablePreprocessing
-from consilience.data.table_notes import apart, column_lines, differing_columns, one_class_warnings, table_warnings
+from consilience.data.table_notes import apart, class_warnings, column_lines, differing_columns, table_warnings
 from consilience.federation.site import LoadedSite
 from consilience.tasks import task_named
 
@@ -23,12 +23,12 @@ TABLES = (".csv", ".parquet")
 def site_notes(loaded: LoadedSite) -> Notes:
     """How the tables of a site were read, one line for each column, and warnings; both are empty without tables."""
     site, shared_file = loaded.site, Path(loaded.site.shared)
-    if shared_file.suffix not in TABLES:
+    if shared_file.suffix.lower() not in TABLES:
         return [], []
     shared, notes = read_table_and_notes(loaded.path(site.shared))
     columns = _columns(loaded, shared)
     own_file = loaded.path(site.data) if site.data else None
-    if own_file is None or own_file.suffix not in TABLES:
+    if own_file is None or own_file.suffix.lower() not in TABLES:
         return [*notes, *column_lines(columns)], []
     table, more = read_table_and_notes(own_file)
     x, y = labelled_table(
@@ -52,7 +52,7 @@ def site_notes(loaded: LoadedSite) -> Notes:
     warnings += table_warnings(x, columns, y, loaded.federation.task, prefix)
     warnings += differing_columns(columns, {"this site": x, "the shared data": shared})
     if task_named(loaded.federation.task).has_classes:
-        warnings += one_class_warnings({site.agent: np.asarray(y)}, loaded.federation.classes)
+        warnings += class_warnings({site.agent: np.asarray(y)}, loaded.federation.classes)
     return [*notes, *column_lines(columns, gaps)], warnings
 
 

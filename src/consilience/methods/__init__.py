@@ -43,6 +43,6 @@ def check_rounds(method: "Method", rounds: int) -> None:
     """Raises an error if there are fewer rounds than the warm-up has, as agents would never collaborate."""
     if rounds < method.warmup:
         raise ConsilienceError(
-            f"there are {rounds} rounds, and the warm-up of {method.title} alone has {method.warmup}. Use more rounds, "
+            f"rounds is {rounds}, and the warm-up of {method.title} alone has {method.warmup} rounds. Use more rounds, "
             "or a shorter warm-up (the option warmup)."
         )

@@ -162,7 +162,7 @@ class LedgerFile:
         missing = Counter(entries) - Counter(entry for other, entry in self._lines if other == run)
         if missing:
             raise ConsilienceError(
-                f"the privacy ledger {self.path} lacks {missing.total()} rounds that the run has spent (first: round "
+                f"the privacy ledger {self.path} lacks rounds that the run has spent ({missing.total()}, first: round "
                 f"{min(entry.round for entry in missing)}). Restore it from a backup; without it nothing may be spent."
             )
 

@@ -62,13 +62,13 @@ def advice(run: Run, agent: str) -> list[str]:
         if first is None or measure is None:
             continue
         what = f"{measure.score.title} {_sure(first)} over training alone"
-        probable = "" if second is None else f", log loss better by {_sure(second)}"
         if first.verdict == "better":
+            probable = "" if second is None else f", log loss better by {_sure(second)}"
             sentences.append(f"For {domain} use {MODELS[place]}: {what}{probable}.")
-        elif choices(run, place).get(agent) == MODELS[place]:
+        elif second is not None and choices(run, place).get(agent) == MODELS[place]:
             sentences.append(
-                f"For {domain} use {MODELS[place]}: its probabilities are better{probable.removeprefix(',')}. That its "
-                f"{measure.score.title} is, is not shown: {_sure(first)}."
+                f"For {domain} use {MODELS[place]}: its log loss is better by {_sure(second)}. "
+                f"That its {measure.score.title} is better is not shown: {_sure(first)}."
             )
         else:
             sentences.append(f"For {domain} {ALONE}: collaborating is not shown to help there ({what}).")

@@ -122,7 +122,7 @@ def run_grid(run: Run) -> Grid:
         words = (agent.name, agent.model, *((marks[agent.name],) if marked else ()))
         received = (f"{column[index]:.2f}" for column in trust)
         rows.append((*words, f"{agent.samples}", *(gain.texts if compared else gain.texts[1:2]), *received))
-    ends = [f"trust\nround\n{run.trust_rounds[end]}" for end in (0, -1)] if trust else []
+    ends = [f"trust\nround\n{run.trust_rounds[end]}" for end in (0, -1)[: len(trust)]]
     scores = ("alone", "together", "gain", INTERVAL) if compared else ("score",)
     headings = ("agent", "model", *(("labels",) if marked else ()), "samples", *scores, *ends)
     return Grid(_capital(measure.title) if measure else "Agents", headings, rows, words=3 if marked else 2)
@@ -298,10 +298,10 @@ def frame_grid(table: "pd.DataFrame", title: str) -> Grid:
 
 
 def _trust_columns(run: Run) -> list[Array]:
-    """Trust received from peers in the first and the last round of collaboration."""
+    """Trust received from peers in the first and the last round of collaboration, or in the only one."""
     if not len(run.trust) or run.trust.shape[1] != run.trust.shape[2]:
         return []
-    return [trust_received(run.trust[0]), trust_received(run.trust[-1])]
+    return [trust_received(matrix) for matrix in (run.trust[[0, -1]] if len(run.trust) > 1 else run.trust)]
 
 
 def _labels(agent: AgentSummary) -> str:

@@ -95,8 +95,8 @@ def run_rounds(
             if last:
                 history.add_draws(_draws(evaluation, team, published, group, len(exchange.roster)))
                 if hold_out:
-                    refit = not getattr(method, "duals", 0)
-                    held = flat(held_out(team, evaluation, len(exchange.roster), refit))
+                    pooled = bool(getattr(method, "duals", 0))
+                    held = flat(held_out(team, evaluation, len(exchange.roster), pooled))
                     history.held = by_agent(group.to_first(held))
             if alone is not None:
                 alone.train(done.number, last)

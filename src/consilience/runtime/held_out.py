@@ -18,7 +18,8 @@ from consilience.runtime.privacy_budget import mechanism_of
 from consilience.tasks.protocol import Array, Task
 
 Held = dict[str, dict[str, Array]]
-"""By agent: kept and kept_y, own and own_y, target and target_y (predictions and labels), and counts of classes."""
+"""By agent: kept and kept_y, own and own_y, target and target_y (predictions and labels), counts of classes,
+and `pooled` where dual variables made the agents one."""
 Measured = tuple[dict[str, float], dict[str, Array]]
 """Scores, and their values on resamples, by column."""
 MOST_VALUES = 5_000_000
@@ -27,25 +28,25 @@ SHOWN = ("log_loss", "calibration_error")
 """Scores of the home model, beside the first of the task."""
 
 
-def held_out(agents: LocalAgents, evaluation: Evaluation, of_all: int, refit: bool = True) -> Held:
+def held_out(agents: LocalAgents, evaluation: Evaluation, of_all: int, pooled: bool = False) -> Held:
     """What is kept of the agents of this process, in a run of `of_all`; nothing if these are more than `MOST_DRAWN`.
 
-    Without `refit`, only of rows that were never trained on.
+    Of agents that dual variables made one, `pooled`, only of rows that were never trained on.
     """
     if of_all > MOST_DRAWN:
         return {}
-    return {agent.name: _held(agent, evaluation, of_all, refit) for agent in agents if mechanism_of(agent) is None}
+    return {agent.name: _held(agent, evaluation, of_all, pooled) for agent in agents if mechanism_of(agent) is None}
 
 
-def _held(agent: Agent, evaluation: Evaluation, of_all: int, refit: bool) -> dict[str, Array]:
+def _held(agent: Agent, evaluation: Evaluation, of_all: int, pooled: bool) -> dict[str, Array]:
     counts = agent.class_counts
     if counts and agent.task.has_classes:
         counts = counts + [0] * (agent.outputs - len(counts))
     elif counts:
         counts = [*counts, agent.samples]
-    held = {"counts": np.array(counts, dtype=np.int64)}
+    held = {"counts": np.array(counts, dtype=np.int64)} | ({"pooled": np.ones(1)} if pooled else {})
     if implements(agent, HoldsOut):
-        f, y = cast(HoldsOut, agent).held_out(refit)
+        f, y = cast(HoldsOut, agent).held_out(not pooled)
         if len(y):
             held |= {"kept": f, "kept_y": y}
     if agent.name in evaluation.own and count(evaluation.own[agent.name][0]):
@@ -67,7 +68,7 @@ def calibration_of(task: Task, together: Mapping[str, Array], alone: Mapping[str
     other = None if alone is None or f is None else alone.get("kept")
     if alone is not None and f is not None and (other is None or other.shape != f.shape):
         f = y = other = None
-    return calibrated(task, together["counts"].tolist(), f, y, other, has_alone=alone is not None)
+    return calibrated(task, together["counts"].tolist(), f, y, other, alone is not None, "pooled" in together)
 
 
 def measured(name: str, task: Task, known: Mapping[str, tuple[Array, Array]]) -> Measured:

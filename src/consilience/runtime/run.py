@@ -286,6 +286,12 @@ def claim_folder(path: Path, resume: bool, overwrite: bool = False) -> Path:
     return path
 
 
+def remove_unbegun(path: Path) -> None:
+    """Removes a claimed folder in which no run has begun: it holds its settings at most, and its name is free again."""
+    if {file.name for file in path.rglob("*") if not file.is_dir()} <= {LOCK, "config.toml"}:
+        shutil.rmtree(path)
+
+
 def _holds_something(path: Path) -> bool:
     return any(entry.name != LOCK for entry in path.iterdir())
 

@@ -110,7 +110,7 @@ def _tables_of(source: str) -> dict[str, Any]:
     """The tables of a preset or a TOML file, all of them known."""
     if source in preset_names():
         tables = toml.parse(preset_text(source), source)
-    elif Path(source).suffix in KINDS and Path(source).is_file():
+    elif Path(source).suffix.lower() in KINDS and Path(source).is_file():
         raise ConsilienceError(
             f"{source} holds data, and here stands a preset or a TOML file. Name data by the setting dataset: "
             f"--set dataset={source} --set label=COLUMN."

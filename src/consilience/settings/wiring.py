@@ -25,7 +25,7 @@ from consilience.data.datasets import Dataset, Request
 from consilience.data.loading import is_path, load
 from consilience.data.options import Data
 from consilience.data.scenario import Scenario, split, with_canaries
-from consilience.data.table_notes import one_class_warnings
+from consilience.data.table_notes import class_warnings
 from consilience.methods.alone import Alone
 from consilience.methods.protocol import Exchange
 from consilience.methods.server import ServerMethod
@@ -96,9 +96,7 @@ def with_notes(scenario: Scenario, data: Data) -> Scenario:
     )
     warnings = scenario.warnings
     if scenario.task == "classification":
-        warnings += tuple(
-            one_class_warnings({name: share.y for name, share in scenario.shares.items()}, scenario.classes)
-        )
+        warnings += tuple(class_warnings({name: share.y for name, share in scenario.shares.items()}, scenario.classes))
     return replace(scenario, notes=(first, *scenario.notes), warnings=warnings)
 
 

@@ -89,6 +89,24 @@ def test_images_are_scaled_and_sized_as_the_processor_says(image_folder):
     plain = np.broadcast_to(x[..., :1, :1], x.shape)
     larger = np.broadcast_to(x[..., :1, :1], (3, 3, 40, 40))
     np.testing.assert_allclose(backbone(np.ascontiguousarray(larger)), backbone(plain.copy()), atol=1e-5)
+    with pytest.raises(cs.ConsilienceError, match=r"its network fails on 3 rows .*doesn't match.* Say so with side="):
+        Backbone(f"hf:{image_folder}", side=24)(x)
+
+
+def test_models_of_timm_are_scaled_and_sized_as_they_were_trained(tmp_path):
+    timm = pytest.importorskip("timm", reason="needs timm")
+    import transformers
+
+    trained = {"mean": [0.4, 0.5, 0.6], "std": [0.2, 0.25, 0.3], "input_size": [3, 64, 64], "interpolation": "bicubic"}
+    about = {"architecture": "resnet10t", "pretrained_cfg": trained, "num_classes": 0}
+    wrapper = transformers.TimmWrapperModel(transformers.TimmWrapperConfig.from_dict(about))
+    wrapper.save_pretrained(tmp_path / "timm")
+    network = timm.create_model("resnet10t", num_classes=0)
+    network.load_state_dict({key.removeprefix("timm_model."): value for key, value in wrapper.state_dict().items()})
+    mean, deviation = (tuple(255 * value for value in trained[key]) for key in ("mean", "std"))
+    x = np.random.default_rng(0).integers(0, 256, (3, 3, 64, 64), dtype=np.uint8)
+    expected = Backbone(network, side=64, mean=mean, deviation=deviation)(x)
+    np.testing.assert_allclose(Backbone(f"hf:{tmp_path / 'timm'}")(x), expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from consilience.agents.backbones.encoders import Encoder, ImageEncoder, batch_o
 from consilience.agents.backbones.feature_cache import cached_features, watching
 from consilience.agents.backbones.named import encoder_named
 from consilience.base.crossed_rows import CrossedRows
-from consilience.base.errors import ConsilienceError
+from consilience.base.errors import ConsilienceError, first_line
 from consilience.base.files import reading
 from consilience.base.rows import Rows, as_rows, count, fingerprint
 from consilience.core.crossed import coins
@@ -174,7 +174,7 @@ class Backbone:
         """The number of features."""
         with torch.inference_mode():
             one = [""] if how == "texts" else np.zeros((1, 3, *map(int, how.split("x"))), np.uint8)
-            return int(self.encoder.features(one).shape[1])
+            return int(self._features(one).shape[1])
 
     def _computed(self, rows: Rows) -> Array:
         """In batches that do not depend on the number of cores; each goes through the network on one core."""
@@ -194,10 +194,22 @@ class Backbone:
             torch.set_num_threads(before)
         return np.concatenate(parts)
 
+    def _features(self, batch: Rows) -> torch.Tensor:
+        """What the network makes of prepared rows; a sentence where it fails on them."""
+        try:
+            return self.encoder.features(batch)
+        except ConsilienceError:
+            raise
+        except Exception as error:  # whatever a network raises on images of another size
+            raise ConsilienceError(
+                f"backbone {self.name}: its network fails on {count(batch)} rows with {type(error).__name__}: "
+                f"{first_line(error).rstrip('.')}. Does it take images of another size? Say so with side=..."
+            ) from error
+
     def _batch(self, rows: Rows, start: int) -> Array:
         batch = batch_of(rows, start, BATCH)
         with torch.inference_mode():
-            features: Array = self.encoder.features(batch).float().numpy()
+            features: Array = self._features(batch).float().numpy()
         if not np.isfinite(features).all():
             raise ConsilienceError(
                 f"backbone {self.name}: features of the rows {start} to {start + len(features) - 1} are not finite. "

@@ -16,11 +16,16 @@ _EDGE = 1e-3
 
 def size_of_images(who: str, rows: Rows, side: int) -> tuple[int, int]:
     """Height and width of images; an error for rows that are no images, or of several sizes where no side is given."""
-    if isinstance(rows, np.ndarray | Tensor) and rows.ndim in (3, 4):
+    if hasattr(rows, "iloc"):
+        raise ConsilienceError(
+            f"{who}: the backbone takes images, and the rows are those of a table. Use one for texts, such as minilm, "
+            "or another model."
+        )
+    if isinstance(rows, np.ndarray | Tensor) and (rows.ndim in (3, 4) or str(rows.dtype) != "object"):
         dtype = str(rows.dtype).removeprefix("torch.")
         if dtype != "uint8" and not dtype.startswith("float"):
             raise ConsilienceError(f"{who}: images as {dtype} are not read. Give bytes, or fractions in [-1, 1].")
-        height, width, channels = _layout(tuple(rows.shape))
+        height, width, channels = _layout(tuple(rows.shape)) if rows.ndim in (3, 4) else (0, 0, 0)
         if channels in (1, 3):
             return height, width
         raise ConsilienceError(

@@ -90,16 +90,22 @@ def _hugging_face(where: str, side: int, local: bool = True) -> Encoder:
     finally:
         if before:
             transformers.utils.logging.enable_progress_bar()
+    usual, mean, deviation = _expected(processor)
+    mean, deviation = (tuple(255.0 * float(value) for value in values) for values in (mean, deviation))
+    return ImageEncoder(module, mean, deviation, side or usual)
+
+
+def _expected(processor: Any) -> tuple[int, Any, Any]:
+    """The height of images, the mean and the deviation of pixels from 0 to 1 that a model was trained with."""
+    timm = getattr(processor, "data_config", None)
+    if timm is not None:
+        return int(timm["input_size"][-1]), timm["mean"], timm["std"]
     size = processor.size
-    usual = size.get("height") or size.get("shortest_edge") or 0
-    mean, deviation = (tuple(255.0 * float(value) for value in v) for v in (processor.image_mean, processor.image_std))
-    return ImageEncoder(module, mean, deviation, side or int(usual))
+    return int(size.get("height") or size.get("shortest_edge") or 0), processor.image_mean, processor.image_std
 
 
 def _image_processor(transformers: Any, source: str, options: dict[str, Any]) -> Any:
     """The model's image processor; None for a model without one."""
-    if Path(source).is_dir() and not (Path(source) / "preprocessor_config.json").is_file():
-        return None
     try:
         return transformers.AutoImageProcessor.from_pretrained(source, **options)
     except (OSError, ValueError):
