@@ -71,7 +71,9 @@ def draw(results: Robustness) -> str:
         x, y = (index % columns) * WIDTH, legend + (index // columns) * HEIGHT
         elements += [f'<g transform="translate({x} {y})">', *_panel(results, lines, attack), "</g>"]
     height = legend + -(-len(results.attacks) // columns) * HEIGHT
-    return drawing.svg(max(columns * WIDTH, NARROWEST), height, "accuracy of the honest against the number of attackers", elements)
+    return drawing.svg(
+        max(columns * WIDTH, NARROWEST), height, "accuracy of the honest against the number of attackers", elements
+    )
 
 
 def write_robustness(results: Robustness, folder: Path, title: str) -> list[Path]:
