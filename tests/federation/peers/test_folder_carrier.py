@@ -165,7 +165,7 @@ def test_what_others_do_to_the_files_is_noticed_or_harmless(sites: Sites, monkey
                 assert any(np.array_equal(f, own) for own in sent), "nobody's predictions"
 
 
-def test_a_file_that_is_missing_for_a_while_does_not_mean_that_its_site_has_left_the_round(sites: Sites) -> None:
+def test_a_missing_file_does_not_mean_that_its_site_has_left_the_round(sites: Sites) -> None:
     """Its status says the next round, in which it still has the frame of this one, and will write it again."""
     sites.federation = replace(FEDERATION, quorum=3)
     frame = Path(sites.folder) / "1" / "1" / "b" / "agent" / "round-1"
