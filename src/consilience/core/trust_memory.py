@@ -50,6 +50,29 @@ def is_far_off(c: Array, threshold: float) -> Flags:
     return np.asarray((c < threshold * middle) & (middle > LEAST))
 
 
+def deviation(z: Array) -> Array:
+    """e_j = sqrt(mean over x, c of (z_jc(x) - median_k z_kc(x))^2), for logits z (agents, samples, classes).
+
+    >>> deviation(np.array([[[0.0]], [[1.0]], [[4.0]]])).tolist()
+    [1.0, 0.0, 3.0]
+    """
+    return np.asarray(np.sqrt(np.square(z - np.median(z, axis=0)).mean(axis=(1, 2))))
+
+
+def insists(z: Array, most: float) -> Flags:
+    """e_j > most x median of e, and e_j > 1/2 of how large the median of logits is.
+
+    Agents that learn from pseudo-labels come near to each other; one that says the same whatever it is asked for does
+    not, and in the mean of logits a sure lie would count more than all honest doubts.
+
+    >>> insists(np.array([[[0.0, 1.0]], [[0.1, 1.0]], [[0.0, 1.1]], [[9.0, -9.0]]]), 3).tolist()
+    [False, False, False, True]
+    """
+    e = deviation(z)
+    size = float(np.sqrt(np.square(np.median(z, axis=0)).mean()))
+    return np.asarray((e > most * np.median(e)) & (e > size / 2) & (size > LEAST))
+
+
 def normalised_rows(w: Array) -> Array:
     """w_ij / sum_j w_ij; a row of zeros becomes uniform.
 
