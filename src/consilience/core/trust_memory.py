@@ -12,6 +12,8 @@ Flags = NDArray[np.bool_]
 
 LEAST = 0.01
 """Smallest median agreement by which an agent can be judged."""
+NOTICED = 0.1
+"""Deviations of logits up to this are none."""
 
 
 def lowest_trust(before: Array, w: Array) -> Array:
@@ -60,7 +62,7 @@ def deviation(z: Array) -> Array:
 
 
 def insists(z: Array, most: float) -> Flags:
-    """e_j > most x median of e, and e_j > 1/2 of how large the median of logits is.
+    """e_j > most x median of e, and e_j > 0.1 and more than half of how large the median of logits is.
 
     Agents that learn from pseudo-labels come near to each other; one that says the same whatever it is asked for does
     not, and in the mean of logits a sure lie would count more than all honest doubts.
@@ -70,7 +72,7 @@ def insists(z: Array, most: float) -> Flags:
     """
     e = deviation(z)
     size = float(np.sqrt(np.square(np.median(z, axis=0)).mean()))
-    return np.asarray((e > most * np.median(e)) & (e > size / 2) & (size > LEAST))
+    return np.asarray((e > most * np.median(e)) & (e > max(size / 2, NOTICED)))
 
 
 def normalised_rows(w: Array) -> Array:
