@@ -56,7 +56,7 @@ def test_the_deviation_and_who_insists_with_plain_loops():
         assert insists(z, most).tolist() == [own > most * median(e) and own > max(size / 2, 0.1) for own in e]
 
 
-def test_who_is_sure_before_the_others_said_anything_insists_and_who_differs_a_little_does_not():
+def test_who_is_sure_before_others_insists_and_who_differs_a_little_does_not():
     z = np.zeros((5, 4, 3))
     assert not insists(z, 3.0).any()
     z[4, 0, 1] = 7
@@ -69,7 +69,7 @@ def test_who_is_sure_before_the_others_said_anything_insists_and_who_differs_a_l
 @pytest.mark.parametrize(
     ("scale", "rule", "out"), [("classes", Gate(), True), ("", Gate(), False), ("classes", Gate(furthest=0), False)]
 )
-def test_who_agrees_where_all_are_sure_and_lies_elsewhere_is_shut_out_of_a_mean_of_logits(scale, rule, out):
+def test_who_echoes_the_sure_and_lies_elsewhere_is_shut_out_of_a_mean_of_logits(scale, rule, out):
     w = rule(with_echo(honest()), context(scale)).trust
     assert (w[:5, 5] == 0).all() == out
     np.testing.assert_allclose(rule(honest(), context(scale)).trust, 1 / 6)
