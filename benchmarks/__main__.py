@@ -45,8 +45,8 @@ def _head() -> str:
     """The top of the page."""
     return (
         "# Speed\n\n"
-        "For everybody who asks how long a run will take, and how this compares with other libraries. You will know what "
-        "each part of a round costs on one machine, and how near that is to what the machine can do.\n\n"
+        "For everybody who asks how long a run will take, and how this compares with other libraries. You will know "
+        "what each part of a round costs on one machine, and how near that is to what the machine can do.\n\n"
         f"`make bench` measures this and writes this page: {os.cpu_count()} cores ({_processor()}), Python "
         f"{platform.python_version()}, torch {version('torch')}, NumPy {version('numpy')}. Things to compare take "
         f"turns in one run: 1.2 (1.1-1.4) is the median and the range over {TURNS} turns after a first one, or over "

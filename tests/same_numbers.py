@@ -32,19 +32,21 @@ ALONE = ["--set", 'references=["alone"]']
 SPARSE = ["--set", "method.listening=sparse", "--set", "peers=2", "--set", "random_peers=1"]
 EXACT = ["--set", 'models=["linear"]', "--set", "solver=exact", "--set", "duals=1.0"]
 LIARS = ["--set", "attackers=[1]", "--set", "attack=echo-each"]
+ONE_BY_ONE = ["--set", "batched=false"]
+"""Small networks train one after another: in batches their numbers are equal up to rounding alone."""
 PARTS = {
     "default": [],
     "static": ["--set", "method=static"],
     "sparse": SPARSE,
     "sparse-static": ["--set", "method=static", *SPARSE],
     "duals": EXACT,
-    "apart": ["--set", "method.learning=sequential"],
+    "apart": ["--set", "method.learning=sequential", *ONE_BY_ONE],
     "prior": ["--set", "prior=even"],
-    "kt-pfl": ["--set", "method=kt-pfl"],
+    "kt-pfl": ["--set", "method=kt-pfl", *ONE_BY_ONE],
     "victims": LIARS,
     "victims-sparse": [*LIARS, *SPARSE],
-    "victims-kt-pfl": [*LIARS, "--set", "method=kt-pfl"],
-    "victims-fedmd": [*LIARS, "--set", "method=fedmd"],
+    "victims-kt-pfl": [*LIARS, "--set", "method=kt-pfl", *ONE_BY_ONE],
+    "victims-fedmd": [*LIARS, "--set", "method=fedmd", *ONE_BY_ONE],
     "warm-batch-norm": ["--set", "warmup_shared=true", "--set", 'models=["convnet"]', "--set", "agents.count=4"],
     "several-labels": ["--set", "dataset=digit-properties", "--set", "partition=iid", "--set", 'models=["mlp"]'],
 }
@@ -56,9 +58,11 @@ ARTEFACTS = [*TABLES, *FIGURES, "lambda", "communication", "theory"]
 CASES: dict[str, list[list[str]]] = {
     **{f"run-{name}": [["run", name]] for name in ("digits", "digits-mlp", "breast-cancer", "hospitals", "polynomial")},
     "digits": [["compare", "digits", "--methods", CONSENSUS, "--seeds", "0"]],
-    "digits-mlp": [["compare", "digits-mlp", "--methods", f"{CONSENSUS},{SERVER}", "--seeds", "0"]],
+    "digits-mlp": [["compare", "digits-mlp", "--methods", f"{CONSENSUS},{SERVER}", "--seeds", "0", *ONE_BY_ONE]],
     "digits-sharing": [["compare", "digits", "--methods", SHARING, "--seeds", "0"]],
-    "digits-mlp-sharing": [["compare", "digits-mlp", "--methods", f"{SHARING},feddf", "--seeds", "0"]],
+    "digits-mlp-sharing": [
+        ["compare", "digits-mlp", "--methods", f"{SHARING},feddf", "--seeds", "0", *ONE_BY_ONE],
+    ],
     "breast-cancer": [["compare", "breast-cancer", "--methods", CONSENSUS, "--seeds", "0"]],
     "hospitals": [["compare", "hospitals", "--methods", CONSENSUS, "--seeds", "0"]],
     "polynomial": [["compare", "polynomial", "--methods", CONSENSUS, "--seeds", "0"]],

@@ -92,6 +92,15 @@ def test_no_modules_import_each_other_in_a_circle():
         pytest.fail(f"modules import each other: {' <- '.join(error.args[1])}")
 
 
+def test_no_two_classes_share_a_name():
+    homes: dict[str, list[str]] = {}
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(path.name)
+    assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}
+
+
 def interpreter(version: str) -> str:
     """A Python of that version, on the path or in pyenv."""
     found = sorted(Path("~/.pyenv/versions").expanduser().glob(f"{version}.*/bin/python{version}"))

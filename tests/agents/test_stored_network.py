@@ -6,7 +6,8 @@ from torch.nn import functional
 
 from consilience import TorchAgent
 from consilience.agents.training import Training
-from tests.agents.test_torch_agent import network, same_state, soft_labels
+from tests.agents.test_network_rounds import same_state
+from tests.agents.test_torch_agent import network, soft_labels
 from tests.conftest import blobs
 
 

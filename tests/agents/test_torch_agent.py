@@ -9,7 +9,6 @@ from torch.nn import functional
 from consilience import ConsilienceError, TorchAgent
 from consilience.agents.training import Training
 from tests.conftest import CLASSES, FEATURES, blobs
-from tests.torch_options import torch_options
 
 
 def network(seed: int = 0, dropout: float = 0.0, norm: bool = False) -> nn.Module:
@@ -20,11 +19,6 @@ def network(seed: int = 0, dropout: float = 0.0, norm: bool = False) -> nn.Modul
 
 def soft_labels(samples: int, seed: int = 5):
     return np.random.default_rng(seed).dirichlet(np.ones(CLASSES), samples).astype(np.float32)
-
-
-def same_state(a: TorchAgent, b: TorchAgent) -> bool:
-    one, two = a.state(), b.state()
-    return one.keys() == two.keys() and all(np.array_equal(one[key], two[key]) for key in one)
 
 
 def test_training_is_the_local_objective_with_adam_written_out(shared):
@@ -103,28 +97,6 @@ def test_predictions_are_probabilities_in_evaluation_mode(shared):
     np.testing.assert_array_equal(first, agent.predict(shared))
 
 
-def test_numbers_depend_on_the_seed_and_name_not_on_who_trained_before(shared):
-    """Dropout and batches come from the agent's own streams; the global stream of torch is left alone."""
-    x, y = blobs(80, seed=1)
-
-    def train(noise: bool, **kwargs: object) -> TorchAgent:
-        agent = TorchAgent(network(dropout=0.3), x, y, **torch_options(**kwargs))
-        torch.manual_seed(123)
-        if noise:
-            torch.rand(17)
-        agent.train(shared, soft_labels(len(shared)), 0.5)
-        return agent
-
-    alone, after_others = train(False, name="a"), train(True, name="a")
-    assert same_state(alone, after_others)
-    assert not same_state(alone, train(False, name="a", seed=1))
-    torch.manual_seed(123)
-    expected = torch.rand(1)
-    train(False, name="a")
-    torch.manual_seed(123)
-    assert torch.rand(1) == expected
-
-
 def test_labels_with_lambda_0_show_batch_norm_the_shared_data_and_teach_nothing(shared):
     """The statistics of a step are those of the private batch, then those of the shared one; no gradient is theirs."""
     x, y = blobs(50, seed=1)
@@ -139,15 +111,6 @@ def test_labels_with_lambda_0_show_batch_norm_the_shared_data_and_teach_nothing(
         before = 0.9 * before + 0.1 * first(torch.from_numpy(seen)).mean(0)
     torch.testing.assert_close(agent.model[1].running_mean, before)
     assert np.isnan(losses.disagreement)
-
-
-def test_batches_cover_everything_and_none_is_a_lone_sample():
-    from consilience.agents.training import batches
-
-    for samples in (2, 64, 65, 129, 1000):
-        parts = batches(np.random.default_rng(0), samples, 64)
-        assert sorted(np.concatenate(parts).tolist()) == list(range(samples))
-        assert all(2 <= len(part) <= 64 for part in parts)
 
 
 def test_a_single_class_is_enough_to_train(shared):
@@ -205,13 +168,6 @@ def test_batch_norm_bears_a_lone_sample(own, star, batch):
         assert all(layer.training for layer in model.modules())
         assert not any(layer._forward_pre_hooks for layer in model.modules())
     assert image[1].num_batches_tracked > 0, "a channel of a lone image has several values"
-
-
-def test_divergence_is_reported(shared):
-    x, y = blobs(20, seed=1)
-    agent = TorchAgent(network(), np.where(x > 2, np.inf, x).astype(np.float32), y, "a")
-    with pytest.raises(ConsilienceError, match="agent 'a': training diverged in round 1"):
-        agent.train(shared, None, 0.0)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU on this machine")

@@ -166,7 +166,7 @@ def _onnx_bytes(agent: HasNetwork, sample: Rows) -> bytes:
             "pip install 'consilience[export]'."
         ) from error
 
-    class Predictions(torch.nn.Module):
+    class WithPredictions(torch.nn.Module):
         def __init__(self, network: "nn.Module", task: Task) -> None:
             super().__init__()
             self.network, self.task = network, task
@@ -178,7 +178,7 @@ def _onnx_bytes(agent: HasNetwork, sample: Rows) -> bytes:
     inputs = picked(on(inputs, torch.device("cpu")), torch.arange(3) % size(inputs))  # of one it would be a constant
     samples = {0: torch.export.Dim("samples")}
     named = isinstance(inputs, dict)
-    module = Predictions(copy.deepcopy(agent.model).cpu(), agent.task).eval()
+    module = WithPredictions(copy.deepcopy(agent.model).cpu(), agent.task).eval()
     try:
         with _quiet():
             program: Any = torch.onnx.export(

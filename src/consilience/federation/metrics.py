@@ -102,7 +102,7 @@ class Metrics:
 
 
 def _serve(address: str, metrics: Metrics) -> HTTPServer:
-    class Handler(BaseHTTPRequestHandler):
+    class MetricsHandler(BaseHTTPRequestHandler):
         timeout = TIMEOUT
 
         def do_GET(self) -> None:
@@ -120,7 +120,7 @@ def _serve(address: str, metrics: Metrics) -> HTTPServer:
 
     host, _, port = address.rpartition(":")
     try:
-        return HTTPServer((host.strip("[]"), int(port)), Handler)
+        return HTTPServer((host.strip("[]"), int(port)), MetricsHandler)
     except OSError as error:
         raise ConsilienceError(
             f"metrics cannot be served at {address}: {error.strerror}. Set `metrics` in site.toml to another port."

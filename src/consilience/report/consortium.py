@@ -41,13 +41,13 @@ class ConsortiumPage:
     def __init__(self, consortium: Consortium, federation: str, host: str = "127.0.0.1", port: int = 0) -> None:
         token = secrets.token_urlsafe(16)
 
-        class Handler(TokenHandler):
+        class StatesHandler(TokenHandler):
             def page(self, rest: str) -> None:
                 """The page, whatever the rest of the address is."""
                 self.answer(consortium_page(federation, list(consortium.members.values())))
 
-        Handler.token = token
-        self._server = start_server(Handler, host, port)
+        StatesHandler.token = token
+        self._server = start_server(StatesHandler, host, port)
         self.address = f"http://{host}:{self._server.server_address[1]}/{token}/"
 
     def close(self) -> None:
