@@ -35,7 +35,7 @@ mutants: $(VENV)/dev.stamp  ## change the code of the results in thousands of wa
 faults: $(VENV)/dev.stamp  ## faults and attacks between sites and between machines, in five to eight minutes; some need root
 	$(VENV)/bin/python -m pytest $$(grep -rl 'pytest.mark.faults' tests --include='test_*.py') -m faults -n 8 --dist loadgroup
 
-chaos: $(VENV)/dev.stamp  ## seven sites, one hostile; kills, partitions, slow links, clock jumps; fifty seeds, half an hour; root for all of it
+chaos: $(VENV)/dev.stamp  ## seven sites, one hostile, over each carrier; kills, partitions, slow links, clock jumps, relays that fail; fifty seeds each, hours; root for all of it
 	$(VENV)/bin/python -m tests.federation.chaos
 
 fuzz: $(VENV)/dev.stamp  ## damaged inputs for every reader of files and of what peers send, for ten minutes; crashes are kept as tests

@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.limits import tls_rates
 from benchmarks.timing import ms, over, ranged, table
 from consilience.federation.membership import make_keys
-from consilience.federation.peers import keys
+from consilience.federation.peers import keys, sealing
 from consilience.federation.peers.audit import AuditLog
 from consilience.federation.peers.federation import Federation, fingerprint
 from consilience.federation.peers.network import Network
@@ -41,7 +41,9 @@ class Exchanges(NamedTuple):
     cpu: list[float]
     """CPU seconds of each site in each."""
     sealing: list[float]
-    """The share of them in which messages are signed, sealed, opened and their signatures checked."""
+    """The share of them in which messages are sealed and opened."""
+    checking: list[float]
+    """The share in which signatures of messages are checked; those of frames are not among them."""
     relay: float
     """CPU seconds of the relay for each."""
 
@@ -61,9 +63,9 @@ def run() -> str:
         sites = between_sites(agents, shape, ROUNDS if traffic < 1e9 else 3)
         rate = ranged([traffic / seconds for seconds in sites.seconds], 1e-6, "MB/s")
         share = ranged([traffic / tls / agents / seconds for seconds in sites.cpu], 100, "%")
-        sealing = ranged(sites.sealing, 100, "%")
+        shares = [share, ranged(sites.sealing, 100, "%"), ranged(sites.checking, 100, "%")]
         times = [ms(workers), ms(sites.seconds), ms(sites.cpu)]
-        rows.append([f"{agents} x {size}", *times, f"{traffic / 1e6:,.1f} MB", rate, share, sealing])
+        rows.append([f"{agents} x {size}", *times, f"{traffic / 1e6:,.1f} MB", rate, *shares])
     head = ["agents x predictions", "over workers", "between sites", "CPU of a site", "predictions sent", "a second"]
     relayed = [_relayed(agents, size) for agents, size in RELAYED]
     return (
@@ -71,9 +73,9 @@ def run() -> str:
         "Time of one exchange, that of the slowest agent; the range is over rounds after the first. Over workers: one "
         "process an agent, gloo. Between sites: one process a site, direct links (Zenoh with mutual TLS) on loopback; "
         "sealing, checking, the stored frame and the audit log on disk are included. All sites share this machine. The "
-        "last two columns are the share of their CPU time that TLS alone would need for these bytes, and the share in "
-        "which messages are sealed and opened, signatures included.\n\n"
-        + table([*head, "TLS alone", "sealing"], rows)
+        "last columns are shares of their CPU time: what TLS alone would need for these bytes, sealing and opening "
+        "messages, and checking their signatures.\n\n"
+        + table([*head, "TLS alone", "sealing", "signatures"], rows)
         + f"\nThrough a relay, which takes turns with direct links, {TURNS} times. "
         "The relay runs on this machine, too. CPU is that of all processes for one exchange, the relay's included.\n\n"
         + table(["", "direct", "relay", "relay / direct", "CPU, direct", "CPU, relay", "relay / direct"], relayed)
@@ -129,10 +131,12 @@ def between_sites(agents: int, shape: tuple[int, int], rounds: int, carrier: str
             stack.callback(relay.close)
             network = Network("relay", relays=(address,))
         sites = [(federation, agent, folder, rounds, network) for agent, folder in folders.items()]
-        seconds, cpu, sealing = zip(*_in_processes(_site, sites), strict=True)
+        answers = _in_processes(_site, sites)
         own = (time.process_time() - began) / (rounds + 1) if carrier == "relay" else 0.0
+    seconds, *others = ([exchanges[index] for exchanges in answers] for index in range(4))
     slowest = [max(times) for times in zip(*seconds, strict=True)]
-    return Exchanges(slowest, [time for times in cpu for time in times], [s for times in sealing for s in times], own)
+    cpu, sealing, checking = ([time for times in each for time in times] for each in others)
+    return Exchanges(slowest, cpu, sealing, checking, own)
 
 
 def _lay_out(folder: Path, agents: int, shape: tuple[int, int]) -> tuple[Federation, dict[str, Path]]:
@@ -151,45 +155,47 @@ def _site(federation: Federation, agent: str, folder: Path, rounds: int, network
     )
     tls = Tls(place / "tls.key", place / "tls.crt", place / "ca.crt")
     network = Network(network.carrier, tls, federation.member(agent).address, network.relays)
-    spent = _count_sealing()
+    in_sealer, in_checks = _count(Sealer, "seal", "open"), _count(sealing, "is_signed")
     log = AuditLog(folder / "audit.jsonl", own.signing)
     exchange = SiteExchange(federation, agent, own, network, folder, log, lambda text: None)
     samples, classes = federation.shared_samples, len(federation.classes)
     draw = np.random.default_rng(federation.names.index(agent))  # equal or repeated predictions are suspicious
     predictions = [draw.dirichlet(np.ones(classes), samples).astype(np.float32) for _ in range(rounds + 1)]
     exchange.wait_for_peers()
-    seconds, cpu, sealing = [], [], []
+    measured = []
     for number, f in enumerate(predictions, 1):
-        began, worked, sealed = time.perf_counter(), time.process_time(), sum(spent)
+        began, worked = time.perf_counter(), time.process_time()
+        in_sealer.clear()
+        in_checks.clear()
         exchange.gather(number, {agent: f})
-        seconds.append(time.perf_counter() - began)
-        cpu.append(time.process_time() - worked)
-        sealing.append((sum(spent) - sealed) / cpu[-1])
-    pipe.send((seconds[1:], cpu[1:], sealing[1:]))
+        seconds, cpu, checking = time.perf_counter() - began, time.process_time() - worked, sum(in_checks)
+        measured.append((seconds, cpu, (sum(in_sealer) - checking) / cpu, checking / cpu))
+    pipe.send(list(zip(*measured[1:], strict=True)))
     pipe.recv()
     exchange.close()
 
 
-def _count_sealing() -> list[float]:
-    """CPU seconds of each call in this process that seals or opens a message, from now on."""
+def _count(owner: Any, *names: str) -> list[float]:
+    """CPU seconds of each call of these functions in this process, from now on."""
     spent: list[float] = []
-    for name in ("seal", "open"):
-        method = getattr(Sealer, name)
+    for name in names:
+        function = getattr(owner, name)
 
-        def counted(*arguments: Any, method: Callable[..., Any] = method) -> Any:
+        def counted(*arguments: Any, function: Callable[..., Any] = function) -> Any:
             began = time.thread_time()
             try:
-                return method(*arguments)
+                return function(*arguments)
             finally:
                 spent.append(time.thread_time() - began)
 
-        setattr(Sealer, name, counted)
+        setattr(owner, name, counted)
     return spent
 
 
 def _in_processes(target: Callable[..., None], arguments: list[tuple[Any, ...]]) -> list[Any]:
     """What each process sends, all of them running at once; none ends before the last has sent it."""
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
     pipes, processes = [], []
     for some in arguments:
         here, there = context.Pipe()

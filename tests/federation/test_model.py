@@ -1,7 +1,10 @@
 """All present and no faults: every site's numbers are those of the simulation, to the bit; and so is its model."""
 
 import shutil
+import subprocess
+from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,15 +12,17 @@ import pytest
 from consilience.agents.calibrated import MODELS, CalibratedAgent
 from consilience.base.errors import ConsilienceError
 from consilience.experiments.run import restore, run_experiment
-from consilience.federation.demo import lay_out
+from consilience.federation.demo import entries_of, lay_out
 from consilience.federation.membership import write_site
 from consilience.federation.model import predict_site
+from consilience.federation.networks import RELAY, star
 from consilience.federation.peers.audit import broken_at, read_audit
 from consilience.federation.remote_prediction_client import ask_peers
 from consilience.federation.site import load_site, read_site
-from consilience.runtime.run import load_run
+from consilience.runtime.run import Run, load_run
 from consilience.settings.presets import read_settings
 from consilience.settings.wiring import build_scenario
+from tests.conftest import root, slowness
 from tests.federation.conftest import Trial
 
 SMALL = {
@@ -76,6 +81,45 @@ def test_sites_of_a_federation_get_the_numbers_of_the_simulation(both):
         assert (trial.sites[name].parent / "run" / "report.html").is_file()
 
 
+def same_as(trial: Trial, simulation: Path) -> dict[str, Run]:
+    """The sites' runs, whose numbers are those of the simulation."""
+    simulated, runs = load_run(simulation), {}
+    for place, name in enumerate(trial.names):
+        runs[name] = site = load_run(trial.sites[name].parent / "run")
+        own = simulated.metrics[simulated.metrics["agent"] == name]
+        for column in COLUMNS:
+            np.testing.assert_array_equal(site.metrics[column].to_numpy(), own[column].to_numpy(), err_msg=column)
+        np.testing.assert_array_equal(site.trust[:, 0], simulated.trust[:, place])
+        assert len(site.trust) == 3
+    return runs
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("carrier", ["relay", "folder"])
+def test_with_other_carriers_too(launcher, tmp_path, carrier):
+    """Each site that uses the relay is in a network namespace with a route to the relay and to nothing else."""
+    settings, relay = read_settings("digits", SMALL | {"references": []}), f"{RELAY}:7447"
+    sites = lay_out(
+        settings, build_scenario(settings), tmp_path / "trial", 600.0, reached_by=entries_of(carrier, relay)
+    )
+    with ExitStack() as stack:
+        trial = Trial(launcher, tmp_path / "trial", sites, slowness())
+        if carrier == "relay":
+            root("ip netns list")
+            trial.network = stack.enter_context(star(trial.names))
+            for number, name in enumerate(trial.names, 1):
+                route = ["ip", "-n", trial.network[name], "route", "get", f"10.199.{number % 3 + 1}.2"]
+                assert subprocess.run(route, capture_output=True).returncode, "a route to another site"
+            trial.network["relay"], trial.relays = trial.network.pop(""), [relay]
+            trial.start_relay()
+        stack.callback(trial.end)
+        trial.start()
+        run_experiment(settings, tmp_path / "simulation", workers=1)
+        trial.finish(*trial.names)
+        same_as(trial, tmp_path / "simulation")
+        assert all(not line["absent"] for name in trial.names for line in trial.events(name, "round"))
+
+
 @pytest.mark.faults
 @pytest.mark.parametrize(
     ("method", "weighs"),
@@ -94,13 +138,7 @@ def test_with_other_methods_too(launcher, tmp_path, method, weighs):
     trial.start()
     run_experiment(settings, tmp_path / "simulation", workers=1)
     trial.finish()
-    simulated = load_run(tmp_path / "simulation").metrics
-    for name in trial.names:
-        site = load_run(trial.sites[name].parent / "run")
-        own = simulated[simulated["agent"] == name]
-        for column in COLUMNS:
-            np.testing.assert_array_equal(site.metrics[column].to_numpy(), own[column].to_numpy(), err_msg=column)
-        assert len(site.trust) == 3
+    for name, site in same_as(trial, tmp_path / "simulation").items():
         assert weighs or (site.trust == site.trust[0, 0, 0]).all(), "all count the same"
         assert (trial.sites[name].parent / "run" / "report.html").is_file()
     trial.end()

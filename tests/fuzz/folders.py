@@ -2,6 +2,7 @@
 
 import json
 import random
+import time
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -20,18 +21,22 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 
 from consilience.agents.sklearn_agent import SklearnAgent
+from consilience.base.errors import ConsilienceError
 from consilience.base.rows import Rows
 from consilience.data.columns import read_columns
 from consilience.data.preprocess import table_preprocessing
 from consilience.export.folder import export_agent, load_model
 from consilience.export.manifest import checksum
+from consilience.federation.peers.folder_carrier import FolderCarrier, FolderRequest, WatchedPeer
+from consilience.federation.peers.frame import NONCE, Format
 from consilience.federation.peers.outbox import Outbox
+from consilience.federation.peers.sealing import Kind
 from consilience.federation.run_lock import lock_run_folder
 from consilience.report.page import audit_of
 from consilience.runtime import checkpoint
 from consilience.runtime.checkpoint import write_sums
 from consilience.runtime.run import Run, load_run
-from tests.federation.peers.conftest import SHARED, SITE_KEYS, F, federation_of
+from tests.federation.peers.conftest import SHARED, SITE_KEYS, F, federation_of, sealer
 from tests.fuzz.files import summary
 from tests.fuzz.target import Target, damaged, resealed, with_file
 
@@ -84,6 +89,43 @@ def site_folders(scratch: Path) -> dict[str, Target]:
             lambda: lock_run_folder(claimed, agreed, key),
             lambda data, good: data.strip()[:64] == good,
         ),
+    }
+
+
+def shared_folders(scratch: Path) -> dict[str, Target]:
+    """What a member, or whoever has the folder, may make of a file through which sites exchange messages."""
+    agreed = replace(federation_of(), deadline=86400.0)
+    boxes = [Outbox(agreed, name, SITE_KEYS[index], scratch / name) for index, name in enumerate("ab")]
+    watched = {"b": ("agent",)}
+    carrier = FolderCarrier(
+        str(scratch / "shared"), agreed, "a", "agent", boxes[0], sealer(agreed, "a"), watched, lambda *_: None
+    )
+    carrier.close()  # its thread ends; what it would do is called here
+    home = scratch / "shared" / "1" / "1" / "b" / "agent"
+    home.mkdir(parents=True)
+    sender = sealer(agreed, "b")
+    status = sender.seal(Kind.STATUS, Format(agreed).pack_status(time.time(), bytes(NONCE)), ["a"], 9)
+    (home / "status").write_bytes(status)
+
+    def look() -> None:
+        peer = WatchedPeer()
+        carrier._look("b", "agent", peer)
+        if peer.status is None:
+            raise ConsilienceError("not accepted")
+
+    def ended(data: bytes) -> None:
+        (home / "finished").write_bytes(data)
+        boxes[0].finished.clear()
+        carrier._try(FolderRequest("b", "agent", "finished", 0, 0.0, lambda data: True))
+        assert not boxes[0].finished or data == status, "a damaged file was believed"
+
+    def sealed(data: bytes, draw: random.Random) -> bytes:
+        return sender.seal(draw.choice([Kind.STATUS, Kind.FRAME]), data, ["a"], draw.randrange(9))
+
+    return {
+        "status in a shared folder": damaged(home / "status", look),
+        "word of the end in a shared folder": Target([status], ended),
+        "word of the end in a shared folder, sealed by its sender": Target([b"", bytes(56)], ended, sealed),
     }
 
 

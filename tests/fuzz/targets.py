@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.fuzz.files import keyrings, logs, tables, texts
-from tests.fuzz.folders import exported_folders, run_folders, site_folders
+from tests.fuzz.folders import exported_folders, run_folders, shared_folders, site_folders
 from tests.fuzz.peers import from_peers
 from tests.fuzz.target import Target
 
@@ -18,7 +18,7 @@ MEMORY = Path("/dev/shm")
 def targets(scratch: Path) -> dict[str, Target]:
     """All targets; files are written into the folder `scratch`."""
     all_targets = from_peers()
-    for make in (texts, logs, keyrings, tables, run_folders, site_folders, exported_folders):
+    for make in (texts, logs, keyrings, tables, run_folders, site_folders, shared_folders, exported_folders):
         folder = scratch / make.__name__
         folder.mkdir()
         all_targets |= make(folder)

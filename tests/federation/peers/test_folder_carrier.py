@@ -125,8 +125,9 @@ def test_sites_hear_each_other_to_the_bit_and_leave_few_files(where: str, tmp_pa
 
 
 def test_what_others_do_to_the_files_is_noticed_or_harmless(sites: Sites, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between the rounds files are swapped, put back, cut, damaged, removed, huge, pipes, links, and many."""
+    """All three are needed. Files are swapped, put back, cut, removed, huge, pipes, links, and many."""
     monkeypatch.setattr(folder_carrier, "CHECK", 0.5)
+    sites.federation = replace(FEDERATION, quorum=3)
     root = Path(sites.folder) / "1" / "1"
 
     def spoil(file: Path, kind: int) -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from consilience.federation.peers import sealing
 from consilience.federation.peers.federation import Federation
 from consilience.federation.peers.frame import Format
 from consilience.federation.peers.sealing import HEADER, SLOT, SMALL, VERSION, Kind, version_hint
@@ -62,6 +63,27 @@ def test_a_slot_of_one_reader_opens_nothing_for_another(federation: Federation) 
     for name in "bc":
         with pytest.raises(InvalidInput, match="not sealed for this site"):
             sealer(federation, name).open(mixed + message[HEADER.size + 2 * SLOT.size :], Kind.STATUS)
+
+
+def test_a_session_key_is_of_one_run_sender_and_reader(federation: Federation) -> None:
+    """A member that has one, with which another opens its messages, cannot use it as a third, or in another run."""
+    b, reader = sealer(federation, "b"), sealer(federation, "a")
+    reader.open(b.seal(Kind.STATUS, b"words", ["a"]), Kind.STATUS)
+    for change in ({"_me": "c"}, {"_run": bytes(32)}):
+        forged = sealer(federation, "b")
+        forged._own = dict(b._own)
+        for name, value in change.items():
+            setattr(forged, name, value)
+        with pytest.raises(InvalidInput, match="not sealed for this site"):
+            reader.open(forged.seal(Kind.STATUS, b"words", ["a"]), Kind.STATUS)
+
+
+def test_ever_new_session_keys_fill_no_memory(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sealing, "MOST_SESSIONS", 5)
+    reader = sealer(federation, "a")
+    for _ in range(50):
+        reader.open(sealer(federation, "b").seal(Kind.STATUS, b"words", ["a"]), Kind.STATUS)
+        assert len(reader._others) <= 5
 
 
 def test_a_member_cannot_speak_in_the_name_of_another(federation: Federation) -> None:

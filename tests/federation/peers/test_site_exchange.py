@@ -19,6 +19,7 @@ from consilience.federation.peers.mailbox import Event
 from consilience.federation.peers.network import Network
 from consilience.federation.peers.sealing import Kind, Message
 from consilience.federation.peers.signed_changes import SignedChanges
+from consilience.federation.peers.untrusted_input import InvalidInput
 from consilience.methods.protocol import Received
 from tests.federation.peers.conftest import NAMES, SIGNING, SITE_KEYS, federation_of
 
@@ -95,6 +96,30 @@ def test_predictions_of_an_earlier_round_are_logged_as_late_and_not_mixed_in(gat
     assert list(received.predictions) == ["a", "b", "c"] and received.number == 5
     np.testing.assert_array_equal(received.predictions["b"], UNSURE)
     assert [(event["agent"], event["round"]) for event in log if event["event"] == "late"] == [("b", 4)]
+
+
+def test_old_and_damaged_answers_do_not_end_the_wait_for_a_peer(gathered) -> None:
+    """A relay may send them; after three of them the round may be closed without the peer, but it is asked on."""
+    old = Message(Kind.FRAME, "b", 4, FORMAT.run, frame("b", 4))
+    replayed = Event("reply", "b", 5, ("round/5", bytes(NONCE), old))
+    damaged = Event("reply", "b", 5, ("round/5", bytes(NONCE), InvalidInput("not sealed for this site, or damaged")))
+    received, log = gathered(*present("b", "c", "d"), replayed, damaged, answer("c", 5), answer("d", 5), answer("b", 5))
+    assert list(received.predictions) == ["a", "b", "c", "d"]
+    assert [event["agent"] for event in log if event["event"] == "rejected"] == ["b", "b"]
+
+
+def test_a_round_below_the_quorum_hears_a_peer_after_any_number_of_false_answers(gathered) -> None:
+    old = Message(Kind.FRAME, "b", 4, FORMAT.run, frame("b", 4))
+    replayed = [Event("reply", "b", 5, ("round/5", bytes(NONCE), old))] * 20
+    received, _ = gathered(*present("b", "c"), *replayed, answer("c", 5), answer("b", 5))
+    assert list(received.predictions) == ["a", "b", "c"]
+
+
+def test_a_round_is_closed_without_a_peer_whose_answers_are_all_false(gathered) -> None:
+    old = Message(Kind.FRAME, "b", 4, FORMAT.run, frame("b", 4))
+    replayed = [Event("reply", "b", 5, ("round/5", bytes(NONCE), old))] * 3
+    received, _ = gathered(*present("b", "c", "d"), answer("c", 5), answer("d", 5), *replayed)
+    assert list(received.predictions) == ["a", "c", "d"]
 
 
 def test_an_agent_that_signed_twice_is_not_heard_whatever_it_sends_later(gathered) -> None:

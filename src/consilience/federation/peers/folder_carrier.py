@@ -36,7 +36,7 @@ CHECK = 30.0
 
 
 @dataclass
-class _Request:
+class FolderRequest:
     """Something that this site waits for."""
 
     peer: str
@@ -50,7 +50,7 @@ class _Request:
 
 
 @dataclass
-class _Watched:
+class WatchedPeer:
     """A peer's process in a role, as its status shows it."""
 
     message: bytes = b""
@@ -97,8 +97,8 @@ class FolderCarrier:
         self._me, self._role, self._outbox, self._sealer, self._reach = me, role, outbox, sealer, reach
         self._format, self._readers = Format(federation), [name for name in federation.names if name != me]
         self._lease = max(LEASE, federation.deadline)
-        self._watched = {(peer, role): _Watched() for peer, roles in watched.items() for role in roles}
-        self._requests: list[_Request] = []
+        self._watched = {(peer, role): WatchedPeer() for peer, roles in watched.items() for role in roles}
+        self._requests: list[FolderRequest] = []
         self._mine: dict[str, bytes] = {}
         """What this site's folder should hold, but for its status."""
         self._written: dict[str, bytes] = {}
@@ -135,7 +135,7 @@ class FolderCarrier:
     ) -> None:
         """Waits for a peer's file on a topic, or for a status that shows that it has left the round."""
         with self._changed:
-            self._requests.append(_Request(peer, role, topic, number, time.monotonic() + seconds, answered))
+            self._requests.append(FolderRequest(peer, role, topic, number, time.monotonic() + seconds, answered))
             self._changed.notify()
 
     def close(self) -> None:
@@ -182,7 +182,7 @@ class FolderCarrier:
             self._next_status = now + self._lease / 5
             self._put("status", self._outbox.document("status", 0, self._readers))
 
-    def _look(self, peer: str, role: str, watched: _Watched) -> None:
+    def _look(self, peer: str, role: str, watched: WatchedPeer) -> None:
         """Notes whether a peer's process is present."""
         now, data = time.monotonic(), self._read(peer, role, "status")
         if data and data != watched.message and (digest := hash_of(data)) not in watched.refused:
@@ -202,9 +202,9 @@ class FolderCarrier:
             watched.present = present
             self._reach(peer, role, present)
 
-    def _try(self, request: _Request) -> bool:
+    def _try(self, request: FolderRequest) -> bool:
         """Whether a request has its answer, or no more time."""
-        watched = self._watched.get((request.peer, request.role), _Watched())
+        watched = self._watched.get((request.peer, request.role), WatchedPeer())
         name = request.topic if request.topic in ("status", "federation", "finished") else ""
         data = watched.message if name == "status" else b""
         if name != "status":

@@ -65,14 +65,10 @@ class Inbox:
         - ahead: its status, instead of a frame, because it has left the round
         - acknowledged: its status; it knows that this site has finished
         - receipts: of what it heard in a round; their signatures are not checked yet
-        - rejected: nothing, because its answer is invalid
-        - unreadable: nothing; what came was not sealed by the peer for this site, and may be a middleman's
+        - rejected: nothing, because its answer is invalid, or an old one; both may be a middleman's work
         - refused: why this site cannot work with it: another federation file, another version
         """
         topic, nonce, message = event.content
-        if isinstance(message, InvalidInput) and not isinstance(message, VersionError):
-            self._reject(event.peer, event.round, message)
-            return event._replace(kind="unreadable")
         try:
             if isinstance(message, InvalidInput):
                 raise message

@@ -1,10 +1,14 @@
 """A round that is not closed yet: what is known of it, and when it may be closed or must be left."""
 
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import final
 
 from consilience.federation.peers.frame import Frame
+
+REJECTED = 3
+"""Invalid answers of a peer in a round after which the round may be closed without it."""
 
 
 @final
@@ -24,12 +28,18 @@ class OpenRound:
     """Accepted frames, by peer."""
     given_up: set[str] = field(default_factory=set)
     """Peers that will not answer for this round, unless they come back."""
+    rejected: Counter[str] = field(default_factory=Counter)
+    """Invalid answers of each peer. One may be a middleman's, so the peer is asked again while the round is open."""
     rounds_ahead: dict[str, int] = field(default_factory=dict)
     """Peers that claim to be in a later round, and in which."""
 
-    def waiting(self, present: Collection[str]) -> set[str]:
+    def unanswered(self, present: Collection[str]) -> set[str]:
         """Those `present` who may still answer."""
         return set(present) - self.frames.keys() - self.given_up
+
+    def waiting(self, present: Collection[str]) -> set[str]:
+        """Those of them for whom the round is kept open."""
+        return {peer for peer in self.unanswered(present) if self.rejected[peer] < REJECTED}
 
     def can_close(self, waiting: Collection[str], now: float) -> bool:
         """Whether a quorum has answered, and everyone present has answered or the deadline is over."""

@@ -2,11 +2,12 @@
 
     header | one slot per reader | content, encrypted        content: length | data | signature | zeros
 
-A new content key encrypts the content once (AES-256-GCM). HPKE (RFC 9180: X25519, HKDF-SHA256, AES-256-GCM) seals that
-key for each reader. Kind, run, epoch, round and sender are in the header, which is authenticated with the content and,
-together with the reader's name, with each slot. So nobody between two sites can read a message, change it, or use it
-for another reader, round or run. The content has one of few lengths. A frame carries a signature of its own, which
-others can check, too (frame.py); everything else is signed here.
+A new content key encrypts the content once (AES-256-GCM). A reader finds that key encrypted with a session key, which a
+process makes once for each reader, and which HPKE (RFC 9180: X25519, HKDF-SHA256, AES-256-GCM) seals with run, sender
+and reader. Kind, run, epoch, round and sender are in the header, which is authenticated with the content and with each
+slot. So nobody between two sites can read a message, change it, or use it for another reader, round or run. The content
+has one of few lengths. A frame carries a signature of its own, which others can check, too (frame.py); everything else
+is signed here.
 """
 
 import secrets
@@ -26,8 +27,10 @@ from consilience.federation.peers.untrusted_input import LARGEST_FIELDS, Invalid
 
 HEADER = struct.Struct("<4sHHHxx32sII64s")
 """magic, version, kind, number of slots, run identity, epoch, round, sender."""
-SLOT = struct.Struct("<8s80s")
-"""The first bytes of the hash of a reader's name, and the content key, sealed for it."""
+SLOT = struct.Struct("<8s80s12s48s")
+"""The first bytes of the hash of a reader's name; the session key, sealed for it; a nonce; the content key."""
+MOST_SESSIONS = 4096
+"""Session keys of others that are remembered, at most."""
 SMALL = 1024
 """Bytes of the content of short messages. Longer ones have a multiple of the length of a frame."""
 LARGEST_DATA = 4_000_000
@@ -68,6 +71,10 @@ class Sealer:
     def __init__(self, federation: Federation, me: str, keys: SiteKeys) -> None:
         self._federation, self._me, self._keys = federation, me, keys
         self._run = federation.identity()
+        self._own: dict[str, tuple[bytes, AESGCM]] = {}
+        """This process's session key for each reader, sealed and open."""
+        self._others: dict[bytes, AESGCM] = {}
+        """Session keys that others sealed for this member, by what they sealed them with."""
         self._unit = 4 + Format(federation).length + SIGNATURE
         longest = self._padded(max(LARGEST_FIELDS, LARGEST_DATA) + 4 + SIGNATURE)
         self.largest = HEADER.size + MOST_MEMBERS * SLOT.size + max(self._unit, longest) + _TAG
@@ -92,8 +99,9 @@ class Sealer:
         key = secrets.token_bytes(32)
         slots = [header]
         for reader in readers:
-            public = encryption_key(self._federation.member(reader).encryption)
-            slots.append(SLOT.pack(_mark(reader), _SUITE.encrypt(key, public, header + reader.encode())))
+            sealed, session = self._session_for(reader)
+            nonce = secrets.token_bytes(len(_NONCE))
+            slots.append(SLOT.pack(_mark(reader), sealed, nonce, session.encrypt(nonce, key, header)))
         return b"".join((*slots, AESGCM(key).encrypt(_NONCE, content, header)))
 
     @strict
@@ -130,14 +138,35 @@ class Sealer:
     def _decrypted(self, view: memoryview, header: bytes, slots: int) -> memoryview:
         """The content of a message for this member."""
         start, mine = HEADER.size + slots * SLOT.size, _mark(self._me)
-        for mark, sealed in SLOT.iter_unpack(view[HEADER.size : start]):
+        for mark, sealed, nonce, wrapped in SLOT.iter_unpack(view[HEADER.size : start]):
             if mark == mine:
                 try:
-                    key = _SUITE.decrypt(sealed, self._keys.encryption, header + self._me.encode())
+                    key = self._session_of(header, sealed).decrypt(nonce, wrapped, header)
                     return memoryview(AESGCM(key).decrypt(_NONCE, view[start:], header))
-                except (InvalidTag, ValueError):
+                except (InvalidTag, InvalidInput):
                     break
         raise InvalidInput("not sealed for this site, or damaged")
+
+    def _session_for(self, reader: str) -> tuple[bytes, AESGCM]:
+        """This process's session key for a reader, sealed and open."""
+        if reader not in self._own:
+            key, public = AESGCM.generate_key(256), encryption_key(self._federation.member(reader).encryption)
+            purpose = _purpose(self._run, self._me, reader)
+            self._own[reader] = _SUITE.encrypt(key, public, purpose), AESGCM(key)
+        return self._own[reader]
+
+    @strict
+    def _session_of(self, header: bytes, sealed: bytes) -> AESGCM:
+        """The session key in a slot for this member of a message with this header."""
+        _, _, _, _, run, _, _, sender = HEADER.unpack(header)
+        purpose = _purpose(run, sender.rstrip(b"\0").decode("ascii"), self._me)
+        session = self._others.get(purpose + sealed)
+        if session is None:
+            session = AESGCM(_SUITE.decrypt(sealed, self._keys.encryption, purpose))
+            if len(self._others) >= MOST_SESSIONS:
+                self._others.clear()
+            self._others[purpose + sealed] = session
+        return session
 
     def _padded(self, length: int) -> int:
         return SMALL if length <= SMALL else -(-length // self._unit) * self._unit
@@ -151,6 +180,11 @@ def version_hint() -> bytes:
 def _signed(header: bytes, data: bytes) -> bytes:
     """What is signed: no frame, change of the roster or line of a log begins like it."""
     return header + hash_of(data)
+
+
+def _purpose(run: bytes, sender: str, reader: str) -> bytes:
+    """What a session key is for."""
+    return run + f"{sender} {reader}".encode()
 
 
 def _mark(reader: str) -> bytes:

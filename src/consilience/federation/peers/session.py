@@ -2,7 +2,6 @@
 
 import secrets
 import time
-from collections import Counter
 from datetime import UTC, datetime
 from math import inf
 from typing import final
@@ -15,11 +14,12 @@ from consilience.federation.peers.keys import read_certificate
 from consilience.federation.peers.mailbox import Event, Mailbox
 from consilience.federation.peers.network import Network, open_carriers
 from consilience.federation.peers.outbox import Outbox
-from consilience.federation.peers.sealing import Kind, Message, Sealer
+from consilience.federation.peers.sealing import Kind, Sealer
 from consilience.federation.peers.untrusted_input import InvalidInput
 
-PAUSE = 1.0
-"""Seconds before a request is repeated that brought no useful answer."""
+FIRST_PAUSE, PAUSE = 0.1, 1.0
+"""Seconds before a request is repeated that brought no useful answer: at first, then twice as long each time up to the
+second number."""
 ANSWER = 5.0
 """Seconds within which a request is answered that does not wait for a round."""
 ALONE, LONGEST_ALONE = 30.0, 240.0
@@ -83,8 +83,8 @@ class Session:
         """Over which carriers, and in which roles, each present peer is present."""
         self._ask_again_at: dict[tuple[str, str], float] = {}
         """When a request (peer, topic) may be sent again."""
-        self._tries: Counter[tuple[str, str]] = Counter()
-        """Requests (peer, topic) without an answer, since the last answer."""
+        self._tries: dict[str, tuple[str, int]] = {}
+        """The topic of which each peer was asked last, and how often before, one time after another."""
         tls = self._network.tls
         self._expires = read_certificate(tls.certificate).ends if tls and self._network.needs_certificate else None
         roles = ROLES if self._role == "check" else (self._role,)
@@ -131,7 +131,10 @@ class Session:
             ways = [way for way in ways if way[1] == self._role] or ways
         elif any(role == "agent" for _, role in ways):
             ways = [way for way in ways if way[1] == "agent"]
-        carrier, role = ways[self._tries[peer, topic] % len(ways)]
+        before, tries = self._tries.get(peer, ("", 0))
+        tries = tries + 1 if before == topic else 0
+        self._tries[peer] = topic, tries
+        carrier, role = ways[tries % len(ways)]
         asks, mailbox, sealer = self._carriers[carrier].asks, self._mailbox, self._sealer
         nonce = secrets.token_bytes(NONCE) if asks else bytes(NONCE)
         question = sealer.seal(Kind.QUESTION, nonce + name.encode(), [peer], int(of or 0)) if asks else b""
@@ -160,7 +163,6 @@ class Session:
         if name == "round":
             waits = 2 * self._federation.deadline
             waits = waits if len(ways) == 1 else max(ANSWER, waits / 8)
-        self._tries[peer, topic] += 1
         self._carriers[carrier].fetch(peer, role, name, int(of or 0), question, waits, answered)
 
     def next_event(self, seconds: float) -> Event | None:
@@ -177,10 +179,10 @@ class Session:
                 self.ways[event.peer] = event.content
         elif event.kind == "ended":
             self._ask_again_at = {key: when for key, when in self._ask_again_at.items() if when > now}
-            self._ask_again_at[event.peer, event.content] = now + PAUSE
+            topic, tries = self._tries.get(event.peer, ("", 0))
+            pause = min(PAUSE, FIRST_PAUSE * 2 ** min(tries, 9)) if topic == event.content else PAUSE
+            self._ask_again_at[event.peer, event.content] = now + pause
             return None
-        elif isinstance(event.content[2], Message):
-            self._tries.pop((event.peer, event.content[0]), None)
         return event
 
     def close(self) -> None:

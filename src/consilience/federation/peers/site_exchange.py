@@ -284,7 +284,7 @@ class SiteExchange:
                 next_notice = now + patience
                 self._say_waiting(f"round {number}", number, set(open_round.frames))
             self._say_left(f"round {number}", waiting, next_notice)
-            for peer in sorted(waiting):
+            for peer in sorted(open_round.unanswered(present)):
                 self._session.ask(peer, f"round/{number}" if peer in self._inbox.checked else "status", number)
             if not awaited or now > open_round.deadline:  # in which rounds are those who have answered?
                 for peer in sorted(present - waiting - open_round.rounds_ahead.keys()):
@@ -308,11 +308,12 @@ class SiteExchange:
         """Updates the round with an event."""
         if event.kind == "here":
             open_round.given_up.discard(event.peer)
+            del open_round.rejected[event.peer]
         elif event.round != open_round.number:
             if event.kind == "frame":
                 self._audit.add("late", round=event.round, agent=event.peer, now=open_round.number)
         elif event.kind == "rejected":
-            open_round.given_up.add(event.peer)
+            open_round.rejected[event.peer] += 1
         elif event.kind == "ahead":
             open_round.peer_is_ahead(event.peer, event.content.round)
         elif event.kind == "status":
@@ -325,7 +326,7 @@ class SiteExchange:
         frame = self._inbox.accept(peer, open_round.number, data)
         before = open_round.frames.get(peer)
         if frame is None:
-            open_round.given_up.add(peer)
+            open_round.rejected[peer] += 1
         elif before is not None and before.receipt.contradicts(frame.receipt):
             del open_round.frames[peer]
             self._admitted.exclude(Equivocation(peer, before.receipt, frame.receipt, reporter=peer))
