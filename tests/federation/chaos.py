@@ -238,7 +238,9 @@ def _ask_and_answer(chaos: Chaos, attack: str) -> None:
     heard = {
         name for name in trial.names if f"part_{name}" in (prepared / "predictions.csv").read_text().split("\n")[0]
     }
-    assert heard == set(chaos.honest), f"{sorted(heard)} predicted together:\n{trial.output(asked)}"
+    enough = SITES - 2 if "hostile-relay" in trial.pids else len(chaos.honest)  # it may keep an answer back: a quorum
+    good = heard <= set(chaos.honest) and len(heard) >= enough
+    assert good, f"{sorted(heard)} predicted together:\n{trial.output(asked)}"
     ended = [process for process in processes if trial.pids[process] in trial.launcher.codes]
     assert not ended, f"{ended} ended:\n" + "\n".join(map(trial.output, ended))
     output = trial.output(chaos.rogue)

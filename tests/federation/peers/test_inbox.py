@@ -103,3 +103,14 @@ def test_ever_new_reasons_to_reject_fill_no_log(tmp_path: Path) -> None:
     inbox = Inbox(FEDERATION, Scripted(*events), AuditLog(tmp_path / "audit.jsonl", SIGNING[0]), lambda text: None)
     assert {inbox.next_event(0.2).kind for _ in events} == {"rejected"}
     assert 1 < sum(event["event"] == "rejected" for event in read_audit(tmp_path / "audit.jsonl")) <= 12
+
+
+def test_another_version_is_not_believed_of_a_peer_that_spoke_in_this_one(tmp_path: Path) -> None:
+    """The version is not sealed: a relay that changes it must end no site."""
+    other = Event("reply", "b", 0, ("status", bytes(NONCE), VersionError("the protocol", 259, VERSION)))
+    good = Event("reply", "b", 0, ("status", bytes(NONCE), status("b")))
+    inbox = Inbox(
+        FEDERATION, Scripted(other, good, other), AuditLog(tmp_path / "audit.jsonl", SIGNING[0]), lambda text: None
+    )
+    assert [inbox.next_event(0.2).kind for _ in range(3)] == ["refused", "status", "rejected"]
+    assert not inbox.refused

@@ -8,7 +8,7 @@ from consilience.federation.peers.audit import AuditLog
 from consilience.federation.peers.federation import Federation
 from consilience.federation.peers.frame import Format, Frame
 from consilience.federation.peers.mailbox import Event
-from consilience.federation.peers.sealing import Kind
+from consilience.federation.peers.sealing import Kind, Message
 from consilience.federation.peers.session import ANSWER, Session
 from consilience.federation.peers.untrusted_input import (
     InvalidInput,
@@ -36,6 +36,8 @@ class Inbox:
         """Peers with the same federation file."""
         self.refused: dict[str, str] = {}
         """Peers with which this site cannot work, and why: another federation file, another version."""
+        self._same_version = set[str]()
+        """Peers that sealed a message in this site's version of the protocol."""
         self._reasons: dict[str, set[str]] = {}
         """The reasons that were logged for each peer."""
         self._other_files: dict[str, dict[bytes, tuple[float, str]]] = {}
@@ -69,6 +71,10 @@ class Inbox:
         - refused: why this site cannot work with it: another federation file, another version
         """
         topic, nonce, message = event.content
+        if isinstance(message, VersionError) and event.peer in self._same_version:
+            message = InvalidInput(str(message))  # the version is not sealed: a middleman may have written it
+        elif isinstance(message, Message):
+            self._same_version.add(event.peer)
         try:
             if isinstance(message, InvalidInput):
                 raise message
@@ -92,6 +98,7 @@ class Inbox:
         if not status.same_run:
             return self._compare(event, status.run)
         self.checked.add(event.peer)
+        self.refused.pop(event.peer, None)
         kind = {"status": "status", "finished": "acknowledged"}.get(topic, "ahead")
         return event._replace(kind=kind, content=status)
 
