@@ -9,7 +9,7 @@ import numpy as np
 
 from consilience.base.options import Options, option
 from consilience.core.stratified import correlations, voices
-from consilience.core.trust_memory import is_far_off, lowest_trust, mean_agreement, normalised_rows
+from consilience.core.trust_memory import farthest, is_far_off, lowest_trust, mean_agreement, normalised_rows
 from consilience.methods.trust import TRUST, trust_named
 from consilience.methods.trust.protocol import (
     Context,
@@ -47,13 +47,14 @@ class Gate(Options):
     """All peers count the same, but one that was once too far off counts nothing from then on.
 
     An agent is far off if its agreement with all others (`core.trust_memory.mean_agreement`) is small compared with the
-    median. All agents judge alike, so that those which are not shut out have the same trust. An agent always counts
-    itself. With few agents nobody is shut out, since there is no telling who of two is wrong.
+    median. At most a third of the agents is shut out, the farthest first. All agents judge alike, so that those which
+    are not shut out have the same trust. An agent always counts itself. With few agents nobody is shut out, since there
+    is no telling who of two is wrong.
     """
 
     threshold: float = option(0.3, "agreement over the median of all, below which an agent is far off", at_least=0)
     rounds: int = option(1, "rounds in which it must be far off to be shut out", at_least=1)
-    fewest: int = option(5, "smallest number of agents among which one can be shut out", at_least=3)
+    fewest: int = option(4, "smallest number of agents among which one can be shut out", at_least=3)
     duplicate_power: float = option(
         30.0, "power of the correlation from which similar agents share one voice; 0 = every agent counts", at_least=0
     )
@@ -62,9 +63,12 @@ class Gate(Options):
         """1 for peers that are not shut out, rows normalised. The memory has the rounds in which each was far off."""
         probabilities = needed_probabilities(self, f, context)
         rho = correlations(probabilities, label_of_rows(f, context))
-        far_off = is_far_off(mean_agreement(rho, voices(rho, self.duplicate_power)), self.threshold)
+        c = mean_agreement(rho, voices(rho, self.duplicate_power))
+        far_off = is_far_off(c, self.threshold) & (len(f) >= self.fewest)
         before = np.array([context.memory.get(name, np.zeros(()))[()] for name in context.names])
-        counts = before + (far_off & (len(f) >= self.fewest))
+        room = len(f) // 3 - int((before >= self.rounds).sum())
+        last = before == self.rounds - 1  # another round shuts it out
+        counts = before + np.where(last, farthest(c, far_off & last, room), far_off)
         w = np.tile((counts < self.rounds).astype(np.float64), (len(f), 1))
         w[np.diag_indices(len(f))] = 1
         memory = dict(context.memory) | {
