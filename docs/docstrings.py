@@ -7,8 +7,6 @@ from typing import Any
 
 import griffe
 
-from consilience.base.options import Options
-
 
 def shown(text: str) -> str:
     """A docstring as Markdown: `>>>` examples in fences, and `<` and `*` in sentences as they are."""
@@ -30,7 +28,6 @@ class Docstrings(griffe.Extension):
     def on_object(self, *, obj: Any, **_: Any) -> None:
         """An object was read."""
         if not obj.is_alias and obj.docstring is not None:
-            kind = resolve_name(obj.path) if obj.is_class else None
-            if isinstance(kind, type) and issubclass(kind, Options):
-                obj.docstring.value = cleandoc(kind.__doc__ or "")  # with the options, which the class adds
+            if obj.is_class and any("option(" in str(member.value) for member in obj.attributes.values()):
+                obj.docstring.value = cleandoc(resolve_name(obj.path).__doc__)  # with the options, which the class adds
             obj.docstring.value = shown(obj.docstring.value)

@@ -59,7 +59,7 @@ CASES: dict[str, list[list[str]]] = {
     **{f"run-{name}": [["run", name]] for name in ("digits", "digits-mlp", "breast-cancer", "hospitals", "polynomial")},
     "digits": [["compare", "digits", "--methods", CONSENSUS, "--seeds", "0"]],
     "digits-mlp": [["compare", "digits-mlp", "--methods", f"{CONSENSUS},{SERVER}", "--seeds", "0", *ONE_BY_ONE]],
-    "digits-sharing": [["compare", "digits", "--methods", SHARING, "--seeds", "0"]],
+    "digits-sharing": [["compare", "digits", "--methods", SHARING, "--seeds", "0", *ONE_BY_ONE]],
     "digits-mlp-sharing": [
         ["compare", "digits-mlp", "--methods", f"{SHARING},feddf", "--seeds", "0", *ONE_BY_ONE],
     ],

@@ -42,6 +42,8 @@ XGBOOST: dict[str, Callable[[dict[str, Any]], Any]] = {
     "no classes": lambda learner: learner["objective"]["softmax_multiclass_param"].update(num_class="0"),
     "categories": lambda learner: _tree(learner).update(split_type=[1] * 7),
     "text": lambda learner: _tree(learner).update(tree_param=[]),
+    "place": lambda learner: _tree(learner).update(id=2**64),
+    "two places": lambda learner: _tree(learner).update(id=1),
 }
 
 

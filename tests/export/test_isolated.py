@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 from consilience.base.errors import ConsilienceError
+from consilience.cli.main import app
 from consilience.export.folder import copy_model, export_agent, load_model
 from consilience.export.isolated import predict_isolated
 from tests.export.conftest import NEW, predict, reseal
@@ -123,14 +125,17 @@ def test_a_model_predicts_there_what_it_predicts_here(
     assert len(manifest.names) == f.shape[1]
 
 
-def test_a_class_name_is_no_formula_in_a_spreadsheet(trained: dict[str, Any], samples: Path, tmp_path: Path) -> None:
+def test_a_class_name_is_no_formula_in_a_spreadsheet(
+    trained: dict[str, Any], samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     folder = export_agent(trained["forest"], tmp_path / "m", NEW)
 
     def rename(table: dict[str, Any]) -> None:
         table["classes"] = ['=HYPERLINK("http://x","y")', "@SUM(1)", "-1"]
 
     reseal(folder, rename)
-    assert predict(tmp_path, folder, samples).returncode == 0
+    CliRunner().invoke(app, ["predict", str(samples), "--model", str(folder)], catch_exceptions=False)
     assert list(pd.read_csv(tmp_path / "predictions.csv")) == ['\'=HYPERLINK("http://x","y")', "'@SUM(1)", "-1"]
 
 

@@ -52,6 +52,8 @@ def test_metrics_and_health_follow_from_the_audit_log(tmp_path: Path) -> None:
     assert page(metrics, "/health") == (503, "round 3: 1 agents of 3 needed, after the deadline\n")
     log.add("round", round=3, heard={}, absent=[])
     assert page(metrics, "/health")[0] == 200
+    log.add("revoked", agent="b", by=["a", "c"])
+    assert 'consilience_present{site="a"} 1.0' in page(metrics, "/metrics")[1].splitlines()
     log.add("stopped", reason="the disk is full")
     assert page(metrics, "/health") == (503, "stopped: the disk is full\n")
     assert page(metrics, "/")[0] == 404

@@ -12,9 +12,10 @@ import pytest
 from consilience.agents.calibrated import MODELS, CalibratedAgent
 from consilience.base.errors import ConsilienceError
 from consilience.experiments.run import restore, run_experiment
+from consilience.export.folder import load_model
 from consilience.federation.demo import entries_of, lay_out
 from consilience.federation.membership import write_site
-from consilience.federation.model import predict_site
+from consilience.federation.model import export_site, predict_site
 from consilience.federation.networks import RELAY, star
 from consilience.federation.peers.audit import broken_at, read_audit
 from consilience.federation.remote_prediction_client import ask_peers
@@ -144,7 +145,7 @@ def test_with_other_methods_too(launcher, tmp_path, method, weighs):
     trial.end()
 
 
-def test_the_model_of_a_site_is_the_trained_one_whatever_becomes_of_its_data(both):
+def test_the_model_of_a_site_is_the_trained_one_whatever_becomes_of_its_data(both, tmp_path):
     trial, simulation = both
     restored, copies = restore(simulation), restore(simulation / "alone").agents
     x = restored.scenario.target_x
@@ -160,6 +161,8 @@ def test_the_model_of_a_site_is_the_trained_one_whatever_becomes_of_its_data(bot
             assert calibration is not None
             if at == "home":
                 np.testing.assert_array_equal(predicted, by_default)
+        exported = load_model(export_site(site, "", tmp_path / agent.name))
+        np.testing.assert_allclose(exported.predict(x), by_default, atol=1e-6, err_msg="as `site predict` does")
         (site.parent / "moved.npz").rename(site.parent / "train.npz")
 
 

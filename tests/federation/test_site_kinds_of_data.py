@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from consilience.base.files import write_atomically
 from consilience.cli.main import app
 from consilience.federation.membership import make_keys, new_federation, write_site
+from consilience.federation.model import predict_site
 from consilience.federation.peers.ports import free_addresses
 from consilience.federation.site import Site
 from consilience.runtime.run import load_run
@@ -111,13 +112,13 @@ def test_a_table_with_words_and_gaps(make: Make, tmp_path: Path) -> None:
         notes = load_run(tmp_path / name / "run").summary.notes
         assert any(line.startswith("cp: category, ") and "gaps in shared.csv" in line for line in notes)
         assert all(f"{name}: {line}" in trial.output(name) for line in notes), "one line a column on the terminal"
-    own = {name: pd.read_csv(tmp_path / f"{name}.csv").to_numpy() for name in "abc"}
+    own = pd.read_csv(tmp_path / "b.csv").to_numpy()
     new = pd.read_csv(tmp_path / "new.csv")
     new[[*reversed(new.columns)]].assign(diagnosis="?", room=7).to_csv(tmp_path / "turned.csv", index=False)
     call("export", str(trial.sites["b"]), "--to", str(tmp_path / "model"))
     assert "| cp | category: 0 or 1 for each of" in (tmp_path / "model" / "README.md").read_text()
     call("predict", str(tmp_path / "turned.csv"), "--model", str(tmp_path / "model"), "--out", str(tmp_path / "p"))
-    np.testing.assert_allclose(pd.read_csv(tmp_path / "p").to_numpy(), own["b"], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(pd.read_csv(tmp_path / "p").to_numpy(), own, rtol=0, atol=1e-6)
     answering = [trial.start_beside(name, "answer") for name in "bc"]
     for process in answering:
         trial.until_said(process, f"answering with the model of round {ROUNDS}")
@@ -126,7 +127,8 @@ def test_a_table_with_words_and_gaps(make: Make, tmp_path: Path) -> None:
     together = pd.read_csv(tmp_path / "together")
     parts = together[["part_a", "part_b", "part_c"]].to_numpy()
     assert (parts > 0).all(), "all were heard"
-    mixed = sum(parts[:, [place]] * own[name] for place, name in enumerate("abc"))
+    said = [predict_site(trial.sites[name], tmp_path / "turned.csv", "together")[0] for name in "abc"]
+    mixed = sum(parts[:, [index]] * f for index, f in enumerate(said))
     np.testing.assert_allclose(together[["healthy", "ill"]].to_numpy(), mixed, rtol=0, atol=1e-5)
 
 

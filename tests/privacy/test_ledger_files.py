@@ -12,6 +12,7 @@ import pytest
 
 from consilience.privacy.accountants import epsilon_of_record, used
 from consilience.privacy.ledger import LedgerFile
+from tests.conftest import slowness
 
 pytestmark = pytest.mark.faults
 
@@ -50,7 +51,7 @@ def test_epsilon_never_falls_below_what_was_released(tmp_path: Path) -> None:
         process = subprocess.Popen([sys.executable, "-c", SPENDER, str(tmp_path)], stderr=subprocess.PIPE)
         frames = tmp_path / "released"
         before = frames.stat().st_size if frames.exists() else 0
-        end = time.monotonic() + 120
+        end = time.monotonic() + 120 * slowness()
         while not frames.exists() or frames.stat().st_size < before + 6 * (3 + turn):
             assert process.poll() is None, process.stderr.read()
             assert time.monotonic() < end, "nothing was released"

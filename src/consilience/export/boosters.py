@@ -65,6 +65,8 @@ def _check_trees(model: dict[str, Any], features: int, groups: int) -> None:
     if rounds is not None:
         starts = _whole_numbers(rounds, 0, number, "the rounds of trees")
         need(starts[:1] == [0] and starts[-1] == number and starts == sorted(starts), "the rounds of trees")
+    ids = _whole_numbers([tree["id"] for tree in trees], 0, number - 1, "the places of trees")
+    need(ids == list(range(number)), "the places of trees")
     for tree in trees:
         _check_xgboost_tree(tree, features)
     if "cats" in model:

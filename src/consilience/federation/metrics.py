@@ -79,7 +79,7 @@ class Metrics:
                 self._absent.labels(self._agent, name).inc()
         elif event == "late":
             self._late.labels(self._agent, agent).inc()
-        elif event in ("here", "gone"):
+        elif event in ("here", "gone", "revoked"):
             (self._peers.add if event == "here" else self._peers.discard)(agent)
             self._present.set(len(self._peers) + 1)
         elif event in ("ledger", "privacy"):

@@ -32,7 +32,7 @@ def predict_site(site: Path, samples: Path, at: str = "") -> tuple[Array, tuple[
     if (out / MODEL / FILE).is_file():
         model = load_model(out / MODEL)
         x = read_samples(samples, model.manifest.inputs)
-        at = at or ("home" if model.calibration is not None else "together")
+        at = at or _by_default(model.calibration)
         return model.predict(x, at), read_federation(out / "federation.toml").classes, model.calibration
     loaded = load_site(site)
     agent = restored_agent(loaded)
@@ -40,7 +40,7 @@ def predict_site(site: Path, samples: Path, at: str = "") -> tuple[Array, tuple[
     x, _ = read_features(samples, needed, table=table, side=loaded.site.side)
     alone, calibration = restored_alone(loaded, agent), _calibration(loaded)
     predict = None if alone is None else alone.predict
-    at = at or ("home" if calibration is not None else "together")
+    at = at or _by_default(calibration)
     f = predict_at(f"agent {agent.name!r}", at, loaded.features(x), agent.predict, predict, calibration)
     return f, loaded.federation.classes, calibration
 
@@ -73,6 +73,11 @@ def _calibration(loaded: LoadedSite) -> Calibration | None:
     return load_run(loaded.out).calibrations.get(loaded.site.agent) if is_finished(loaded.out) else None
 
 
+def _by_default(calibration: Calibration | None) -> str:
+    """What a site predicts for by default."""
+    return "home" if calibration is not None else "together"
+
+
 def export_site(source: Path, agent: str, to: Path, at: str = "", advise: Advise = no_advice) -> Path:
     """Writes the model of a site into a folder.
 
@@ -85,9 +90,9 @@ def export_site(source: Path, agent: str, to: Path, at: str = "", advise: Advise
     """
     out = source.parent / read_site(source).out if source.is_file() else source
     if (out / MODEL / FILE).is_file():
-        name = load_model(out / MODEL).manifest.agent
-        _check_name(agent, name, out)
-        return copy_model(out / MODEL, to, at)
+        model = load_model(out / MODEL)
+        _check_name(agent, model.manifest.agent, out)
+        return copy_model(out / MODEL, to, at or _by_default(model.calibration))
     if not source.is_file():
         raise ConsilienceError(f"{source} holds no stored model. Give the site.toml instead, to restore it.")
     loaded = load_site(source)
@@ -95,7 +100,7 @@ def export_site(source: Path, agent: str, to: Path, at: str = "", advise: Advise
     restored = restored_agent(loaded)
     facts = facts_of(load_run(loaded.out), restored.name, tuple(loaded.columns), advise=advise)
     alone, calibration = restored_alone(loaded, restored), _calibration(loaded)
-    at = at or ("home" if calibration is not None else "together")
+    at = at or _by_default(calibration)
     steps = loaded.prepare_steps()
     return export_agent(restored, to, loaded.shared, facts, steps, calibration=calibration, alone=alone, at=at)
 

@@ -12,6 +12,8 @@ from consilience.report.tables import Grid
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 250, 190, 42, 12, 26, 30
 """Measures of a panel, in pixels."""
+NARROWEST = 340
+"""So that the names of the axes fit, in pixels."""
 PANELS_PER_ROW = 4
 ALONE_STYLE = 'stroke="#888" stroke-width="1.5" stroke-dasharray="1 3"'
 ABOUT = (
@@ -56,21 +58,22 @@ def draw(results: Robustness) -> str:
     """
     lines = summarise(results)
     columns = min(PANELS_PER_ROW, max(1, len(results.attacks)))
-    legend = 22 * -(-(len(results.rules) + 1) // columns) + 22
+    legend = 22 * -(-(len(results.rules) + 1) // columns) + 38
     elements = []
     styles = {rule: drawing.line_style(index) for index, rule in enumerate(results.rules)} | {"alone": ALONE_STYLE}
     for index, (name, style) in enumerate(styles.items()):
         x, y = (index % columns) * WIDTH + LEFT, 14 + 22 * (index // columns)
         elements += [drawing.line([(x, y), (x + 26, y)], style), drawing.label(x + 32, y + 4, name)]
-    axes = (
-        f"Across: attackers among {results.agents} agents. Up: {_score_name(results)} of the honest, ± 95 % over seeds."
-    )
-    elements.append(drawing.label(LEFT, legend - 6, axes))
+    across = f"Across: attackers among {results.agents} agents."
+    up = f"Up: {_score_name(results)} of the honest, ± 95 % over seeds."
+    elements += [drawing.label(LEFT, legend - 22, across), drawing.label(LEFT, legend - 6, up)]
     for index, attack in enumerate(results.attacks):
         x, y = (index % columns) * WIDTH, legend + (index // columns) * HEIGHT
         elements += [f'<g transform="translate({x} {y})">', *_panel(results, lines, attack), "</g>"]
     height = legend + -(-len(results.attacks) // columns) * HEIGHT
-    return drawing.svg(columns * WIDTH, height, "accuracy of the honest against the number of attackers", elements)
+    return drawing.svg(
+        max(columns * WIDTH, NARROWEST), height, "accuracy of the honest against the number of attackers", elements
+    )
 
 
 def write_robustness(results: Robustness, folder: Path, title: str) -> list[Path]:

@@ -62,41 +62,41 @@ def run_rounds(
     began = time.perf_counter()
     _check_names(exchange.roster)
     group, evaluation = group or OneProcess(), evaluation or Evaluation()
-    team = LocalAgents(agents, exchange.roster, lambda name: emit(Trained(name, group.number)))
+    local = LocalAgents(agents, exchange.roster, lambda name: emit(Trained(name, group.number)))
     summary = _with_all_agents(summary, exchange.roster, group)
     is_crossed = count(shared) > summary.shared_samples
     measured = take(shared, slice(0, summary.shared_samples)) if is_crossed else shared
-    names = exchange.roster if group.agents_by_worker and group.first else team.names
+    names = exchange.roster if group.agents_by_worker and group.first else local.names
     everyone = len(names) == len(exchange.roster)
     history, alone, state = History(names, everyone), None, None
     if baseline and evaluation.measures and not isinstance(method, Alone):
-        alone = Baseline(team, shared, summary.shared_samples, evaluation, summary.rounds, everyone)
+        alone = Baseline(local, shared, summary.shared_samples, evaluation, summary.rounds, everyone)
     with _limited(threads), cached_rows([shared, *evaluation.rows]):
         start, before = Start(summary.rounds, seed=summary.seed or 0), 0.0
         if folder is not None:
-            facts = identity(summary, method, team, options or {}, group)
-            state = RunState(folder, facts, method, team, shared, measured, exchange, group, history, alone)
+            facts = identity(summary, method, local, options or {}, group)
+            state = RunState(folder, facts, method, local, shared, measured, exchange, group, history, alone)
             start, before = state.resume(start)
-        private.plan(team, summary.rounds)
-        planned = private.with_costs(summary, team, group)
+        private.plan(local, summary.rounds)
+        planned = private.with_costs(summary, local, group)
         if folder is not None and group.first:
             folder.mkdir(parents=True, exist_ok=True)
             write_atomically(folder / STARTED, planned.to_json().encode())
-        emit(Started(summary, group.agents_by_worker or (team.names,), start.done))
-        for done in method.rounds(team, shared, exchange, start):
+        emit(Started(summary, group.agents_by_worker or (local.names,), start.done))
+        for done in method.rounds(local, shared, exchange, start):
             if is_crossed:
                 done = replace(done, record=on_shared_rows(done.record, summary.shared_samples))
             published, last = done.record.predictions, done.number >= summary.rounds
-            scores = evaluation.scores_of(team, published, done.number, last)
-            private.measure(team, scores)
+            scores = evaluation.scores_of(local, published, done.number, last)
+            private.measure(local, scores)
             done, scores = group.complete(done, scores)
             stopped = private.all_stopped(scores, exchange.roster, group)
             means = history.add(done, scores)
             if last:
-                history.add_draws(_draws(evaluation, team, published, group, len(exchange.roster)))
+                history.add_draws(_draws(evaluation, local, published, group, len(exchange.roster)))
                 if hold_out:
                     pooled = bool(getattr(method, "duals", 0))
-                    held = flat(held_out(team, evaluation, len(exchange.roster), pooled))
+                    held = flat(held_out(local, evaluation, len(exchange.roster), pooled))
                     history.held = by_agent(group.to_first(held))
             if alone is not None:
                 alone.train(done.number, last)
@@ -110,7 +110,7 @@ def run_rounds(
             give_memory_back()
     trust_matrices, rounds = history.trust()
     seconds = round(before + time.perf_counter() - began, 3)
-    summary = private.with_costs(summary, team, group)
+    summary = private.with_costs(summary, local, group)
     summary = replace(summary, seconds=seconds, versions=versions())
     references = {} if alone is None else {reference.NAME: alone.run(summary)}
     known = (history.by_class, history.draws, history.sparse(), history.held)
@@ -134,10 +134,10 @@ def _check_names(names: Sequence[str]) -> None:
 
 
 def _draws(
-    evaluation: Evaluation, team: LocalAgents, published: dict[str, Array], group: Group, agents: int
+    evaluation: Evaluation, local: LocalAgents, published: dict[str, Array], group: Group, agents: int
 ) -> dict[str, dict[str, Array]]:
     """Scores of resamples of every agent in the first process, by column."""
-    return by_agent(group.to_first(flat(evaluation.draws_of(team, published, agents))))
+    return by_agent(group.to_first(flat(evaluation.draws_of(local, published, agents))))
 
 
 @contextmanager

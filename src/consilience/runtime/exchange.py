@@ -55,10 +55,10 @@ class InMemory:
 
 @final
 class LyingExchange:
-    """The exchange `within`, with lies in place of the predictions of `attackers`.
+    """The exchange `within`, with false predictions in place of those of `attackers`.
 
     Attackers hear each other's true predictions, so that they learn as if all were honest. Every process that knows all
-    predictions makes the same lies: they depend on these, the seed and the round alone.
+    predictions makes the same false predictions: they depend on these, the seed and the round alone.
     """
 
     def __init__(self, within: Exchange, attackers: Sequence[str], attack: Attack, seed: int, wire: Wire) -> None:
@@ -69,29 +69,33 @@ class LyingExchange:
         self._began: int | None = None
 
     def gather(self, number: int, own_predictions: dict[str, Array]) -> Received:
-        """The predictions of all, with lies for all and for single victims."""
-        return self._with_lies(number, self._within.gather(number, own_predictions))
+        """The predictions of all, with false ones for all and for single victims."""
+        return self._with_attacks(number, self._within.gather(number, own_predictions))
 
     def gather_some(self, number: int, own_predictions: dict[str, Array], wanted: dict[str, Array]) -> Received:
         """The same in sparse exchange."""
-        return self._with_lies(number, cast(SparseExchange, self._within).gather_some(number, own_predictions, wanted))
+        return self._with_attacks(
+            number, cast(SparseExchange, self._within).gather_some(number, own_predictions, wanted)
+        )
 
-    def _with_lies(self, number: int, answer: Received) -> Received:
+    def _with_attacks(self, number: int, answer: Received) -> Received:
         self._began = number if self._began is None else self._began
         truth = answer.predictions
-        liars = {name: truth[name] for name in self._attackers if name in truth}
-        honest = [name for name in self.roster if name in truth and name not in liars]
-        if not liars or not honest:
+        attackers = {name: truth[name] for name in self._attackers if name in truth}
+        honest = [name for name in self.roster if name in truth and name not in attackers]
+        if not attackers or not honest:
             return answer
         f = np.stack([truth[name] for name in honest])
-        lies = {name: self._lie(f, name, number, own) for name, own in liars.items()}
-        told = dict.fromkeys(liars, liars)
+        false = {name: self._false_prediction(f, name, number, own) for name, own in attackers.items()}
+        told = dict.fromkeys(attackers, attackers)
         if per_victim(self._attack):
             for index, victim in enumerate(honest):
-                told[victim] = {name: self._lie(f, name, number, own, index) for name, own in liars.items()}
-        return replace(answer, predictions=truth | lies, told=told)
+                told[victim] = {
+                    name: self._false_prediction(f, name, number, own, index) for name, own in attackers.items()
+                }
+        return replace(answer, predictions=truth | false, told=told)
 
-    def _lie(self, honest: Array, name: str, number: int, own: Array, victim: int | None = None) -> Array:
+    def _false_prediction(self, honest: Array, name: str, number: int, own: Array, victim: int | None = None) -> Array:
         """What the attacker says to all, or to one victim, in the form in which predictions are published."""
         index, began = self._attackers.index(name), number if self._began is None else self._began
         context = AttackContext(number - began, index, self._seed, victim, self._memory[name])

@@ -60,24 +60,24 @@ class Evaluation:
         target = [] if self.target is None else [self.target[0]]
         return target + [x for x, _ in self.own.values()]
 
-    def scores_of(self, team: LocalAgents, on_shared: Mapping[str, Array], number: int, last: bool) -> Scores:
+    def scores_of(self, local: LocalAgents, on_shared: Mapping[str, Array], number: int, last: bool) -> Scores:
         """`scores` of all agents after round `number`; NaN in rounds without scoring."""
         if not last and number % self.every:
-            return {agent.name: self._scores([agent], [{}])[agent.name] for agent in team}
+            return {agent.name: self._scores([agent], [{}])[agent.name] for agent in local}
         scores: Scores = {}
-        for block in _blocks(self._on_target(team)):
+        for block in _blocks(self._on_target(local)):
             agents = [agent for agent, _ in block]
             pairs = [self._pairs(agent, on_shared.get(agent.name), f) for agent, f in block]
             scores |= self._scores(agents, pairs)
-        return {name: scores[name] for name in team.names}
+        return {name: scores[name] for name in local.names}
 
-    def _on_target(self, team: LocalAgents) -> Iterator[tuple[Agent, Array | None]]:
+    def _on_target(self, local: LocalAgents) -> Iterator[tuple[Agent, Array | None]]:
         """All agents in any order, with their predictions on the target sample, if there is one."""
         if self.target is None:
-            yield from ((agent, None) for agent in team)
+            yield from ((agent, None) for agent in local)
             return
         with rows_called("the target data"):
-            yield from team.predicted(self.target[0])
+            yield from local.predicted(self.target[0])
 
     def scores(self, agent: Agent, on_shared: Array | None, on_target: Array | None = None) -> dict[str, float]:
         """Scores of an agent on the shared data, on the target domain and on its own test data; NaN without labels.
@@ -100,15 +100,15 @@ class Evaluation:
                         scores[name][f"{score.name}_{where}"] = float(value)
         return scores
 
-    def draws_of(self, team: LocalAgents, on_shared: Mapping[str, Array], agents: int) -> dict[str, dict[str, Array]]:
+    def draws_of(self, local: LocalAgents, on_shared: Mapping[str, Array], agents: int) -> dict[str, dict[str, Array]]:
         """`draws` of all agents; in a run of more than `MOST_DRAWN` agents only for the first score."""
         resamples: dict[tuple[str, ...], list[Array]] = {}
         first_only = agents > MOST_DRAWN
         draws = {
             agent.name: self.draws(agent, on_shared.get(agent.name), f, first_only, resamples)
-            for agent, f in self._on_target(team)
+            for agent, f in self._on_target(local)
         }
-        return {name: draws[name] for name in team.names}
+        return {name: draws[name] for name in local.names}
 
     def draws(
         self,

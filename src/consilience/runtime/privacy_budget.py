@@ -28,12 +28,12 @@ def plan(agents: Iterable[Agent], rounds: int) -> None:
             mechanism.plan(rounds)
 
 
-def measure(team: LocalAgents, scores: Scores) -> None:
+def measure(local: LocalAgents, scores: Scores) -> None:
     """If any agent of this process is private, adds epsilon so far and whether the budget is spent to all scores.
 
     Both are NaN for agents that are not private.
     """
-    mechanisms = {agent.name: mechanism_of(agent) for agent in team}
+    mechanisms = {agent.name: mechanism_of(agent) for agent in local}
     if not any(mechanisms.values()):
         return
     for name, mechanism in mechanisms.items():
@@ -50,8 +50,8 @@ def all_stopped(scores: Scores, roster: Sequence[str], group: Group) -> bool:
     return bool(group.from_first({"stopped": np.array(stopped)})["stopped"])
 
 
-def with_costs(summary: Summary, team: LocalAgents, group: Group) -> Summary:
+def with_costs(summary: Summary, local: LocalAgents, group: Group) -> Summary:
     """In the first process the summary with what the private agents of all processes have spent."""
-    tables = {agent.name: mechanism.spent().table() for agent in team if (mechanism := mechanism_of(agent))}
+    tables = {agent.name: mechanism.spent().table() for agent in local if (mechanism := mechanism_of(agent))}
     tables = tables_to_first(group, tables)
     return replace(summary, agents=[replace(agent, privacy=tables.get(agent.name, {})) for agent in summary.agents])

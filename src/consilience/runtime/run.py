@@ -79,8 +79,8 @@ class Run:
         """The metrics after the last round, with columns for wrong labels and attackers."""
         table = self.metrics[self.metrics["round"] == self.metrics["round"].max()]
         low = {agent.name: agent.low_quality for agent in self.summary.agents}
-        liars = {agent.name: agent.attacker for agent in self.summary.agents}
-        result: pd.DataFrame = table.assign(low_quality=table["agent"].map(low), attacker=table["agent"].map(liars))
+        attackers = {agent.name: agent.attacker for agent in self.summary.agents}
+        result: pd.DataFrame = table.assign(low_quality=table["agent"].map(low), attacker=table["agent"].map(attackers))
         return result
 
     @cached_property

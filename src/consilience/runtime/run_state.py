@@ -32,7 +32,9 @@ _LONGEST = 200
 """Most characters of a value in an error message."""
 
 
-def identity(summary: Summary, method: Method, team: LocalAgents, options: Mapping[str, str], group: Group) -> Identity:
+def identity(
+    summary: Summary, method: Method, local: LocalAgents, options: Mapping[str, str], group: Group
+) -> Identity:
     """The facts of a run: its method and `options`, task, seed, data, the order of the agents, and for each agent its
     model, its own data and how it trains. Those of other processes are known in the first."""
     facts = {
@@ -45,7 +47,7 @@ def identity(summary: Summary, method: Method, team: LocalAgents, options: Mappi
     facts |= {f"the option {key}": value for key, value in options.items()}
     for agent in summary.agents:
         facts[f"the model of agent {agent.name}"] = f"{agent.model} {agent.parameters or ''}".strip()
-    known = tables_to_first(group, {agent.name: _agent_facts(agent) for agent in team})
+    known = tables_to_first(group, {agent.name: _agent_facts(agent) for agent in local})
     for name in summary.names:
         facts |= {f"{fact} of agent {name}": text for fact, text in known.get(name, {}).items()}
     return facts

@@ -114,32 +114,32 @@ def estimator(
     """
 
     def register(make: F) -> F:
-        def build(order: AgentSpec) -> Agent:
-            if order.privacy.on:
+        def build(spec: AgentSpec) -> Agent:
+            if spec.privacy.on:
                 if not private:
                     raise ConsilienceError(
-                        f"agent {order.name!r}: {order.model} cannot be trained privately; only torch models can, and "
+                        f"agent {spec.name!r}: {spec.model} cannot be trained privately; only torch models can, and "
                         "noise on what other models predict would have to drown it. Use logistic, linear, mlp, cnn, "
                         "convnet-gn or scattering."
                     )
-                return model_named(private)(replace(order, model=private, title=order.title or order.model))
+                return model_named(private)(replace(spec, model=private, title=spec.title or spec.model))
             from consilience.agents.sklearn_agent import SklearnAgent
 
             wanted = signature(make).parameters.values()
-            number = _number(name, order, bool(wanted), any(p.default is p.empty for p in wanted))
-            of_values = order.task.question_classes(order.outputs) == 0
+            number = _number(name, spec, bool(wanted), any(p.default is p.empty for p in wanted))
+            of_values = spec.task.question_classes(spec.outputs) == 0
             made = values() if values and of_values else make() if number is None else make(number)
             return SklearnAgent(
                 made,
-                order.x,
-                order.y,
-                order.name,
-                task=order.task,
-                classes=order.outputs,
-                kind=order.model,
-                seed=order.seed,
+                spec.x,
+                spec.y,
+                spec.name,
+                task=spec.task,
+                classes=spec.outputs,
+                kind=spec.model,
+                seed=spec.seed,
                 soft_labels=soft_labels,
-                transform=order.transform,
+                transform=spec.transform,
             )
 
         MODELS.add(name)(build)
@@ -149,33 +149,33 @@ def estimator(
     return register
 
 
-def _network_agent(name: str, make: "Callable[..., nn.Module] | tuple[str, str]", order: AgentSpec) -> Agent:
+def _network_agent(name: str, make: "Callable[..., nn.Module] | tuple[str, str]", spec: AgentSpec) -> Agent:
     """An agent around a torch module; its first weights depend on the seed and its name alone."""
     import torch
 
     from consilience.agents.torch_agent import TorchAgent
 
-    _number(name, order, takes=False, needs=False)
+    _number(name, spec, takes=False, needs=False)
     function = _function(make)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(stream(order.seed, "initial weights", order.name).integers(2**63)))
-        x = order.x if order.transform is None else order.transform(order.x)
-        module = function(x.shape[1:], order.outputs)
+        torch.manual_seed(int(stream(spec.seed, "initial weights", spec.name).integers(2**63)))
+        x = spec.x if spec.transform is None else spec.transform(spec.x)
+        module = function(x.shape[1:], spec.outputs)
     agent = TorchAgent(
         module,
-        order.x,
-        order.y,
-        order.name,
-        task=order.task,
-        kind=order.title or order.model,
-        training=order.training,
-        seed=order.seed,
-        device=order.device,
-        transform=order.transform,
-        privacy=order.privacy,
+        spec.x,
+        spec.y,
+        spec.name,
+        task=spec.task,
+        kind=spec.title or spec.model,
+        training=spec.training,
+        seed=spec.seed,
+        device=spec.device,
+        transform=spec.transform,
+        privacy=spec.privacy,
     )
     if name in BUILT_IN:
-        agent.architecture = (name, tuple(x.shape[1:]), order.outputs)
+        agent.architecture = (name, tuple(x.shape[1:]), spec.outputs)
     return agent
 
 
@@ -199,23 +199,23 @@ def own_agents(name: str, make_agent: Callable[..., Agent], where: str) -> None:
     `x` are raw rows, `y` labels as the task has them, `classes` their names.
     """
 
-    def build(order: AgentSpec) -> Agent:
-        agent = make_agent(order.name, order.x, order.y, order.class_names, order.seed)
+    def build(spec: AgentSpec) -> Agent:
+        agent = make_agent(spec.name, spec.x, spec.y, spec.class_names, spec.seed)
         lacking = missing(agent, Agent)
         if lacking:
             raise ConsilienceError(
                 f"make_agent in {where} returned {type(agent).__name__}, which does not implement Agent; missing: "
                 f"{', '.join(lacking)}."
             )
-        agent.name = order.name
-        if agent.task.name != order.task.name:
-            raise ConsilienceError(f"make_agent in {where} made an agent for {agent.task.name}, not {order.task.name}.")
+        agent.name = spec.name
+        if agent.task.name != spec.task.name:
+            raise ConsilienceError(f"make_agent in {where} made an agent for {agent.task.name}, not {spec.task.name}.")
         if implements(agent, AcceptsMoreClasses):
-            cast(AcceptsMoreClasses, agent).accept_classes(order.outputs)
-        if agent.outputs != order.outputs:
+            cast(AcceptsMoreClasses, agent).accept_classes(spec.outputs)
+        if agent.outputs != spec.outputs:
             raise ConsilienceError(
-                f"make_agent in {where} made an agent with {agent.outputs} outputs; there are {order.outputs} "
-                f"{order.task.outputs_are}."
+                f"make_agent in {where} made an agent with {agent.outputs} outputs; there are {spec.outputs} "
+                f"{spec.task.outputs_are}."
             )
         return agent
 
@@ -237,16 +237,16 @@ def model_named(model: str) -> Callable[[AgentSpec], Agent]:
     return build
 
 
-def build_agent(order: AgentSpec) -> Agent:
+def build_agent(spec: AgentSpec) -> Agent:
     """The agent of a specification."""
-    return model_named(order.model)(order)
+    return model_named(spec.model)(spec)
 
 
-def _number(name: str, order: AgentSpec, takes: bool, needs: bool) -> int | None:
+def _number(name: str, spec: AgentSpec, takes: bool, needs: bool) -> int | None:
     """The 4 of NAME-4, if there is one; an error where the model `takes` none, or `needs` one."""
-    number = order.model.removeprefix(name).removeprefix("-")
+    number = spec.model.removeprefix(name).removeprefix("-")
     if number and not takes:
-        raise ConsilienceError(f"the model {name!r} takes no number; {order.model!r} is not known.")
+        raise ConsilienceError(f"the model {name!r} takes no number; {spec.model!r} is not known.")
     if needs and not number:
         raise ConsilienceError(f"the model {name!r} needs a number, such as {name}-4.")
     return int(number) if number else None

@@ -33,15 +33,15 @@ def standardised(name: str, shared: Rows) -> "Backbone":
     return last[1]
 
 
-def _head(order: AgentSpec) -> Agent:
+def _head(spec: AgentSpec) -> Agent:
     """An agent that learns one linear layer on standardised features of raw rows."""
-    if order.shared is None:
+    if spec.shared is None:
         raise ConsilienceError(
-            f"agent {order.name!r}: the model {order.model!r} standardises its features by the shared data, and there "
+            f"agent {spec.name!r}: the model {spec.model!r} standardises its features by the shared data, and there "
             "are none here."
         )
-    transform = standardised(order.model, order.shared)
-    return model_named("linear")(replace(order, model="linear", title=order.title or order.model, transform=transform))
+    transform = standardised(spec.model, spec.shared)
+    return model_named("linear")(replace(spec, model="linear", title=spec.title or spec.model, transform=transform))
 
 
 for _name in PACKAGED:

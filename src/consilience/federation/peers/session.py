@@ -175,6 +175,8 @@ class Session:
         if event.kind in ("here", "gone"):
             self._ask_again_at = {key: when for key, when in self._ask_again_at.items() if key[0] != event.peer}
             self.ways.pop(event.peer, None)
+            if event.peer in self._outbox.blocked:
+                return None  # nobody asks it, and where it is goes into no log
             if event.kind == "here":
                 self.ways[event.peer] = event.content
         elif event.kind == "ended":
