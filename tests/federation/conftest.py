@@ -131,11 +131,13 @@ class Trial:
             write_site(path, replace(read_site(path), relay=relays))
 
     def start_relay(self, number: int = 0) -> str:
-        """Starts one of the relays; the name of its process."""
+        """Starts one of the relays; the name of its process, when it listens."""
         name, ca = f"relay-{number}", str(self.folder / "trial-ca")
+        before = self.output(name).count("listening")
         argv = ["consilience", "relay", "--listen", self.relays[number], "--trial-ca", ca]
         argv += ["--allow", str(self.folder / "federation.toml")]
         self.pids[name] = self.launcher.start(self.log(name), argv, network=self.network.get("relay", ""))
+        self.until(lambda: self.output(name).count("listening") > before, f"{name} listening")
         return name
 
     def start_hostile_relay(self, mode: str, host: str = "127.0.0.1", after: tuple[str, ...] = ()) -> Path:

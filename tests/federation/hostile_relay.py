@@ -21,6 +21,8 @@ from consilience.federation.peers.zenoh_config import key_of, open_session, tls_
 
 KEPT = 30
 """Messages to a member that it remembers."""
+FLOOD = 20
+"""Messages of noise with each question and each answer."""
 MOST_SEEN = 30_000_000
 """Bytes that it writes down."""
 
@@ -110,8 +112,7 @@ class HostileRelay:
                 other = name if self.mode == "replay" else self.draw.choice(list(self.questions))
                 self._get(name, role, self.draw.choice(self.questions[other]), lambda data: None, lambda: None)
         if self.mode == "grow":
-            for _ in range(50):
-                self._reply(query, self.draw.randbytes(200_000))
+            for _ in range(FLOOD):
                 self._get(name, role, self.draw.randbytes(200_000), lambda data: None, lambda: None)
         delay = self.draw.uniform(0, 1.5) if self.mode == "reorder" else 0.0
 
@@ -140,6 +141,8 @@ class HostileRelay:
             self._reply(query, message)
         if not false or self.draw.random() < 0.6:
             self._reply(query, data)
+        for _ in range(FLOOD * (self.mode == "grow")):
+            self._reply(query, self.draw.randbytes(200_000))
 
     def _get(
         self, name: str, role: str, question: bytes, answered: Callable[[bytes], None], ended: Callable[[], None]

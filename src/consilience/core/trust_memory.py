@@ -12,6 +12,8 @@ Flags = NDArray[np.bool_]
 
 LEAST = 0.01
 """Smallest median agreement by which an agent can be judged."""
+NOTICED = 0.1
+"""Deviations of logits up to this are none."""
 
 
 def lowest_trust(before: Array, w: Array) -> Array:
@@ -60,6 +62,29 @@ def farthest(c: Array, far_off: Flags, room: int) -> Flags:
     """
     rank = np.argsort(np.argsort(np.where(far_off, c, np.inf), kind="stable"), kind="stable")
     return np.asarray(far_off & (rank < room))
+
+
+def deviation(z: Array) -> Array:
+    """e_j = sqrt(mean over x, c of (z_jc(x) - median_k z_kc(x))^2), for logits z (agents, samples, classes).
+
+    >>> deviation(np.array([[[0.0]], [[1.0]], [[4.0]]])).tolist()
+    [1.0, 0.0, 3.0]
+    """
+    return np.asarray(np.sqrt(np.square(z - np.median(z, axis=0)).mean(axis=(1, 2))))
+
+
+def insists(z: Array, most: float) -> Flags:
+    """e_j > most x median of e, and e_j > 0.1 and more than half of how large the median of logits is.
+
+    Agents that learn from pseudo-labels come near to each other; one that says the same whatever it is asked for does
+    not, and in the mean of logits a sure lie would count more than all honest doubts.
+
+    >>> insists(np.array([[[0.0, 1.0]], [[0.1, 1.0]], [[0.0, 1.1]], [[9.0, -9.0]]]), 3).tolist()
+    [False, False, False, True]
+    """
+    e = deviation(z)
+    size = float(np.sqrt(np.square(np.median(z, axis=0)).mean()))
+    return np.asarray((e > most * np.median(e)) & (e > max(size / 2, NOTICED)))
 
 
 def normalised_rows(w: Array) -> Array:

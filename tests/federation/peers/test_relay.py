@@ -1,6 +1,7 @@
 """A relay passes on what belongs to its federations, between sites that only dial out."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,34 @@ def test_two_sites_that_only_dial_out_hear_each_other_through_each_relay(tmp_pat
     assert asked(federation, tmp_path, addresses) == ["hello b"] * 2
     for relay in relays:
         relay.close()
+
+
+def test_members_that_reach_each_other_directly_use_the_relay_for_the_others_alone(tmp_path: Path) -> None:
+    """Members a and b have addresses, and c dials out to the relay only."""
+    [address, *own] = free_addresses(3)
+    federation = federation_of(3, 2)
+    roster = [replace(member, address=place) for member, place in zip(federation.roster, [*own, ""], strict=True)]
+    federation = replace(federation, roster=tuple(roster))
+    relay = Relay(address, [federation.id], *trial_certificate(tmp_path, "127.0.0.1"))
+    opened, here = [], {name: set() for name in "abc"}
+    for name, place in zip("abc", [*own, ""], strict=True):
+        if place:
+            issue_certificate(tmp_path, tmp_path / name, name, "127.0.0.1")
+        tls = Tls(tmp_path / name / "tls.key", tmp_path / name / "tls.crt", tmp_path / "ca.crt")
+        network = Network("direct" if place else "relay", tls, place, (address,))
+
+        def reached(carrier: int, peer: str, role: str, there: bool, name: str = name) -> None:
+            (here[name].add if there else here[name].discard)((peer, carrier))
+
+        watched = {peer: ("agent",) for peer in "abc" if peer != name}
+        arguments = federation, name, "agent", lambda query: query.drop(), watched, reached, sealer(federation, name)
+        opened += open_carriers(network, *arguments)
+    over_relay, both = {("c", 1)}, {("a", 0), ("b", 0)}
+    until(lambda: here["c"] == both and here["a"] >= over_relay | {("b", 0)} and here["b"] >= over_relay | {("a", 0)})
+    assert ("c", 0) not in here["a"] | here["b"]
+    for carrier in opened:
+        carrier.close()
+    relay.close()
 
 
 @pytest.mark.parametrize("why", ["another federation", "no certificate"])

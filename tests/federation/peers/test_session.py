@@ -5,8 +5,41 @@ from datetime import datetime
 
 import pytest
 
+pytest.importorskip("zenoh", reason="needs consilience[peers]")
+
+from consilience.federation.peers import session
+from consilience.federation.peers.frame import NONCE, Format
+from consilience.federation.peers.network import Network
+from consilience.federation.peers.outbox import Outbox
+from consilience.federation.peers.sealing import Kind
 from tests.conftest import root
 from tests.federation.conftest import HERE, ROGUE
+from tests.federation.peers.conftest import SIGNING, SITE_KEYS, F, sealer
+
+
+def test_old_answers_before_the_right_one_do_not_end_a_request(federation, tmp_path, monkeypatch) -> None:
+    """Genuine ones, which a relay replays."""
+    asked = []
+
+    class Carrier:
+        asks = True
+
+        def fetch(self, peer, role, topic, number, question, seconds, answered) -> None:
+            asked.append(answered)
+
+    monkeypatch.setattr(session, "open_carriers", lambda *arguments: [Carrier()])
+    outbox, mine = Outbox(federation, "a", SITE_KEYS[0], tmp_path), sealer(federation, "a")
+    agent, other, format = (
+        session.Session(federation, "a", Network(), outbox, mine),
+        sealer(federation, "b"),
+        Format(federation),
+    )
+    agent.ask("b", "round/3", 3)
+    frames = {number: format.make(SIGNING[1], 1, number, number, {}, F)[1] for number in (2, 3)}
+    answers = [other.seal(Kind.STATUS, format.pack_status(0.0, bytes(NONCE)), ["a"], 9)]
+    answers += [other.seal(Kind.FRAME, frames[number], ["a"], number) for number in (2, 3)]
+    assert [asked[0](answer) for answer in answers] == [False, False, True]
+    assert agent.next_event(1.0).content[2].data == frames[3]
 
 
 @pytest.mark.faults

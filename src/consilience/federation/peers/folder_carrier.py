@@ -47,6 +47,7 @@ class FolderRequest:
     answered: Answered
     seen: bytes = b""
     """The hash of the content that was not accepted."""
+    begun: float = field(default_factory=time.monotonic)
 
 
 @dataclass
@@ -213,7 +214,9 @@ class FolderCarrier:
                 self._outbox.finished.add(request.peer)
         status = watched.status
         if not data and not name and status is not None and status.same_run and status.round > request.number:
-            data = watched.message
+            kept = status.round < request.number + SERVED
+            if not kept or time.monotonic() > request.begun + 2 * CHECK:  # else somebody removed the file for a while
+                data = watched.message
         if data and request.seen != (digest := hash_of(data)):
             request.seen = digest
             if request.answered(data):

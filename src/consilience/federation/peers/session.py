@@ -120,7 +120,7 @@ class Session:
 
         Topics are status, federation (the fields of its file), finished (this site has; has the peer?), round/N (its
         frame) and receipts/N (of what it heard in that round). Only the first answer counts that the peer sealed for
-        this site; without one, the reason why the last one was not accepted.
+        this site and this request; without one, the reason why the last one was not accepted.
         """
         if time.monotonic() < self._ask_again_at.get((peer, topic), 0):
             return
@@ -152,6 +152,10 @@ class Session:
                     message = sealer.open(data, *KINDS[name])
                     if message.sender != peer:
                         raise InvalidInput(f"a message of {message.sender}")
+                    if message.kind == Kind.STATUS and message.data[-NONCE:] != nonce:
+                        raise InvalidInput("an old status")
+                    if message.kind in (Kind.FRAME, Kind.RECEIPTS) and message.round != int(of):
+                        raise InvalidInput(f"a message of round {message.round}")
                 except InvalidInput as error:
                     problem = error
                     return left == 0

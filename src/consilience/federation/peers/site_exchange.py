@@ -1,6 +1,7 @@
 """The exchange between organisations: each agent asks all present peers for the predictions of its current round."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from consilience.federation.peers.inbox import Inbox, Say
 from consilience.federation.peers.keys import SiteKeys
 from consilience.federation.peers.mailbox import Event
 from consilience.federation.peers.network import Network
-from consilience.federation.peers.open_round import OpenRound
+from consilience.federation.peers.open_round import REJECTED, OpenRound
 from consilience.federation.peers.outbox import Outbox
 from consilience.federation.peers.presence import Presence
 from consilience.federation.peers.sealing import Sealer
@@ -181,6 +182,7 @@ class SiteExchange:
         self._session.publish("finished", number)
         end = time.monotonic() + (self._federation.deadline if seconds is None else seconds)
         acknowledged, announced, closing = set[str](), set[str](), dict[str, tuple[Receipt, ...]]()
+        rejected = Counter[str]()
         while time.monotonic() < end:
             self._admitted.apply_roster_change()
             members = self._admitted.members
@@ -199,12 +201,14 @@ class SiteExchange:
             if event.kind == "receipts":
                 closing[event.peer] = event.content
                 self._admitted.exclude_equivocators(self._receipts.values(), {event.peer: event.content})
-            elif event.kind in ("ahead", "rejected") and event.peer in self._outbox.finished:
-                closing[event.peer] = ()  # it has no receipts, and has finished
             elif event.kind == "acknowledged":
                 acknowledged.add(event.peer)
             elif event.kind == "here":
                 acknowledged.discard(event.peer)
+            rejected[event.peer] += event.kind == "rejected"
+            no_receipts = event.kind == "ahead" or rejected[event.peer] >= REJECTED
+            if no_receipts and event.peer in self._outbox.finished:
+                closing[event.peer] = ()
 
     def state(self) -> dict[str, Array]:
         """The run and the agent, for a checkpoint. Receipts are on the disk first."""
