@@ -2,9 +2,12 @@
 
 python research/home.py run FOLDER 20-29 [SETTING ...]      # goes on where it was stopped; needs CONSILIENCE_DATA
 python research/home.py table FOLDER
+python research/home.py forecast FOLDER ...
+python research/home.py time digits-mlp 0-2                 # CPU time with and without what the home model needs
 """
 
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +17,18 @@ from consilience import load_run
 from consilience.experiments.axes import parse_seeds
 from consilience.experiments.run import run_experiment
 from consilience.report.home import domain_gains
+from consilience.runtime.driver import run_rounds
 from consilience.runtime.held_out import models_of
 from consilience.runtime.run import Run, is_finished
 from consilience.settings.presets import read_settings
+from consilience.settings.wiring import (
+    build_agents,
+    build_evaluation,
+    build_exchange,
+    build_scenario,
+    shared_rows,
+    summarise,
+)
 
 FEATURES = {"data.limit": 300, "data.target_fraction": 0.2, "data.test_fraction": 0.2}
 CIFAR = "cifar10-pretrained"
@@ -50,11 +62,12 @@ def run_all(root: Path, seeds: list[int], chosen: list[str]) -> None:
                 print(setting, seed, flush=True)
 
 
-def of_agents(run: Run, place: str) -> list[dict[str, float]]:
+def of_agents(run: Run, place: str, only: tuple[str, ...] = ()) -> list[dict[str, float]]:
     """Scores of each agent with good labels: accuracy, log loss and calibration error by model."""
     scores, rows = {score.name: score for score in run.summary.scores}, []
+    verdicts = {name: gain.verdict for name, gain in domain_gains(run, place).items()}
     for agent in run.summary.agents:
-        if not agent.good or agent.name not in run.held:
+        if not agent.good or agent.name not in run.held or (only and agent.name not in only):
             continue
         together, alone = run.held[agent.name], run.references["alone"].held[agent.name]
         models = models_of(run.calibrations[agent.name], together, alone, place)
@@ -64,7 +77,7 @@ def of_agents(run: Run, place: str) -> list[dict[str, float]]:
             for model in MODELS
             for name in ("accuracy", "log_loss", "calibration_error")
         }
-        row["samples"] = len(y)
+        row |= {"samples": len(y), "worse": verdicts[agent.name] == "worse"}
         calibration = run.calibrations[agent.name]
         if len(calibration.scores.get("home", ())) >= 20 and place == "own":
             row["covered"] = calibration.sets(models["home"], "home", 0.9)[np.arange(len(y)), y].sum()
@@ -80,10 +93,13 @@ def table(root: Path) -> None:
     places = {"own": "At home (own test rows)", "target": "On the target domain (home: calibrated)"}
     for place, title in places.items():
         print(f"\n{title}: alone / together / home\n")
-        print("| setting | seeds | accuracy | worse than alone by 2 points, together / home | log loss | calibration |")
-        print("|---|---:|---:|---:|---:|---:|")
-        for setting, runs in finished.items():
-            rows = [row for run in runs for row in of_agents(run, place)]
+        print("| setting | seeds | accuracy | 2 points below alone, together / home | shown | log loss | calibration |")
+        print("|---|---:|---:|---:|---:|---:|---:|")
+        parts = [(setting, setting, ()) for setting in finished]
+        parts += [(f"{setting}, those three", setting, ("0", "1", "2")) for setting in finished if "concept" in setting]
+        for title, setting, only in parts:
+            runs = finished[setting]
+            rows = [row for run in runs for row in of_agents(run, place, only)]
             if rows:
                 cells = [
                     " / ".join(f"{np.mean([row[f'{m} {name}'] for row in rows]):.3f}" for m in MODELS)
@@ -93,14 +109,40 @@ def table(root: Path) -> None:
                     np.mean([row[f"{m} accuracy"] < row["alone accuracy"] - 0.02 for row in rows]) for m in MODELS[1:]
                 ]
                 lost = f"{worse[0]:.0%} / {worse[1]:.0%} of {len(rows)}"
-                print(f"| {setting} | {len(runs)} | {cells[0]} | {lost} | {cells[1]} | {cells[2]} |")
+                shown = f"{np.mean([row['worse'] for row in rows]):.0%}"
+                print(f"| {title} | {len(runs)} | {cells[0]} | {lost} | {shown} | {cells[1]} | {cells[2]} |")
     print("\n| setting | share of own test rows in 90 % sets | rows |\n|---|---:|---:|")
     for setting, runs in finished.items():
         known = [row for run in runs for row in of_agents(run, "own") if "covered" in row]
         if known:
             rows = sum(row["samples"] for row in known)
             print(f"| {setting} | {sum(row['covered'] for row in known) / rows:.3f} | {rows:.0f} |")
-    forecast([run for runs in finished.values() for run in runs])
+
+
+def cost(setting: str, seeds: list[int]) -> None:
+    """CPU seconds of a run with its copies that train alone, without and with what the home model needs, in turns."""
+    preset, changes = SETTINGS[setting]
+    ratios = []
+    for seed in [seeds[0], *seeds]:  # the first is a warm-up
+        settings = read_settings(preset, changes | {"run.seed": seed})
+        scenario = build_scenario(settings)
+        seconds = []
+        for hold_out in (False, True):
+            agents = build_agents(settings, scenario)
+            parts = build_exchange(settings, scenario), settings.method, summarise(settings, scenario, agents)
+            began = time.process_time()
+            run_rounds(
+                agents,
+                shared_rows(settings, scenario),
+                *parts,
+                build_evaluation(settings, scenario),
+                baseline=True,
+                hold_out=hold_out,
+            )
+            seconds.append(time.process_time() - began)
+        ratios.append(seconds[1] / seconds[0])
+        print(setting, seed, f"{seconds[0]:.2f} {seconds[1]:.2f} ratio {ratios[-1]:.2f}", flush=True)
+    print(f"{setting}: CPU time {np.mean(ratios[1:]):.2f} ({min(ratios[1:]):.2f} to {max(ratios[1:]):.2f})")
 
 
 def forecast(runs: list[Run]) -> None:
@@ -135,5 +177,10 @@ if __name__ == "__main__":
     what, root, *rest = sys.argv[1:]
     if what == "run":
         run_all(Path(root), parse_seeds(rest[0]), rest[1:])
+    elif what == "time":
+        cost(root, parse_seeds(rest[0]))
+    elif what == "forecast":
+        paths = sorted(path for folder in (root, *rest) for path in Path(folder).glob("*/seed-*") if _done(path))
+        forecast([load_run(path) for path in paths])
     else:
         table(Path(root))
