@@ -52,6 +52,18 @@ def is_far_off(c: Array, threshold: float) -> Flags:
     return np.asarray((c < threshold * middle) & (middle > LEAST))
 
 
+def farthest(c: Array, far_off: Flags, room: int) -> Flags:
+    """Of those that are far off at most the `room` agents with the smallest c.
+
+    An agent with wrong labels also lowers the agreement of others. Where there are few, it must not take them along.
+
+    >>> farthest(np.array([0.5, -0.1, 0.6, 0.1]), np.array([False, True, False, True]), 1).tolist()
+    [False, True, False, False]
+    """
+    rank = np.argsort(np.argsort(np.where(far_off, c, np.inf), kind="stable"), kind="stable")
+    return np.asarray(far_off & (rank < room))
+
+
 def deviation(z: Array) -> Array:
     """e_j = sqrt(mean over x, c of (z_jc(x) - median_k z_kc(x))^2), for logits z (agents, samples, classes).
 

@@ -61,7 +61,26 @@ def test_agents_that_know_different_classes_are_not_shut_out():
     assert (Gate()(f.astype(np.float32), context()).trust[:3, 3] == 0).all()
 
 
-@pytest.mark.parametrize("agents", [2, 3, 4])
+@pytest.mark.parametrize("wrong", [(1,), (1, 3)])
+def test_of_four_agents_at_most_one_is_shut_out(wrong):
+    memory = {}
+    for number in (0, 1):
+        result = Gate()(predictions(number, wrong)[:4], context(memory, MANY[:4]))
+        memory = result.memory
+        others = result.trust - np.diag(np.diag(result.trust))
+        assert (others.max(axis=0) == 0).sum() == (1 if wrong == (1,) else 0)
+    assert (others[:, 1] == 0).all() == (wrong == (1,))
+
+
+def test_an_agent_with_wrong_labels_takes_nobody_along(monkeypatch):
+    """Correlations as of four domains: the labels of the second are wrong, the last knows another world."""
+    rho = np.array([[1, -0.05, 0.19, 0.02], [-0.05, 1, 0.02, -0.03], [0.19, 0.02, 1, 0.01], [0.02, -0.03, 0.01, 1]])
+    monkeypatch.setattr("consilience.methods.trust.remembering.correlations", lambda *_: rho)
+    trust = Gate()(predictions()[:4], context(names=MANY[:4])).trust
+    np.testing.assert_allclose(trust[[0, 2, 3]], np.tile([1 / 3, 0, 1 / 3, 1 / 3], (3, 1)))
+
+
+@pytest.mark.parametrize("agents", [2, 3])
 def test_among_few_agents_nobody_is_shut_out(agents):
     f = predictions(0, wrong=(0,))[:agents]
     np.testing.assert_allclose(Gate()(f, context(names=MANY[:agents])).trust, 1 / agents)

@@ -10,7 +10,14 @@ import numpy as np
 from consilience.base.options import Options, option
 from consilience.core.duals import SCALES
 from consilience.core.stratified import correlations, voices
-from consilience.core.trust_memory import insists, is_far_off, lowest_trust, mean_agreement, normalised_rows
+from consilience.core.trust_memory import (
+    farthest,
+    insists,
+    is_far_off,
+    lowest_trust,
+    mean_agreement,
+    normalised_rows,
+)
 from consilience.methods.trust import TRUST, trust_named
 from consilience.methods.trust.protocol import (
     Context,
@@ -49,9 +56,10 @@ class Gate(Options):
 
     An agent is far off if its agreement with all others (`core.trust_memory.mean_agreement`) is small compared with the
     median, or, with the geometric mean, if its logits are much further from their median than those of most agents are
-    (`core.trust_memory.insists`). All agents judge alike, so that those which are not shut out have the same trust. An
-    agent always counts itself. With few agents nobody is shut out, since there is no telling who of two is wrong. One
-    that comes later is judged from its second round on.
+    (`core.trust_memory.insists`). Fewer than half of the agents are shut out, the farthest first. All agents judge
+    alike, so that those which are not shut out have the same trust. An agent always counts itself. With few agents
+    nobody is shut out, since there is no telling who of two is wrong. One that comes later is judged from its second
+    round on.
     """
 
     threshold: float = option(0.3, "agreement over the median of all, below which an agent is far off", at_least=0)
@@ -59,7 +67,7 @@ class Gate(Options):
         3.0, "deviation of logits over the median of all, above which an agent is far off; 0 = off", at_least=0
     )
     rounds: int = option(1, "rounds in which it must be far off to be shut out", at_least=1)
-    fewest: int = option(5, "smallest number of agents among which one can be shut out", at_least=3)
+    fewest: int = option(4, "smallest number of agents among which one can be shut out", at_least=3)
     duplicate_power: float = option(
         30.0, "power of the correlation from which similar agents share one voice; 0 = every agent counts", at_least=0
     )
@@ -68,12 +76,17 @@ class Gate(Options):
         """1 for peers that are not shut out, rows normalised. The memory has the rounds in which each was far off."""
         probabilities = needed_probabilities(self, f, context)
         rho = correlations(probabilities, label_of_rows(f, context))
-        far_off = is_far_off(mean_agreement(rho, voices(rho, self.duplicate_power)), self.threshold)
+        c = mean_agreement(rho, voices(rho, self.duplicate_power))
+        far_off = is_far_off(c, self.threshold)
         if self.furthest and context.scale:
-            far_off |= insists(SCALES[context.scale][0](probabilities.astype(np.float64)), self.furthest)
+            insisting = insists(SCALES[context.scale][0](probabilities.astype(np.float64)), self.furthest)
+            far_off, c = far_off | insisting, np.where(insisting, -np.inf, c)
         judged = np.array([name in context.memory or not context.memory for name in context.names])
+        far_off &= judged & (len(f) >= self.fewest)
         before = np.array([context.memory.get(name, np.zeros(()))[()] for name in context.names])
-        counts = before + (far_off & judged & (len(f) >= self.fewest))
+        room = (len(f) - 1) // 2 - int((before >= self.rounds).sum())
+        last = before == self.rounds - 1  # another round shuts it out
+        counts = before + np.where(last, farthest(c, far_off & last, room), far_off)
         w = np.tile((counts < self.rounds).astype(np.float64), (len(f), 1))
         w[np.diag_indices(len(f))] = 1
         memory = dict(context.memory) | {
