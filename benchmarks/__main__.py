@@ -50,8 +50,9 @@ def _head() -> str:
         f"`make bench` measures this and writes this page: {os.cpu_count()} cores ({_processor()}), Python "
         f"{platform.python_version()}, torch {version('torch')}, NumPy {version('numpy')}. Things to compare take "
         f"turns in one run: 1.2 (1.1-1.4) is the median and the range over {TURNS} turns after a first one, or over "
-        "the rounds of a run where it says so. Below each table are the time it took and the load when it began, the number "
-        "of programs that wanted to run: above the number of cores, wall times are too long, and CPU times a little.\n"
+        "the rounds of a run where it says so. Below each table are the time it took and the load when it began, the "
+        "number of programs that wanted to run: above the number of cores, wall times are too long, and CPU times a "
+        "little.\n"
     )
 
 
