@@ -1,5 +1,6 @@
 """The documentation site is built without a warning, its links lead somewhere, and its notebooks run."""
 
+import json
 import os
 import re
 import runpy
@@ -17,6 +18,14 @@ from tests.report.browser import Browser
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "docs" / "tutorials" / "notebooks").glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_what_notebooks_import_is_there(path):
+    cells = [cell["source"] for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
+    lines = [line for source in cells for line in source if line.startswith(("import ", "from "))]
+    assert lines
+    exec("\n".join(lines), {})
 
 
 @pytest.mark.slow
