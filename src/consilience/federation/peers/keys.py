@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from consilience.base.errors import ConsilienceError
+from consilience.base.files import LOCK, one_at_a_time
 
 
 @dataclass(frozen=True)
@@ -178,6 +179,15 @@ def new_authority(folder: Path, name: str = "consilience trial CA", days: int = 
         .sign(key, hashes.SHA256())
     )
     _write_pair(folder, "ca", key, certificate)
+
+
+def trial_authority(folder: Path) -> bool:
+    """Makes a certificate authority for trials if it does not exist; returns whether it did."""
+    with one_at_a_time(folder / LOCK):
+        made = not (folder / "ca.key").is_file()
+        if made:
+            new_authority(folder)
+        return made
 
 
 def issue_certificate(authority: Path, folder: Path, name: str, host: str, days: float = 90) -> None:
