@@ -232,6 +232,11 @@ def read_certificate(path: Path) -> Certificate:
     """The certificate in a PEM file."""
     try:
         return parse_certificate(path.read_bytes())
+    except FileNotFoundError:
+        raise ConsilienceError(
+            f"there is no certificate {path}. That of an authority comes from whoever made it: the relay's, or the "
+            "federation's."
+        ) from None
     except Exception as error:  # here, too
         raise ConsilienceError(f"no certificate can be read from {path} ({error}).") from error
 
