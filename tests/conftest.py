@@ -1,5 +1,6 @@
 """Small data, agents and networks that many tests use."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -126,3 +127,19 @@ def networks() -> Iterator[Callable[[int], list[str]]]:
     """See `namespaces`."""
     with namespaces() as make:
         yield make
+
+
+@pytest.fixture
+def image_folder(tmp_path: Path) -> Path:
+    """A tiny vision transformer with random weights and its image processor, as Hugging Face stores them."""
+    import torch
+
+    transformers = pytest.importorskip("transformers", reason="needs consilience[vision]")
+    tiny = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    torch.manual_seed(0)
+    config = transformers.ViTConfig(**tiny, image_size=16, patch_size=8)
+    transformers.ViTModel(config).save_pretrained(tmp_path / "vit")
+    processor = {"image_processor_type": "ViTImageProcessor", "size": {"height": 16, "width": 16}}
+    processor |= {"image_mean": [0.5, 0.5, 0.5], "image_std": [0.25, 0.25, 0.25]}
+    (tmp_path / "vit" / "preprocessor_config.json").write_text(json.dumps(processor))
+    return tmp_path / "vit"

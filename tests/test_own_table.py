@@ -166,5 +166,5 @@ def test_infinity_names_row_and_column(folder):
     table = hospitals()
     table.loc[17, "weight"] = np.inf
     table.to_csv("patients.csv", index=False)
-    with pytest.raises(ConsilienceError, match=r"patients.csv: row 17 has an infinite value in the column 'weight'"):
+    with pytest.raises(ConsilienceError, match=r"patients.csv: line 19 has an infinite value in the column 'weight'"):
         call("run", *HOSPITALS)

@@ -79,13 +79,13 @@ def test_whole_numbers_need_not_be_finite(tmp_path: Path) -> None:
     [
         (
             {"label": ["ill", "unwell", "ill"]},
-            r"data.csv: the label 'unwell' in row 1 is no class.* healthy, ill, or .* 0 to 1",
+            r"data.csv: the label 'unwell' in line 3 is no class.* healthy, ill, or .* 0 to 1",
         ),
-        ({"label": [0, 2, 1]}, "data.csv: the label .*2.* in row 1 is no class"),
-        ({"label": [0, 0.5, 1]}, "data.csv: the label .*0.5.* in row 1 is no class"),
-        ({"label": [0, -1, 1]}, "data.csv: the label .*-1.* in row 1 is no class"),
-        ({"age": [50, None, 47]}, "data.csv: row 1 has a missing or infinite value in the column 'age'"),
-        ({"age": [50, 61, np.inf]}, "data.csv: row 2 has an infinite value in the column 'age'"),
+        ({"label": [0, 2, 1]}, "data.csv: the label .*2.* in line 3 is no class"),
+        ({"label": [0, 0.5, 1]}, "data.csv: the label .*0.5.* in line 3 is no class"),
+        ({"label": [0, -1, 1]}, "data.csv: the label .*-1.* in line 3 is no class"),
+        ({"age": [50, None, 47]}, "data.csv: line 3 has a missing or infinite value in the column 'age'"),
+        ({"age": [50, 61, np.inf]}, "data.csv: line 4 has an infinite value in the column 'age'"),
         ({"age": ["old", "old", "young"]}, "data.csv: the column 'age' holds no numbers"),
     ],
 )
@@ -177,7 +177,7 @@ def test_labels_of_other_tasks(table: pd.DataFrame, tmp_path: Path) -> None:
     with pytest.raises(ConsilienceError, match=r"data.csv: some labels are no numbers"):
         read_labelled(path, "label", ("pressure",), ["age"], task="regression")
     table.assign(pressure=[1.5, None, 2.0]).to_csv(path, index=False)
-    with pytest.raises(ConsilienceError, match=r"data.csv: the label in row 1 is missing"):
+    with pytest.raises(ConsilienceError, match=r"data.csv: the label in line 3 is missing"):
         read_labelled(path, "pressure", ("pressure",), ["age"], task="regression")
 
 
@@ -221,5 +221,5 @@ def test_labels_must_be_as_many_as_rows(labels: int, tmp_path: Path) -> None:
 
 def test_an_infinite_value_is_named_by_row_and_column(table: pd.DataFrame, tmp_path: Path) -> None:
     table.assign(pressure=[1.0, np.inf, 2.0], age=["old", None, "young"]).to_csv(tmp_path / "data.csv", index=False)
-    with pytest.raises(ConsilienceError, match=r"data.csv: row 1 has an infinite value in the column 'pressure'"):
+    with pytest.raises(ConsilienceError, match=r"data.csv: line 3 has an infinite value in the column 'pressure'"):
         read_labelled(tmp_path / "data.csv", "label", ())

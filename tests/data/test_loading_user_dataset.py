@@ -57,12 +57,38 @@ def test_a_row_that_belongs_to_nobody_is_named(patients, kind, tmp_path):
     else:
         path.mkdir()
         table.drop(columns="age").to_parquet(path / "train.parquet")
-    with pytest.raises(
-        ConsilienceError, match="'hospital' says whose a row is, and it is empty in row 3 and in 1 more"
-    ):
+    where = "line 5" if kind == "csv" else "row 3"
+    with pytest.raises(ConsilienceError, match=f"'hospital' says whose a row is, and it is empty in {where} and in 1"):
         read(path, label="illness", agent="hospital")
     with pytest.raises(ConsilienceError, match=r"no column 'hospita' .* Did you mean 'hospital'"):
         read(path, label="illness", agent="hospita")
+
+
+def test_a_folder_with_a_file_for_each_agent(patients, tmp_path):
+    for name, rows in patients.astype({"age": object}).groupby("hospital"):
+        rows = rows[rows.columns[:: 1 if name == "north" else -1]].drop(columns="hospital")
+        rows = rows.drop(columns="pain") if name == "west" else rows
+        if name == "south":
+            rows.iloc[7, rows.columns.get_loc("age")] = "sixty"
+        rows.to_csv(tmp_path / f"{name}.csv", index=False)
+    scenario = build_scenario(read_settings("", {"data.dataset": str(tmp_path), "data.label": "illness"}))
+    assert "3 agents (one for each file): north, south, west" in scenario.notes[0]
+    found = read(tmp_path, label="illness")
+    assert found.group_names == ("north", "south", "west")
+    assert np.bincount(found.groups).tolist() == patients.groupby("hospital").size().tolist()
+    assert list(found.x.columns) == ["age", "pain", "seen", "score", "ill", "old"], "as the first file has them"
+    west = found.x[found.groups == 2]
+    assert west["pain"].isna().all()
+    assert (west["score"].to_numpy() == patients.loc[patients["hospital"] == "west", "score"].to_numpy()).all()
+    assert "pain has no values at west, but elsewhere it has." in found.warnings
+    assert any("line 9 of south.csv has 'sixty'" in text for text in found.warnings)
+    (tmp_path / "north.csv").write_text("age\n1\n")
+    with pytest.raises(ConsilienceError, match=r"north.csv has no column 'illness' of labels"):
+        read(tmp_path, label="illness")
+    for name in ("north", "south"):
+        (tmp_path / f"{name}.csv").unlink()
+    with pytest.raises(ConsilienceError, match="holds one csv file; there must be one for each agent"):
+        read(tmp_path, label="illness")
 
 
 def test_other_tasks_and_labels(patients, tmp_path):

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from consilience import ConsilienceError
@@ -285,5 +286,40 @@ def test_concept_shift_swaps_two_classes_in_training_and_test_data():
         assert len(swaps[name]) == 2 and {(b, a) for a, b in swaps[name]} == swaps[name]
     assert scenario.target_y.tolist() == [number % 4 for number in samples(scenario.target_x)]
     assert scenario.shared_y.tolist() == [number % 4 for number in samples(scenario.shared)]
-    with pytest.raises(ConsilienceError, match="concept_shift"):
+    with pytest.raises(ConsilienceError, match="shift=features"):
         make(replace(COUNTING, task="regression", y=COUNTING.y[:, None].astype(float)), concept_shift=(0,))
+
+
+def test_moved_features_are_moved_alike_in_training_and_test_data_alone():
+    draw = np.random.default_rng(0)
+    data = replace(COUNTING, x=draw.normal(5, [1, 10], (len(COUNTING.y), 2)).astype(np.float32))
+    before, after = make(data), make(data, concept_shift=(1, 4), shift="features")
+    offsets = {}
+    for name, share in after.shares.items():
+        old = before.shares[name]
+        np.testing.assert_array_equal([*share.y, *share.test_y], [*old.y, *old.test_y])
+        moved = np.concatenate([share.x - old.x, share.test_x - old.test_x])
+        np.testing.assert_allclose(moved, np.broadcast_to(moved[0], moved.shape), atol=1e-4)
+        offsets[name] = moved[0]
+    assert {name for name, offset in offsets.items() if offset.any()} == {"1", "4"}
+    assert not np.allclose(offsets["1"], offsets["4"])
+    for part in ("shared", "target_x"):
+        np.testing.assert_array_equal(getattr(after, part), getattr(before, part))
+
+
+def test_moved_images_are_brighter_or_darker_and_stay_bytes():
+    images = np.random.default_rng(0).integers(0, 256, (len(COUNTING.y), 4, 4, 3), dtype=np.uint8)
+    scenario = make(replace(COUNTING, x=images), concept_shift=(2,), shift="features")
+    plain = make(replace(COUNTING, x=images))
+    one, other = scenario.shares["2"].x, plain.shares["2"].x
+    changed = one[(one > 0) & (one < 255)].astype(int) - other[(one > 0) & (one < 255)]
+    assert one.dtype == np.uint8 and changed.max() - changed.min() <= 1 and changed.any()
+
+
+def test_features_of_a_task_without_classes_are_moved_and_those_of_tables_refused():
+    values = replace(COUNTING, task="regression", y=COUNTING.y[:, None].astype(float))
+    moved = make(values, concept_shift=(0,), shift="features", partition="iid").shares["0"]
+    assert not np.array_equal(moved.x, make(values, partition="iid").shares["0"].x)
+    table = replace(COUNTING, x=pd.DataFrame({"a": np.arange(len(COUNTING.y))}))
+    with pytest.raises(ConsilienceError, match="shift=labels"):
+        make(table, concept_shift=(0,), shift="features")

@@ -79,7 +79,7 @@ def test_one_word_in_a_column_of_numbers(patients, tmp_path):
     patients["age"] = patients["age"].astype(object)
     patients.loc[17, "age"] = "sixty"
     (warning,) = read(patients, tmp_path).warnings
-    assert warning.startswith("age holds numbers, but row 17 has 'sixty': the column is read as category.")
+    assert warning.startswith("age holds numbers, but line 19 has 'sixty': the column is read as category.")
     assert "data.types.age=number" in warning
     asked = read(patients, tmp_path, types={"age": "number"})
     assert "age: number, 1 gap: scaled; gaps become the median and are marked" in asked.notes

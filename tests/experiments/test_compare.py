@@ -8,6 +8,7 @@ from scipy import stats
 from consilience import ConsilienceError, load_run
 from consilience.experiments.axes import parse_seeds
 from consilience.experiments.compare import Comparison, compare, estimate, summarise
+from consilience.experiments.run import run_experiment
 from consilience.runtime.callbacks import Finished
 from consilience.settings.presets import read_settings
 from consilience.settings.settings import changed
@@ -87,6 +88,20 @@ def test_methods_run_on_identical_splits_and_only_once(tmp_path):
     pd.testing.assert_frame_equal(first.table, again.table)
     more = compare(settings, [*methods, "static"], [0, 1], tmp_path)
     assert set(more.table["method"]) == {"naive", "alone", "static"}
+
+
+def test_both_domains_are_those_of_the_same_run_by_itself(tmp_path):
+    shifted = {"concept_shift": [0, 1], "rounds": 2, "warmup": 1, "agents.count": 3, "limit": 40}
+    settings = read_settings("digits-mlp", shifted | {"references": ["alone"]})
+    compared = compare(settings, ["consensus", "alone"], [0], tmp_path / "compare", 1)
+    run = run_experiment(settings, tmp_path / "run", 1)
+    line, alone = summarise(compared)
+    last, other = run.last_round(), run.references["alone"].last_round()
+    assert (line.elsewhere, alone.elsewhere) == (last["accuracy_own"].mean(), other["accuracy_own"].mean())
+    assert line.home == run.home.metrics["accuracy_own"].mean() and np.isnan(alone.home)
+    assert summarise(compared, "accuracy_own")[0].elsewhere == last["accuracy_target"].mean()
+    straight = compare(changed(settings, {"concept_shift": []}), ["consensus", "alone"], [0], tmp_path / "straight", 1)
+    assert summarise(straight)[1].elsewhere != alone.elsewhere, "agents with concept shift have another truth"
 
 
 def test_other_settings_in_the_same_folder_are_refused(tmp_path):

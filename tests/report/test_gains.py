@@ -103,6 +103,13 @@ def test_the_first_lines_name_those_whom_it_did_not_help(run):
     assert page_data(run)["verdicts"] == [first, harm, unclear]
 
 
+def test_where_nobody_is_helped_the_first_line_says_so(run):
+    alone = run.references["alone"]
+    nobody, gains_of = verdicts(replace(run, metrics=alone.metrics, draws=alone.draws))
+    assert nobody.startswith("Collaborating is not shown to help any of 4 agents: against equal training alone, no")
+    assert gains_of == "The gains: agents a (0.000), b (0.000), c (0.000) and d (0.000)."
+
+
 def test_a_site_reads_of_itself_alone(run):
     alone = run.references["alone"]
     own = alone.metrics[alone.metrics["agent"] == "d"]

@@ -28,6 +28,15 @@ def test_a_comparison_in_three_forms():
     assert "+0.200 ± 0.050" in console.export_text(), "it fits a terminal of 80 columns without breaking a number"
 
 
+def test_a_comparison_has_columns_at_home_where_they_are_known():
+    lines = [replace(LINES[0], elsewhere=0.9, home=0.95), replace(LINES[1], elsewhere=0.92)]
+    grid = compare_grid(lines, "accuracy_target", 5, higher_is_better=True)
+    assert grid.headings[1:5] == ("mean", "at home", "home\nmodel", "worst agent")
+    assert [row[1:5] for row in grid.rows] == [("0.800", "0.900", "0.950", "0.700"), ("0.600", "0.920", "-", "0.500")]
+    assert compare_grid(lines, "accuracy_own", 5, higher_is_better=True).headings[2] == "on the\ntarget"
+    assert compare_grid(LINES, "accuracy_target", 5, higher_is_better=True).headings[2] == "worst agent"
+
+
 def test_bytes_for_people():
     assert [size(n) for n in (0, 999, 1500, 108_000, 10_800_000)] == ["0 B", "999 B", "1.5 kB", "108 kB", "10.8 MB"]
 

@@ -138,8 +138,9 @@ def compare(
 ) -> None:
     """Compare methods over seeds, on identical splits and initial models.
 
-    Prints the mean over agents with good labels, the worst agent, the gain over training alone and the difference
-    to the first method, with paired 95 % confidence intervals, and how many samples passed through the models: forward
+    Prints the mean over agents with good labels on the target domain and at home, that of their home models, the worst
+    agent, the gain over training alone and the difference to the first method,
+    with paired 95 % confidence intervals, and how many samples passed through the models: forward
     and back, and forward only, all agents and rounds together. Writes the same as compare.html, with
     plots, compare.md, compare.tex and compare.csv.
 

@@ -26,6 +26,12 @@ def picture_count(folder: Path) -> int:
     return len(_files(folder)) if folder.is_dir() and not any(folder.rglob("*.parquet")) else 0
 
 
+def csv_files(folder: Path) -> list[Path]:
+    """The csv files of a folder, one for each agent, in the order of their names; none if it holds images as well."""
+    files = sorted(file for file in folder.glob("*") if file.suffix.lower() == ".csv") if folder.is_dir() else []
+    return [] if files and picture_count(folder) else files
+
+
 def read_pictures(folder: Path, side: int = 0) -> tuple[NDArray[np.float32], NDArray[np.str_]]:
     """Images (samples, 3, height, width) in [-1, 1], in the order of their names; and the folder that each is in.
 
@@ -174,6 +180,11 @@ def read_table_and_notes(path: Path, words: Sequence[str] = ()) -> "tuple[pd.Dat
     return table, notes
 
 
+def row_name(path: Path, row: int) -> str:
+    """A row for a message: its line in a csv file, where the header is line 1; in other files its number from 0."""
+    return f"line {row + 2}" if path.suffix.lower() == ".csv" else f"row {row}"
+
+
 def check_lengths(path: Path, **lengths: int) -> None:
     """Refuses arrays of a file that do not have the same number of rows."""
     if len(set(lengths.values())) > 1:
@@ -207,7 +218,7 @@ def _labels(y: Array, task: str, classes: tuple[str, ...], path: Path) -> Array:
         raise ConsilienceError(f"{path}: some labels are no numbers.") from None
     if not np.isfinite(values).all():
         row = int(np.argwhere(~np.isfinite(values))[0][0])
-        raise ConsilienceError(f"{path}: the label in row {row} is missing. Remove that row.")
+        raise ConsilienceError(f"{path}: the label in {row_name(path, row)} is missing. Remove that row.")
     return values
 
 
@@ -225,7 +236,7 @@ def _class_numbers(y: Array, classes: tuple[str, ...], path: Path) -> Array:
     if not good.all():
         row = int((~good).argmax())
         raise ConsilienceError(
-            f"{path}: the label {y[row]!r} in row {row} is no class. Use the names {', '.join(classes)}, "
+            f"{path}: the label {y[row]!r} in {row_name(path, row)} is no class. Use the names {', '.join(classes)}, "
             f"or numbers 0 to {len(classes) - 1}."
         )
     return numbers
@@ -259,7 +270,7 @@ def _check_finite(table: "pd.DataFrame", path: Path) -> None:
         infinite = np.isinf(values.to_numpy(np.float64, na_value=np.nan)) if values.dtype.kind == "f" else np.zeros(0)
         if infinite.any():
             raise ConsilienceError(
-                f"{path}: row {int(infinite.argmax())} has an infinite value in the column {str(name)!r}. "
+                f"{path}: {row_name(path, int(infinite.argmax()))} has an infinite value in the column {str(name)!r}. "
                 "Correct it, or leave it empty."
             )
 
@@ -270,5 +281,7 @@ def _numbers(x: Array, path: Path, columns: Sequence[str] = ()) -> Array:
     if x.dtype.kind == "f" and not np.isfinite(x).all():
         row, *position = np.argwhere(~np.isfinite(x))[0].tolist()
         where = f" in the column {columns[position[0]]!r}" if columns else f" at {position}" if position else ""
-        raise ConsilienceError(f"{path}: row {row} has a missing or infinite value{where}. Fill it in beforehand.")
+        raise ConsilienceError(
+            f"{path}: {row_name(path, row)} has a missing or infinite value{where}. Fill it in beforehand."
+        )
     return x

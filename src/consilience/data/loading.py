@@ -1,6 +1,8 @@
-"""A dataset by its name, or the user's own: a csv, parquet or npz file, images, or a Hugging Face folder."""
+"""A dataset by its name, or the user's own: a csv, parquet or npz file, csv files, images, a Hugging Face folder."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,12 @@ from consilience.data.columns import read_columns
 from consilience.data.datasets import DATASETS, Dataset, Request, first_of_classes
 from consilience.data.files import (
     KINDS,
+    csv_files,
     labelled_table,
     pixels_of,
     read_labelled,
     read_table_and_notes,
+    row_name,
     scaled,
     split_names,
 )
@@ -64,18 +68,40 @@ def read_own(path: Path, request: Request) -> Dataset:
             return _labelled(path, request, x, y, owner)
         features = x[_feature_names(list(x.columns), request)]
         return _with_columns(path, request, x, _labelled(path, request, features, y, owner), [])
-    if path.suffix.lower() in (".csv", ".parquet"):
-        table, how = read_table_and_notes(path)
+    if path.suffix.lower() in (".csv", ".parquet") or csv_files(path):
+        table, how, owner, names_row = _table(path, request)
         names = [str(name) for name in table.columns]
-        _check_labels(path, request, names)
-        owner = _owner(path, request, names, lambda name: table[name].astype(str).to_numpy())
+        if owner is None:
+            owner = _owner(path, request, names, lambda name: table[name].astype(str).to_numpy())
         x, y = labelled_table(table, path, request.label, (), _feature_names(names, request))
         rest = table[[name for name in table.columns if name not in _not_features(request)]]
-        return _with_columns(path, request, rest, _labelled(path, request, x, y, owner), how)
+        return _with_columns(path, request, rest, _labelled(path, request, x, y, owner), how, names_row)
     arrays = read_arrays(path, [request.agent]) if path.suffix.lower() == ".npz" and request.agent else {}
     owner = _owner(path, request, list(arrays), lambda name: arrays[name].astype(str))
     x, y = read_labelled(path, request.label, (), side=request.side)
     return _labelled(path, request, x, y, owner)
+
+
+def _table(path: Path, request: Request) -> tuple[Any, list[str], Array | None, Callable[[int], str]]:
+    """A table; how it was read; whose rows these are, where a folder has a file for each agent; names of its rows."""
+    files = csv_files(path) or [path]
+    read = [read_table_and_notes(file) for file in files]
+    for file, (table, _) in zip(files, read, strict=True):
+        _check_labels(file, request, [str(name) for name in table.columns])
+    if files == [path]:
+        return *read[0], None, partial(row_name, path)
+    import pandas as pd
+
+    tables = [table for table, _ in read]
+    rows = [(file, row) for file, table in zip(files, tables, strict=True) for row in range(len(table))]
+    owner = None if request.agent else np.array([file.stem for file, _ in rows])
+    notes = [note for _, notes in read for note in notes]
+    return (
+        pd.concat(tables, ignore_index=True),
+        notes,
+        owner,
+        lambda row: f"{row_name(*rows[row])} of {rows[row][0].name}",
+    )
 
 
 def _check_labels(path: Path, request: Request, columns: list[str]) -> None:
@@ -88,14 +114,21 @@ def _check_labels(path: Path, request: Request, columns: list[str]) -> None:
             )
 
 
-def _with_columns(path: Path, request: Request, table: Any, data: Dataset, how: list[str]) -> Dataset:
+def _with_columns(
+    path: Path,
+    request: Request,
+    table: Any,
+    data: Dataset,
+    how: list[str],
+    names_row: Callable[[int], str] = "row {}".format,
+) -> Dataset:
     """The dataset with what its columns hold, `how` the file was read, and what may be wrong with it."""
     try:
         columns = read_columns(table, request.types, request.drop)
     except ConsilienceError as error:
         raise ConsilienceError(f"{path}: {error}") from None
     notes, repeated = apart(how)
-    warnings = repeated + table_warnings(table, columns, data.y, data.task)
+    warnings = repeated + table_warnings(table, columns, data.y, data.task, row_name=names_row)
     if data.groups is not None:
         by_agent = {name: table[data.groups == number] for number, name in enumerate(data.group_names)}
         warnings += differing_columns(columns, by_agent)
@@ -132,8 +165,8 @@ def _owner(path: Path, request: Request, columns: list[str], column: Any) -> Arr
     if len(gaps):
         more = f" and in {len(gaps) - 1} more" if len(gaps) > 1 else ""
         raise ConsilienceError(
-            f"{path}: the column {request.agent!r} says whose a row is, and it is empty in row {gaps[0]}{more}. "
-            "Fill it in, or remove these rows."
+            f"{path}: the column {request.agent!r} says whose a row is, and it is empty in "
+            f"{row_name(path, int(gaps[0]))}{more}. Fill it in, or remove these rows."
         )
     return owner
 
@@ -155,6 +188,8 @@ def _labelled(path: Path, request: Request, x: Any, y: Any, owner: Array | None)
     if owner is None:
         return Dataset(x, labels, names, task=request.task)
     agents, groups = np.unique(owner, return_inverse=True)
+    if len(agents) < 2 and not request.agent:
+        raise ConsilienceError(f"{path} holds one csv file; there must be one for each agent, and at least two.")
     if len(agents) < 2:
         raise ConsilienceError(f"{path}: the column {request.agent!r} names one agent; there must be at least two.")
     return Dataset(x, labels, names, groups, tuple(str(name) for name in agents), task=request.task)

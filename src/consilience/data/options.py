@@ -29,8 +29,12 @@ class Data(Options):
     alpha: float = option(1.0, "of Dirichlet proportions: small, very different agents", above=0)
     shards: int = option(2, "for each agent, where partition=shards deals the data sorted by class", at_least=1)
     low_quality: tuple[int, ...] = option((), "agents whose training labels are all shifted")
-    concept_shift: tuple[int, ...] = option(
-        (), "agents at which two random classes are swapped, in their test data too: another truth than elsewhere"
+    concept_shift: tuple[int, ...] = option((), "agents whose data differ from all others', their test data too")
+    shift: str = option(
+        "labels",
+        "how these differ: labels (two random classes are swapped) | features (each column, or the brightness of "
+        "images, is moved by a random constant)",
+        one_of=("labels", "features"),
     )
     target_fraction: float = option(0.25, "held out to measure on the target domain", above=0, below=1)
     test_fraction: float = option(0.2, "of each agent's data, held out to measure on its own domain", above=0, below=1)

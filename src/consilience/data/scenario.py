@@ -67,7 +67,7 @@ def split(data: Dataset, options: Data, agents: int, seed: int) -> Scenario:
     are drawn for X* instead. With `shared_balanced`, the contributions are chosen so
     that the classes of X* are as even as the agents' data allow; with `shared_limit`, X* is a random part of them.
     Agents in `low_quality` have all training labels shifted by one random non-zero number modulo the number of classes;
-    those in `concept_shift` have two classes swapped, in all that they hold.
+    those in `concept_shift` have two classes swapped or their features moved, in all that they hold but give away.
     """
     _check_task(data, options)
     order = stream(seed, "target").permutation(len(data.y))
@@ -83,11 +83,13 @@ def split(data: Dataset, options: Data, agents: int, seed: int) -> Scenario:
         y = data.y[train]
         if number in options.low_quality:
             y = shift_labels(y, len(data.classes), stream(seed, "low quality", name))
-        test_y = data.y[test]
-        if number in options.concept_shift:
+        x, test_x, test_y = take(data.x, train), take(data.x, test), data.y[test]
+        if number in options.concept_shift and options.shift == "labels":
             y, test_y = (swap_classes(own, len(data.classes), stream(seed, "concept", name)) for own in (y, test_y))
+        elif number in options.concept_shift:
+            x, test_x = (move_features(own, x, stream(seed, "concept", name)) for own in (x, test_x))
         shared.append(given)
-        shares[name] = AgentData(take(data.x, train), y, take(data.x, test), test_y)
+        shares[name] = AgentData(x, y, test_x, test_y)
     star, pool = np.concatenate(shared), data.x
     if data.unlabelled is not None:
         pool, number = data.unlabelled, min(options.shared_per_agent * len(held), count(data.unlabelled))
@@ -120,13 +122,13 @@ def _check_task(data: Dataset, options: Data) -> None:
         f"partition={options.partition}": getattr(PARTITIONS.find(options.partition), "by_class", False),
         "shared_balanced": options.shared_balanced,
         "low_quality": bool(options.low_quality),
-        "concept_shift": bool(options.concept_shift),
+        "concept_shift": bool(options.concept_shift) and options.shift == "labels",
     }
     for what, used in by_class.items():
         if used:
             raise ConsilienceError(
                 f"{what} goes by the class of a sample, and {data.task} has none. Use partition=iid, and neither "
-                "shared_balanced nor low_quality nor concept_shift."
+                "shared_balanced nor low_quality nor concept_shift, but with shift=features."
             )
 
 
@@ -206,6 +208,21 @@ def swap_classes(y: Array, classes: int, draw: np.random.Generator) -> Array:
     numbers = np.arange(classes)
     numbers[[first, second]] = second, first
     return np.asarray(numbers[y])
+
+
+def move_features(x: Rows, others: Rows, draw: np.random.Generator) -> Array:
+    """x + d with d ~ N(0, s^2) for each column, s its standard deviation in `others`; of images one for all pixels.
+
+    >>> moved = move_features(np.zeros((2, 3)), np.array([[0, 0, 0], [2, 2, 0]]), np.random.default_rng(0))
+    >>> moved.round(2).tolist()
+    [[0.13, -0.13, 0.0], [0.13, -0.13, 0.0]]
+    """
+    if not isinstance(x, np.ndarray) or not isinstance(others, np.ndarray):
+        raise ConsilienceError("features of tables and texts cannot be moved: set shift=labels, or concept_shift=[].")
+    axes = tuple(range(x.ndim)) if x.ndim > 2 else 0
+    offset = draw.normal(size=1 if x.ndim > 2 else x.shape[1]) * others.std(axis=axes)
+    moved: Array = (x + offset).clip(0, 255) if x.dtype == np.uint8 else x + offset
+    return moved.astype(x.dtype)
 
 
 def polynomial(seed: int, agents: int = 3, samples: int = 50) -> Scenario:

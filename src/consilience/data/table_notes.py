@@ -1,6 +1,6 @@
 """Notes on a table before a run: one line for each column, and warnings about what may go wrong."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,6 +50,7 @@ def table_warnings(
     y: Array | None = None,
     task: str = "",
     prefix: str | None = "data.",
+    row_name: Callable[[int], str] = "row {}".format,
 ) -> list[str]:
     """One line for each thing about a table that may make results wrong.
 
@@ -59,6 +60,7 @@ def table_warnings(
         y: Labels as the task has them; without them no column is suspected of giving the label away.
         task: The task of these labels.
         prefix: What stands before `types` and `drop` where they are set; None where there are no such settings.
+        row_name: What a row is called.
     """
     warnings = []
     for column in columns:
@@ -66,12 +68,12 @@ def table_warnings(
         leave_out = "leave it out" if prefix is None else f'leave it out: {prefix}drop=["{name}"]'
         words = words_among_numbers(values)
         if words:
-            row, more = words[0], f" and {len(words) - 1} more" if len(words) > 1 else ""
+            text, more = str(values.iloc[words[0]]), f" and {len(words) - 1} more" if len(words) > 1 else ""
             is_asked = column.asked and column.kind == "number"
             read_as = "is read as numbers, and every other value is a gap" if is_asked else f"is read as {column.kind}"
             advice = "" if prefix is None else f", or set {prefix}types.{name}=number to read it as a gap"
             warnings.append(
-                f"{name} holds numbers, but row {row} has {str(values.iloc[row])!r}{more}: the column {read_as}."
+                f"{name} holds numbers, but {row_name(words[0])} has {text!r}{more}: the column {read_as}."
                 + ("" if is_asked else f" Correct it{advice}.")
             )
         if column.used and column.asked and is_identifier(values):

@@ -16,6 +16,8 @@ from consilience.workers.job import Job
 MOST_RUNS = 100_000
 MOST_SEEDS = 10_000
 """Largest number of seeds in one range."""
+ALONE = "alone"
+"""The baseline of gains."""
 PROBLEM = ("data.", "agents.privacy.")
 """Prefixes of the settings that make another problem."""
 
@@ -89,7 +91,8 @@ def plan(settings: Settings, methods: Sequence[str], seeds: Sequence[int], axes:
     keys = [axis.key for axis in axes]
     if len(set(keys)) < len(keys):
         raise ConsilienceError("--grid: the same setting is there twice; write all its values in one.")
-    settings = replace(settings, run=replace(settings.run, references=()))
+    references = (ALONE,) if ALONE in methods and not axes else ()  # with it runs keep what home models need
+    settings = replace(settings, run=replace(settings.run, references=references))
     by_method = {method: _combinations(settings.with_method(method), method, axes) for method in methods}
     for axis in axes:
         if not any(axis.key in setting for combinations in by_method.values() for setting, _ in combinations):

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from consilience.base.errors import ConsilienceError
-from consilience.experiments.axes import Axis, combined, given, plan
+from consilience.experiments.axes import ALONE, Axis, combined, given, plan
 from consilience.runtime.callbacks import Callback
 from consilience.runtime.history import PLACES
 from consilience.runtime.run import Run
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 PASSED = ("samples_trained", "samples_forward")
 """Columns of the metrics that count the samples passed through the models."""
-ALONE = "alone"
-"""The baseline of gains."""
+OWN, HOME = "_own", "_home"
+"""Ends of columns of scores at home: of the model as it was trained, and of the home model."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,10 @@ class ComparisonLine:
     """Samples that passed forward only."""
     setting: dict[str, Any] = field(default_factory=dict)
     """Values by axis, without the axes that the method does not have."""
+    elsewhere: float = float("nan")
+    """The mean of the same score at home; of a score at home, on the target domain."""
+    home: float = float("nan")
+    """The mean at home of the home model, where agents alone are compared as well."""
 
 
 @dataclass(frozen=True)
@@ -155,8 +159,11 @@ def compare(
     if equal_compute:
         jobs = _to_one_budget(jobs, workers, callbacks)
     runs = run_jobs(jobs, workers, callbacks)
+    alone = {entry.seed: run for entry, run in zip(planned, runs, strict=True) if entry.method == ALONE and not axes}
     rows = []
     for entry, run in zip(planned, runs, strict=True):
+        if entry.method != ALONE and entry.seed in alone:
+            run = replace(run, references={ALONE: alone[entry.seed]})
         values = {key: str(value) if isinstance(value, list) else value for key, value in entry.setting.items()}
         rows.append(_with_totals(run).assign(method=entry.method, seed=entry.seed, **values))
     titles = {entry.method: run.summary.title for entry, run in zip(planned, runs, strict=True)}
@@ -210,9 +217,14 @@ def _longer(job: Job, rounds: int) -> Job:
 
 
 def _with_totals(run: Run) -> "pd.DataFrame":
-    """The last round, with the samples that each agent passed through its model in all rounds."""
+    """The last round, with the samples that each agent passed through its model in all rounds, and its home model."""
     table, totals = run.last_round(), run.metrics.groupby("agent")
-    return table.assign(**{f"{column}_in_all": table["agent"].map(totals[column].sum()) for column in PASSED})
+    more = {f"{column}_in_all": table["agent"].map(totals[column].sum()) for column in PASSED}
+    if run.home is not None:
+        home = run.home.metrics.set_index("agent")
+        own = [str(column) for column in home if str(column).endswith(OWN)]
+        more |= {column.removesuffix(OWN) + HOME: table["agent"].map(home[column]) for column in own}
+    return table.assign(**more)
 
 
 def good_rows(table: "pd.DataFrame") -> "pd.DataFrame":
@@ -235,10 +247,18 @@ def summarise(compared: Comparison, score: str = "") -> list[ComparisonLine]:
                 gain = estimate(sign * (own - alone.mean()))
         lead = Estimate() if compared.axes or method == groups[0][0] else estimate(sign * (own - first))
         worst = float(scores.agg("min" if higher else "max").mean())
-        trained, forward = (_passed(rows, name) for name in PASSED)
-        title = compared.titles[method]
-        lines.append(ComparisonLine(method, title, estimate(own), worst, gain, lead, trained, forward, setting))
+        trained, forward = (_passed(rows, key) for key in PASSED)
+        name, _, place = column.rpartition("_")
+        others = f"{name}_target" if f"_{place}" == OWN else name + OWN, name + HOME
+        elsewhere, home = (_mean(rows, key) for key in others)
+        mean, title = estimate(own), compared.titles[method]
+        lines.append(ComparisonLine(method, title, mean, worst, gain, lead, trained, forward, setting, elsewhere, home))
     return lines
+
+
+def _mean(rows: "pd.DataFrame", column: str) -> float:
+    """The mean over seeds of the mean over agents with good labels; NaN where the column is unknown."""
+    return float(good_rows(rows).groupby("seed")[column].mean().mean()) if column in rows else float("nan")
 
 
 def _passed(rows: "pd.DataFrame", name: str) -> float:

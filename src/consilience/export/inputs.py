@@ -13,7 +13,7 @@ from consilience.base.errors import ConsilienceError
 from consilience.base.files import reading
 from consilience.base.rows import Rows
 from consilience.data.columns import chosen_columns
-from consilience.data.files import read_features, read_pixels
+from consilience.data.files import read_features, read_pixels, row_name
 from consilience.data.preprocess import TablePreprocessing, stored_preprocessing
 from consilience.export import trusted
 from consilience.export.manifest import Inputs, Part
@@ -110,7 +110,9 @@ def read_samples(path: Path, inputs: Inputs) -> Rows:
         gaps = np.argwhere(x.isna().to_numpy())
         if len(gaps):
             row, column = gaps[0].tolist()
-            raise ConsilienceError(f"{path}: row {row} has no value in the column {inputs.columns[column]!r}.")
+            raise ConsilienceError(
+                f"{path}: {row_name(path, row)} has no value in the column {inputs.columns[column]!r}."
+            )
         return x
     return read_features(path, inputs.columns, table=table, side=inputs.side, words=inputs.words)[0]
 

@@ -61,7 +61,7 @@ def lay_out(
     models = cycle(settings.agents.models)
     for (name, share), address, model in zip(scenario.shares.items(), addresses, models, strict=False):
         site = folder / name
-        make_keys(site, name, address, folder / "trial-ca")
+        make_keys(site, name, address, folder / "trial-ca", samples=len(share.y))
         np.savez(site / "train.npz", x=share.x, y=share.y)
         np.savez(site / "test.npz", x=share.test_x, y=share.test_y)
         sites[name] = site / "site.toml"

@@ -1,12 +1,13 @@
 """Notes on a site's data before a run: how its files were read, and what may be wrong with them."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from consilience.data.columns import Column, read_columns
-from consilience.data.files import labelled_table, read_table_and_notes, split_names
+from consilience.data.files import labelled_table, read_table_and_notes, row_name, split_names
 from consilience.data.preprocess import TablePreprocessing
 from consilience.data.table_notes import apart, class_warnings, column_lines, differing_columns, table_warnings
 from consilience.federation.site import LoadedSite
@@ -49,7 +50,7 @@ def site_notes(loaded: LoadedSite) -> Notes:
     }
     prefix = None if loaded.site.python else ""
     notes, warnings = apart([*notes, *more])
-    warnings += table_warnings(x, columns, y, loaded.federation.task, prefix)
+    warnings += table_warnings(x, columns, y, loaded.federation.task, prefix, partial(row_name, own_file))
     warnings += differing_columns(columns, {"this site": x, "the shared data": shared})
     if task_named(loaded.federation.task).has_classes:
         warnings += class_warnings({site.agent: np.asarray(y)}, loaded.federation.classes)

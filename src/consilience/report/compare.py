@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from consilience.experiments.axes import ALONE
 from consilience.experiments.compare import (
-    ALONE,
     Comparison,
     ComparisonLine,
     Estimate,

@@ -224,13 +224,20 @@ def _of_many(by_agent: dict[str, Gain], measure: Measure) -> list[str]:
             f"Against equal training alone, {up} of {len(by_agent)} agents gained in {measure.title}; "
             "no intervals known."
         ]
-    sentences = [
+    helped = (
         f"Collaborating helped {len(by['better'])} of {len(by_agent)} agents: against equal training alone, the 95 % "
         f"interval of their gain in {measure.title} is above 0."
-    ]
+    )
+    nobody = (
+        f"Collaborating is not shown to help any of {len(by_agent)} agents: against equal training alone, no 95 % "
+        f"interval of a gain in {measure.title} is above 0."
+    )
+    sentences = [helped if by["better"] else nobody]
     if by["worse"]:
         sentences.append(f"It did harm to {_listed(by['worse'], by_agent)}.")
-    if by["unclear"]:
+    if by["unclear"] and not by["better"] and not by["worse"]:
+        sentences.append(f"The gains: {_listed(by['unclear'], by_agent)}.")
+    elif by["unclear"]:
         sentences.append(f"That it helps is not shown for {_listed(by['unclear'], by_agent)}.")
     return sentences
 

@@ -12,14 +12,14 @@ UNKNOWN = "-"
 def number(value: float) -> str:
     """Three digits after the point; large numbers whole, tiny ones with their power of ten.
 
-    >>> number(0.8125), number(0.00004), number(1234.5), number(float("nan"))
-    ('0.812', '4e-05', '1,234', '-')
+    >>> number(0.8125), number(0.00004), number(1234.5), number(-0.0), number(float("nan"))
+    ('0.812', '4e-05', '1,234', '0.000', '-')
     """
     if isnan(value):
         return UNKNOWN
     if abs(value) >= 1000:
         return f"{value:,.0f}"
-    return f"{value:.1g}" if 0 < abs(value) < 0.0005 else f"{value:.3f}"
+    return f"{value:.1g}" if 0 < abs(value) < 0.0005 else f"{value + 0.0:.3f}"  # no minus before zero
 
 
 def signed(value: float) -> str:

@@ -245,16 +245,21 @@ def site_grid(runs: dict[str, Run]) -> Grid:
 def compare_grid(lines: Sequence["ComparisonLine"], score: str, seeds: int, higher_is_better: bool) -> Grid:
     """A comparison: mean, worst agent, gain over alone and difference to the first method, with 95 % intervals.
 
+    Beside the mean stand that at home and that of the home model, where they are known.
     The best method stands first, and is marked.
     """
+    known = {"elsewhere": "on the\ntarget" if score.endswith("_own") else "at home", "home": "home\nmodel"}
+    shown = {key: text for key, text in known.items() if not all(np.isnan(getattr(line, key)) for line in lines)}
     rows = []
     for line in sorted(lines, key=lambda line: -line.score.mean if higher_is_better else line.score.mean):
-        cells = (number(line.score.mean), number(line.worst), _interval(line.gain), _interval(line.lead))
-        rows.append((line.title, *cells, many(line.trained), many(line.forward)))
+        means = [number(value) for value in (line.score.mean, *(getattr(line, key) for key in shown), line.worst)]
+        rest = (_interval(line.gain), _interval(line.lead), many(line.trained), many(line.forward))
+        rows.append((line.title, *means, *rest))
     mean = f"mean over agents with good labels and {seeds} seed{'s' if seeds > 1 else ''}; ± 95 % interval"
     title = f"{score_text(score)}, {mean}"
     against = f"against {lines[0].title}"
-    headings = ("method", "mean", "worst agent", "gain over alone", against, "samples\ntrained", "forward\nonly")
+    means = ["mean", *shown.values(), "worst agent"]
+    headings = ("method", *means, "gain over alone", against, "samples\ntrained", "forward\nonly")
     return Grid(title, headings, rows, best=frozenset({(0, 0), (0, 1)}))
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import cycle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from consilience.core.metrics import accuracy_on
 from consilience.core.streams import stream
 from consilience.data.columns import Column, brief_list
 from consilience.data.datasets import Dataset, Request
+from consilience.data.files import csv_files
 from consilience.data.loading import is_path, load
 from consilience.data.options import Data
 from consilience.data.scenario import Scenario, split, with_canaries
@@ -52,7 +54,7 @@ def build_scenario(settings: Settings) -> Scenario:
     if isinstance(dataset, Dataset):
         for model in filter(is_backbone, dict.fromkeys(settings.agents.models)):
             backbone_named(model).remember(dataset.x)
-    if isinstance(dataset, Dataset) and data.agent and dataset.group_names:
+    if isinstance(dataset, Dataset) and is_path(data.dataset) and dataset.group_names:
         data, agents = replace(data, partition="natural"), len(dataset.group_names)
     scenario = split(dataset, data, agents, seed) if isinstance(dataset, Dataset) else dataset
     if is_path(data.dataset):
@@ -85,7 +87,9 @@ def all_on_backbones(models: Sequence[str]) -> bool:
 def with_notes(scenario: Scenario, data: Data) -> Scenario:
     """The scenario with a sentence on which agents have the user's data, and warnings about agents with one class."""
     names = tuple(scenario.shares)
-    by = f"by the column {data.agent!r}" if data.agent else f"no column says whose a row is; partition={data.partition}"
+    by = f"no column says whose a row is; partition={data.partition}"
+    if data.agent or csv_files(Path(data.dataset)):
+        by = f"by the column {data.agent!r}" if data.agent else "one for each file"
     what = "classes" if scenario.task == "classification" else "labels"
     classes = f", {what} {brief_list(scenario.classes)}" if scenario.classes else ""
     shared, target = count(scenario.shared), len(scenario.target_y)

@@ -1,7 +1,6 @@
 """Backbones by name: packages with weights, folders of Hugging Face, and sentences where something is missing."""
 
 import importlib.util
-import json
 
 import numpy as np
 import pytest
@@ -35,20 +34,6 @@ def text_folder(tmp_path):
     transformers.BertModel(config).save_pretrained(folder)
     (folder / "vocab.txt").write_text("\n".join(WORDS))
     transformers.BertTokenizer(str(folder / "vocab.txt")).save_pretrained(folder)
-    return folder
-
-
-@pytest.fixture
-def image_folder(tmp_path):
-    """A tiny vision transformer with random weights and its image processor."""
-    transformers = pytest.importorskip("transformers", reason="needs consilience[vision]")
-    folder = tmp_path / "vit"
-    torch.manual_seed(0)
-    config = transformers.ViTConfig(**TINY, image_size=16, patch_size=8)
-    transformers.ViTModel(config).save_pretrained(folder)
-    processor = {"image_processor_type": "ViTImageProcessor", "size": {"height": 16, "width": 16}}
-    processor |= {"image_mean": [0.5, 0.5, 0.5], "image_std": [0.25, 0.25, 0.25]}
-    (folder / "preprocessor_config.json").write_text(json.dumps(processor))
     return folder
 
 
@@ -185,3 +170,21 @@ def test_sentences_of_one_meaning_are_near_each_other():
     features = backbone(texts)
     features /= np.linalg.norm(features, axis=1, keepdims=True)
     assert features[0] @ features[1] > features[0] @ features[2] + 0.2
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param("efficientnet-lite0", marks=needs_lite0), pytest.param("minilm", marks=needs_minilm)]
+)
+def test_features_of_a_row_are_the_same_to_the_bit_whichever_rows_are_beside_it(name, one_thread):
+    """So a site, which has rows of its own alone, makes those of a simulation of all."""
+    draw = np.random.default_rng(0)
+    words = np.array(["a", "good", "book", "wonderful", "film", "train", "that", "leaves"])
+    if name == "minilm":
+        rows = [" ".join(draw.choice(words, draw.integers(3, 60))) for _ in range(40)]
+    else:
+        rows = list(draw.integers(0, 256, (40, 3, 32, 32), dtype=np.uint8))
+    backbone = Backbone(name)
+    features = backbone(rows)
+    for number in (1, 5, 15, 21):
+        some = draw.permutation(40)[:number]
+        np.testing.assert_array_equal(backbone([rows[row] for row in some]), features[some], err_msg=str(number))

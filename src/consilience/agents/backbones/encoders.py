@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Protocol, final
 
 import torch
@@ -15,10 +16,14 @@ from consilience.base.rows import Rows, count, take
 
 SMALLEST = 96
 """Images with fewer pixels a side are enlarged to this, unless a size is asked for."""
+FEWEST = 16
+"""Images that go through a network together at least: with fewer, convolutions round differently."""
+TEXTS, TOKENS = 16, 16
+"""Texts that go through a network together at most; they are filled up to a multiple of so many tokens."""
 
 
 class Encoder(Protocol):
-    """A network with everything that makes features of raw rows."""
+    """A network with everything that makes features of raw rows: the same to the bit, whichever rows are beside it."""
 
     @property
     def module(self) -> nn.Module:
@@ -59,8 +64,11 @@ class ImageEncoder:
         if tuple(x.shape[2:]) != size:
             x = functional.interpolate(x, size, mode="bilinear", antialias=size[0] < x.shape[2])
         mean, deviation = (torch.tensor(values).reshape(-1, 1, 1) for values in (self.mean, self.deviation))
-        x = ((x - mean) / deviation).contiguous(memory_format=torch.channels_last)
-        return pooled(self.module(x) if self.call is None else self.call(self.module, x))
+        number, x = len(x), (x - mean) / deviation
+        if 0 < number < FEWEST:
+            x = torch.cat([x, x[:1].expand(FEWEST - number, -1, -1, -1)])
+        x = x.contiguous(memory_format=torch.channels_last)
+        return pooled(self.module(x) if self.call is None else self.call(self.module, x))[:number]
 
     def about(self) -> str:
         """Scale and size."""
@@ -82,19 +90,18 @@ class TextEncoder:
         return texts_of(who, rows), "texts"
 
     def features(self, rows: Rows) -> Tensor:
-        """Texts of similar length go together into the network, so that little of it is padding."""
-        order = sorted(range(len(rows)), key=lambda number: len(rows[number]))
+        """Texts go through the network with others of similar length, so that little of it is padding."""
+        tokens = self.tokenizer(list(rows), truncation=True, max_length=self.longest)
+        lengths = [min(-(-max(len(ids), 1) // TOKENS) * TOKENS, self.longest) for ids in tokens["input_ids"]]
+        order = sorted(range(len(lengths)), key=lengths.__getitem__)
         parts = []
-        for at in range(0, len(order), 16):
-            tokens = self.tokenizer(
-                [rows[number] for number in order[at : at + 16]],
-                padding=True,
-                truncation=True,
-                max_length=self.longest,
-                return_tensors="pt",
-            )
-            hidden, mask = self.module(**tokens).last_hidden_state, tokens["attention_mask"].unsqueeze(2)
-            parts.append((hidden * mask).sum(dim=1) / mask.sum(dim=1))
+        for length, same in groupby(order, key=lengths.__getitem__):
+            alike = list(same)
+            for at in range(0, len(alike), TEXTS):
+                some = {name: [values[row] for row in alike[at : at + TEXTS]] for name, values in tokens.items()}
+                padded = self.tokenizer.pad(some, padding="max_length", max_length=length, return_tensors="pt")
+                hidden, mask = self.module(**padded).last_hidden_state, padded["attention_mask"].unsqueeze(2)
+                parts.append((hidden * mask).sum(dim=1) / mask.sum(dim=1))
         features = torch.cat(parts)
         made = torch.empty_like(features)
         made[torch.tensor(order)] = features
