@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -97,6 +98,19 @@ def test_noise_that_is_switched_off_behind_the_ledgers_back_fails_the_audit(tmp_
     result = CliRunner().invoke(app, ["privacy-audit", str(tmp_path)])
     assert result.exit_code == 1 and "does NOT keep its promise" in " ".join(result.output.split())
     assert '"broken":true' in (tmp_path / "report.html").read_text()
+
+
+def test_a_table_with_words_and_gaps_is_audited(tmp_path):
+    draw = np.random.default_rng(0)
+    rows = pd.DataFrame({"age": draw.normal(50, 9, 90), "sex": draw.choice(["f", "m"], 90)}).mask(
+        draw.random((90, 2)) < 0.1
+    )
+    rows["ill"] = np.where(rows["age"].fillna(50) + 9 * (rows["sex"] == "m") > 52, "yes", "no")
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    changes = {"data.dataset": str(tmp_path / "rows.csv"), "data.label": "ill", "run.rounds": 6, "run.references": []}
+    work(read_settings("", changes), tmp_path / "run")
+    found = by_name(audit_run(tmp_path / "run"))
+    assert found["student"].high > found["student"].low
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path):

@@ -37,8 +37,8 @@ from tests.federation.conftest import Launcher, Trial, give, lay_out, signed
 from tests.federation.history import problems
 
 HERE = Path(__file__).parent
-SITES, ROUNDS, DEADLINE, LONGEST, STORM = 7, 12, 4.0, 150.0, 20.0
-PAUSE = "0.3"
+SITES, ROUNDS, DEADLINE, START, LONGEST, STORM = 7, 10, 3.0, 12.0, 150.0, 13.0
+PAUSE = "0.25"
 """Seconds that a site trains longer than its small model needs, so that faults hit every phase."""
 ATTACKS = ["frames", "processor", "revocation", "answering"]
 """What the hostile member does besides: nothing, federation texts that take long to read; it comes back after it was
@@ -110,7 +110,7 @@ class Chaos:
     def strike(self) -> None:
         """One fault, drawn at random."""
         kind, victim = self.draw.choice(self.kinds), self.draw.choice(self.running())
-        port, seconds = f"port{1 + self.trial.names.index(victim)}", self.draw.uniform(2, 8)
+        port, seconds = f"port{1 + self.trial.names.index(victim)}", self.draw.uniform(1, 5)
         if kind == "kill":
             link = self.trial.folder / f"exchange-of-{victim}"
             if self.carrier == "folder" and not link.exists():
@@ -186,7 +186,7 @@ def run(launcher: Launcher, folder: Path, seed: int, clocks: bool, carrier: str)
     """What happened, in a line; an AssertionError if it must not."""
     slow = min(slowness(), 2 * busy())
     with ExitStack() as stack:
-        times = {"deadline": DEADLINE * slow, "start_wait": 30 * slow}
+        times = {"deadline": DEADLINE * slow, "start_wait": START * slow}
         sites = lay_out(folder, SITES, rounds=ROUNDS, limit=60, carrier=carrier, **times)
         trial = Trial(launcher, folder, sites, slow)
         chaos = Chaos(trial, seed, carrier)
@@ -238,9 +238,7 @@ def _ask_and_answer(chaos: Chaos, attack: str) -> None:
     heard = {
         name for name in trial.names if f"part_{name}" in (prepared / "predictions.csv").read_text().split("\n")[0]
     }
-    enough = SITES - 2 if "hostile-relay" in trial.pids else len(chaos.honest)  # it may keep an answer back: a quorum
-    good = heard <= set(chaos.honest) and len(heard) >= enough
-    assert good, f"{sorted(heard)} predicted together:\n{trial.output(asked)}"
+    assert heard == set(chaos.honest), f"{sorted(heard)} predicted together:\n{trial.output(asked)}"
     ended = [process for process in processes if trial.pids[process] in trial.launcher.codes]
     assert not ended, f"{ended} ended:\n" + "\n".join(map(trial.output, ended))
     output = trial.output(chaos.rogue)
@@ -256,7 +254,7 @@ def _storm(chaos: Chaos, slow: float, attack: str) -> None:
     All serve whoever comes late; when the last has finished they are told to end.
     """
     trial, began, pace = chaos.trial, time.monotonic(), min(3.0, slow)  # else a busy machine would see few faults
-    following = began + 3
+    following = began + 1
     while chaos.unfinished():
         now = time.monotonic()
         codes = {name: trial.launcher.codes.get(trial.pids[name]) for name in chaos.honest}
@@ -271,7 +269,7 @@ def _storm(chaos: Chaos, slow: float, attack: str) -> None:
             chaos.revoke()
         if now > following and not calm:
             chaos.strike()
-            following = now + chaos.draw.uniform(1, 3) * pace
+            following = now + chaos.draw.uniform(0.7, 1.9) * pace
         time.sleep(0.05)
     chaos.mend(all_of_it=True)
     if attack == "revocation":
@@ -335,7 +333,9 @@ def main() -> None:
     """Prints one line per seed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", default="0-49", help="such as 3 or 0-49")
-    parser.add_argument("--at-once", type=int, default=2, help="seeds that are gone through side by side")
+    parser.add_argument(
+        "--at-once", type=int, default=4, help="seeds that are gone through side by side: they wait most of the time"
+    )
     parser.add_argument("--carrier", choices=CARRIERS, action="append", help="default: each of them, with all seeds")
     given = parser.parse_args()
     first, _, last = given.seeds.partition("-")

@@ -1,7 +1,7 @@
 """A relay that does whatever a middleman can: `hostile_relay.py FEDERATION CA SEEN MODE NAME=ADDRESS...`.
 
 It listens at an address of its own for each member, so that nothing passes between them unless it passes it on. What it
-saw is written to a file. Modes: pass, replay, reorder, mix, withhold, presence, grow, garble.
+saw is written to a file. Modes: pass, replay, reorder, mix, withhold, presence, grow, garble, version.
 """
 
 import random
@@ -23,6 +23,8 @@ KEPT = 30
 """Messages to a member that it remembers."""
 FLOOD = 20
 """Messages of noise with each question and each answer."""
+OTHER_VERSIONS = 12
+"""Answers to a member that it makes look like those of another version, before it is honest."""
 MOST_SEEN = 30_000_000
 """Bytes that it writes down."""
 
@@ -41,6 +43,8 @@ class HostileRelay:
         self.before: dict[str, deque[bytes]] = defaultdict(lambda: deque(maxlen=KEPT))
         """Answers that it gave each member."""
         self.questions: dict[str, deque[bytes]] = defaultdict(lambda: deque(maxlen=KEPT))
+        self.changed = dict.fromkeys(addresses, 0)
+        """Answers to each member whose version it has changed."""
         self.declared: dict[tuple[str, str, str], list[Any]] = {}
         self.sessions: dict[str, Any] = {}
         for name, address in addresses.items():
@@ -132,9 +136,10 @@ class HostileRelay:
             false = self.draw.choices(others, k=3) if others else []
         elif self.mode == "garble":
             false = [self._garbled(data)]
-        elif (
-            self.mode == "withhold" and (index(name), index(reader)) in ((0, 1), (0, 2)) and kind_of(data) == Kind.FRAME
-        ):
+        elif self.mode == "version" and self.changed[reader] < OTHER_VERSIONS:
+            self.changed[reader] += 1
+            data = data[:4] + bytes([data[4] + 1]) + data[5:]
+        elif self.mode == "withhold" and self._kept_back(kind_of(data), index(name), index(reader)):
             return
         before.append(data)
         for message in false:
@@ -143,6 +148,11 @@ class HostileRelay:
             self._reply(query, data)
         for _ in range(FLOOD * (self.mode == "grow")):
             self._reply(query, self.draw.randbytes(200_000))
+
+    @staticmethod
+    def _kept_back(kind: int, sender: int, reader: int) -> bool:
+        """Frames of one member from two others, and all predictions of samples."""
+        return kind == Kind.PREDICTIONS or (kind == Kind.FRAME and sender == 0 and reader in (1, 2))
 
     def _get(
         self, name: str, role: str, question: bytes, answered: Callable[[bytes], None], ended: Callable[[], None]

@@ -28,7 +28,7 @@ from consilience.runtime.privacy_budget import mechanism_of
 from consilience.runtime.run import load_run
 from consilience.settings.presets import settings_of
 from consilience.settings.settings import changed
-from consilience.settings.wiring import build_scenario, shared_rows
+from consilience.settings.wiring import build_scenario, reading, shared_rows
 from consilience.tasks import task_named
 from consilience.tasks.protocol import require_classes
 
@@ -107,7 +107,7 @@ def audit_run(folder: Path, emit: StepSink = lambda done, of, doing: None) -> Au
     plain = build_scenario(changed(settings, {"data.canaries": 0}))
     rows = shared_rows(settings, whole)
     released = {a.name: settings.method.wire.rounded(a.predict(rows)) for a in agents}
-    view = _view(agents)
+    view = _view(agents, whole)
     claims = [mechanism_of(agent) for agent in agents]
     claimed = max(claim.record() for claim in claims if claim) if all(claims) else None
     delta = max(claim.privacy.delta for claim in claims if claim) if all(claims) else None
@@ -130,11 +130,14 @@ def audit_run(folder: Path, emit: StepSink = lambda done, of, doing: None) -> Au
     return audit
 
 
-def _view(agents: list[Agent]) -> Callable[[Rows], Any]:
-    """How an adversary sees rows: through the backbone of the first agent, if it has one, as everybody knows it."""
+def _view(agents: list[Agent], scenario: Scenario) -> Callable[[Rows], Any]:
+    """How an adversary sees rows: through the backbone of the first agent, if it has one, as everybody knows it; tables
+    as built-in models read them."""
     transform: Any = getattr(agents[0], "transform", None)
-    view: Callable[[Rows], Any] = transform if hasattr(transform, "raw_features") else np.asarray
-    return view
+    if hasattr(transform, "raw_features"):
+        view: Callable[[Rows], Any] = transform
+        return view
+    return reading(scenario.shared, scenario.columns) or np.asarray
 
 
 def _membership(agents: list[Agent], scenario: Scenario, students: dict[str, Any]) -> list[LeakageAttack]:

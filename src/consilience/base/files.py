@@ -82,6 +82,23 @@ def lock_folder(path: Path) -> None:
     _LOCKED[folder] = file
 
 
+@contextmanager
+def one_at_a_time(lock: Path) -> Iterator[None]:
+    """A context that one process is in at a time; the others wait. `lock` is a file for that alone."""
+    try:
+        import fcntl
+    except ImportError:  # no such locks on this system
+        yield
+        return
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    file = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(file)
+
+
 DATA_VARIABLE = "CONSILIENCE_DATA"
 """Names the folder of real data."""
 CACHE_VARIABLE = "CONSILIENCE_CACHE"

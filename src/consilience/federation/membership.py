@@ -63,8 +63,7 @@ def make_keys(
     member = Member(agent, *public, address, samples)
     written = [*private, folder / "member.toml", folder / "site.toml"]
     if authority is not None:
-        if not (authority / "ca.key").is_file():
-            keys.new_authority(authority)
+        if keys.trial_authority(authority):
             written.append(authority / "ca.key")
         keys.issue_certificate(authority, folder / "keys", agent, member.host or "localhost")
         written += [folder / "keys" / "tls.key", folder / "keys" / "tls.crt"]

@@ -1,9 +1,9 @@
 """Collective prediction, the client: asks peers for their predictions and mixes them by this site's trust."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
@@ -21,8 +21,8 @@ from consilience.federation.peers.carrier import ANSWERS, Carrier
 from consilience.federation.peers.equivocation import agents_with_evidence
 from consilience.federation.peers.inbox import Say
 from consilience.federation.peers.network import open_carriers
-from consilience.federation.peers.question import REFUSALS, Questions
-from consilience.federation.peers.sealing import Kind, Message, Sealer
+from consilience.federation.peers.question import Questions, refusal_from
+from consilience.federation.peers.sealing import Kind, Sealer
 from consilience.federation.peers.session import UNREADABLE
 from consilience.federation.peers.untrusted_input import InvalidInput
 from consilience.federation.remote_prediction_server import site_model
@@ -69,7 +69,7 @@ def ask_peers(loaded: LoadedSite, path: Path, say: Say, patience: float = PATIEN
 
 
 class _NotHeard(ConsilienceError):
-    """Why a peer has not answered."""
+    """Why a peer is not heard."""
 
 
 @final
@@ -98,9 +98,11 @@ class _Questioner:
     def collect(self, peers: list[str]) -> dict[str, Array]:
         """Predictions of every peer that answered all questions."""
         ways: dict[str, Queue[int]] = {peer: Queue() for peer in peers}
+        known = set[tuple[str, int]]()
 
         def reach(carrier: int, peer: str, role: str, here: bool) -> None:
-            if here:
+            if here and (peer, carrier) not in known:
+                known.add((peer, carrier))
                 ways[peer].put(carrier)
 
         watched = dict.fromkeys(peers, (ANSWERS,))
@@ -119,17 +121,30 @@ class _Questioner:
     def _predictions(self, carriers: Sequence[Carrier], peer: str, ways: "Queue[int]") -> Array | None:
         """A peer's predictions of all samples; None if it does not answer."""
         try:
-            try:
-                carrier = carriers[ways.get(timeout=self._patience)]
-            except Empty:
-                raise _NotHeard("not there") from None
-            return np.concatenate([self._ask(carrier, peer, batch) for batch in self._batches])
+            answers, reach = list[Array](), self._ways(carriers, ways)
+            carrier = next(reach, None)
+            problem: ConsilienceError = _NotHeard("not there")
+            while len(answers) < len(self._batches):
+                if carrier is None:
+                    raise problem
+                try:
+                    answers.append(self._ask(carrier, peer, self._batches[len(answers)]))
+                except (_NotHeard, InvalidInput) as error:  # a middleman may keep answers back
+                    problem, carrier = error, next(reach, None)
+            return np.concatenate(answers)
         except (_NotHeard, InvalidInput) as error:
             reason = str(error) if isinstance(error, _NotHeard) else f"sent something that is not accepted ({error})"
             self.unheard[peer] = reason
             self._log.add("unheard", agent=peer, reason=reason)
             self._say(f"without {peer}: {reason}")
             return None
+
+    def _ways(self, carriers: Sequence[Carrier], ways: "Queue[int]") -> Iterator[Carrier]:
+        """The carriers over which a peer appears within the patience, each once."""
+        end = time.monotonic() + self._patience
+        with suppress(Empty):
+            for _ in carriers:
+                yield carriers[ways.get(timeout=max(0.0, end - time.monotonic()))]
 
     def _ask(self, carrier: Carrier, peer: str, batch: Rows) -> Array:
         """The answer of a peer to one question."""
@@ -141,17 +156,8 @@ class _Questioner:
         question = self._questions.ask(self._signing, me, index, batch, time.time())
         digest = sha256(question).hexdigest()
         self._log.add("asked", agent=peer, samples=count(batch), bytes=len(question), hash=digest)
-        message = self._answer(carrier, peer, self._sealer.seal(Kind.SAMPLES, question, [peer]))
-        data = bytes(message.data)
-        if message.kind == Kind.PREDICTIONS:
-            f = self._questions.read_answer(data, index, me, question)
-            self._log.add("heard", agent=peer, samples=len(f), hash=sha256(data).hexdigest())
-            return f
-        raise _NotHeard(REFUSALS.get(data, "did not answer"))
-
-    def _answer(self, carrier: Carrier, peer: str, question: bytes) -> Message:
-        """The first answer that the peer sealed for this site."""
-        answers: Queue[Message | InvalidInput | None] = Queue()
+        sealed = self._sealer.seal(Kind.SAMPLES, question, [peer])
+        answers: Queue[Array | ConsilienceError | None] = Queue()
         left = UNREADABLE
 
         def answered(data: bytes | None) -> bool:
@@ -161,16 +167,26 @@ class _Questioner:
                 answers.put(None)
             elif left > 0:
                 try:
-                    message = self._sealer.open(data, Kind.PREDICTIONS, Kind.REFUSAL)
-                    answers.put(message if message.sender == peer else InvalidInput("a message of another"))
-                except InvalidInput as problem:
-                    answers.put(problem)
+                    answers.put(self._read(data, peer, question))
+                except ConsilienceError as error:
+                    answers.put(error)
             return left <= 0
 
-        carrier.fetch(peer, ANSWERS, "", 0, question, self._patience, answered)
-        problem = None
+        carrier.fetch(peer, ANSWERS, "", 0, sealed, self._patience, answered)
+        problem: ConsilienceError = _NotHeard("did not answer")
         while (answer := answers.get()) is not None:
-            if isinstance(answer, Message):
+            if not isinstance(answer, ConsilienceError):
+                self._log.add("heard", agent=peer, samples=len(answer), hash=sha256(answer.tobytes()).hexdigest())
                 return answer
             problem = answer
-        raise problem or _NotHeard("did not answer")
+        raise problem
+
+    def _read(self, data: bytes, peer: str, question: bytes) -> Array:
+        """The answer that a peer sealed for this site and this question; an error if it is none, or a refusal."""
+        message = self._sealer.open(data, Kind.PREDICTIONS, Kind.REFUSAL)
+        if message.sender != peer:
+            raise InvalidInput("a message of another")
+        if message.kind == Kind.REFUSAL:
+            raise _NotHeard(refusal_from(bytes(message.data), question))
+        me, index = self._federation.names.index(self._me), self._federation.names.index(peer)
+        return self._questions.read_answer(bytes(message.data), index, me, question)

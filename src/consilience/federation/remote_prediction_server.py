@@ -14,7 +14,7 @@ from consilience.federation.peers.audit import AuditLog, privacy_spent, read_aud
 from consilience.federation.peers.carrier import ANSWERS, Query
 from consilience.federation.peers.inbox import Say
 from consilience.federation.peers.network import open_carriers
-from consilience.federation.peers.question import CLOCK, Question, Questions
+from consilience.federation.peers.question import CLOCK, Question, Questions, refusal
 from consilience.federation.peers.sealing import Kind, Sealer, version_hint
 from consilience.federation.peers.untrusted_input import InvalidInput, VersionError, printable
 from consilience.federation.site import LoadedSite
@@ -171,8 +171,10 @@ def reply_sealed(handler: QuestionHandler, sealer: Sealer, query: Query) -> None
     """Answers a sealed question; who asked is told, too, why it is refused."""
     try:
         asked = sealer.open(query.message, Kind.SAMPLES)
-        good, data = handler.reply(bytes(asked.data))
-        query.reply(sealer.seal(Kind.PREDICTIONS if good else Kind.REFUSAL, data, [asked.sender]))
+        question = bytes(asked.data)
+        good, data = handler.reply(question)
+        kind, data = (Kind.PREDICTIONS, data) if good else (Kind.REFUSAL, refusal(data, question))
+        query.reply(sealer.seal(kind, data, [asked.sender]))
     except VersionError:
         query.reply(version_hint())
     except InvalidInput:

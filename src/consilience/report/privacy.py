@@ -90,7 +90,8 @@ def audit_sentences(audit: "Audit") -> list[str]:
     """The bound from the canaries, in words."""
     claim = "nothing is claimed" if audit.claimed is None else f"{audit.claimed:.3f} is claimed"
     if audit.bound is None:
-        return [f"The run has no canaries, so that epsilon is not bounded from below ({claim}). Run with canaries=40."]
+        advice = "Run with canaries=40, if rows are numbers."
+        return [f"The run has no canaries, so that epsilon is not bounded from below ({claim}). {advice}"]
     sentence = f"From {audit.canaries} canaries: epsilon is at least {audit.bound:.3f} (95 % confidence); {claim}."
     if audit.broken:
         sentence += " The mechanism does NOT keep its promise."

@@ -89,9 +89,10 @@ def test_another_version_of_the_protocol_is_named_and_no_fault_of_the_file(tmp_p
     session = Scripted(Event("reply", "b", 0, ("status", bytes(NONCE), answer)))
     inbox = Inbox(FEDERATION, session, AuditLog(tmp_path / "audit.jsonl", SIGNING[0]), lambda text: None)
     event = inbox.next_event(0.2)
-    assert event is not None and event.kind == "refused"
-    assert "version 7 of the protocol, this site version 3: this site must upgrade consilience" in event.content
-    assert "file" not in event.content
+    assert event is not None and event.kind == "version"
+    wanted = f"version 7 of the protocol, this site version {VERSION}: this site must upgrade consilience"
+    assert wanted in event.content and "file" not in event.content
+    assert wanted in read_audit(tmp_path / "audit.jsonl")[-1]["reason"]
 
 
 def test_ever_new_reasons_to_reject_fill_no_log(tmp_path: Path) -> None:
@@ -105,12 +106,14 @@ def test_ever_new_reasons_to_reject_fill_no_log(tmp_path: Path) -> None:
     assert 1 < sum(event["event"] == "rejected" for event in read_audit(tmp_path / "audit.jsonl")) <= 12
 
 
-def test_another_version_is_not_believed_of_a_peer_that_spoke_in_this_one(tmp_path: Path) -> None:
-    """The version is not sealed: a relay that changes it must end no site."""
+def test_another_version_leaves_no_peer_out_for_nobody_signed_it(tmp_path: Path) -> None:
+    """The version is not sealed: a relay can change it. A peer that spoke in this one has no other."""
     other = Event("reply", "b", 0, ("status", bytes(NONCE), VersionError("the protocol", 259, VERSION)))
     good = Event("reply", "b", 0, ("status", bytes(NONCE), status("b")))
     inbox = Inbox(
         FEDERATION, Scripted(other, good, other), AuditLog(tmp_path / "audit.jsonl", SIGNING[0]), lambda text: None
     )
-    assert [inbox.next_event(0.2).kind for _ in range(3)] == ["refused", "status", "rejected"]
-    assert not inbox.refused
+    assert inbox.next_event(0.2).kind == "version"
+    assert inbox.versions.keys() == {"b"} and not inbox.refused
+    assert [inbox.next_event(0.2).kind for _ in range(2)] == ["status", "rejected"]
+    assert not inbox.versions and not inbox.refused

@@ -68,3 +68,8 @@ def test_an_expired_certificate_of_ones_own_is_refused_at_the_start(federate):
     trial.start(first)
     assert trial.code(first) == 2
     assert "expired on" in trial.output(first) and "Get a new one" in trial.output(first)
+
+
+def test_a_certificate_that_is_not_there_says_where_it_comes_from(tmp_path):
+    with pytest.raises(ConsilienceError, match=r"there is no certificate .*ca.crt. That of an authority comes from"):
+        keys.read_certificate(tmp_path / "ca.crt")

@@ -17,7 +17,7 @@ from consilience.export.folder import Facts, export_agent, load_model
 from consilience.federation.membership import write_site
 from consilience.federation.peers import keys
 from consilience.federation.peers.audit import broken_at, read_audit
-from consilience.federation.peers.question import REFUSALS, QuestionError, Questions
+from consilience.federation.peers.question import REFUSALS, QuestionError, Questions, refusal, refusal_from
 from consilience.federation.peers.untrusted_input import InvalidInput
 from consilience.federation.remote_prediction_server import QuestionHandler, site_model
 from consilience.federation.site import load_site, read_site
@@ -104,6 +104,14 @@ def test_a_question_is_for_one_peer_one_federation_and_one_moment(bench: Bench) 
         bench.questions.read_answer(desk.reply(question := bench.ask("c"))[1], 0, 2, another)
     desk.close()
     assert question and all(word in REFUSALS for word in (b"clock", b"again", b"wrong", b"enough", b"not you"))
+
+
+def test_an_old_refusal_refuses_no_other_question() -> None:
+    assert refusal_from(refusal(b"not you", b"one"), b"one") == REFUSALS[b"not you"]
+    assert refusal_from(refusal(b"\x1b[2J", b"one"), b"one") == "it does not answer"
+    for old in (refusal(b"not you", b"one"), b"not you", b""):
+        with pytest.raises(QuestionError, match="to something else"):
+            refusal_from(old, b"another")
 
 
 def test_a_question_of_another_version_is_refused_with_that_reason(bench: Bench) -> None:

@@ -1,5 +1,7 @@
 """A relay passes on what belongs to its federations, between sites that only dial out."""
 
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -108,6 +110,33 @@ def test_a_relay_serves_no_strangers(tmp_path: Path, why: str) -> None:
     if why == "no certificate":
         assert asked(federation, tmp_path, (address,), tmp_path / "member") == ["hello b"]
     relay.close()
+
+
+def test_relays_of_one_host_that_begin_at_once_share_one_pair(tmp_path: Path) -> None:
+    """Each has the key of its certificate; so has one that begins after another was killed between the two files."""
+    code = f"""
+import ssl
+import sys
+from pathlib import Path
+from consilience.federation.peers.relay import trial_certificate
+print("ready", flush=True)
+sys.stdin.readline()
+key, certificate = trial_certificate(Path({str(tmp_path / "ca")!r}), "127.0.0.1")
+ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+"""
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    relays = [subprocess.Popen([sys.executable, "-c", code], text=True, **pipes) for _ in range(6)]
+    for relay in relays:
+        assert relay.stdout.readline() == "ready\n"
+    for relay in relays:
+        relay.stdin.write("\n")
+        relay.stdin.flush()
+    assert [relay.communicate()[1] for relay in relays] == [""] * 6
+    key, certificate = trial_certificate(tmp_path / "ca", "127.0.0.1")
+    before = certificate.read_bytes()
+    for path in (certificate, certificate.with_name("ca.crt")):
+        path.unlink()
+    assert trial_certificate(tmp_path / "ca", "127.0.0.1") == (key, certificate) and certificate.read_bytes() != before
 
 
 def test_a_relay_says_what_it_lacks(tmp_path: Path, federation: Federation) -> None:

@@ -1,8 +1,15 @@
 """A relay that replays, reorders, mixes up, withholds, invents presence, floods or damages is noticed or harmless."""
 
+import signal
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
+from consilience.federation.peers.audit import read_audit
 from consilience.federation.peers.frame import HEADER
+from consilience.federation.peers.ports import free_addresses
+from consilience.federation.remote_prediction_client import ask_peers
+from consilience.federation.site import load_site
 from tests.federation.conftest import ROGUE, memory
 from tests.federation.history import problems
 
@@ -24,13 +31,29 @@ def none_of(trial, honest) -> None:
 
 @pytest.mark.parametrize("mode", ["replay", "reorder", "mix", "garble"])
 def test_what_a_relay_replays_reorders_mixes_up_or_damages_changes_nothing(federate, mode):
+    """Three false answers in a row can shut a site out of a round, which it then leaves out, and says so."""
     trial, _ = behind(federate, mode)
+    trial.start()
+    trial.finish()
+    trial.check(rounds=ROUNDS)
+    none_of(trial, trial.names)
+    for name in trial.names:
+        left_out = {n for event in trial.events(name, "jump") for n in range(event["round"], event["to"])}
+        assert {*range(1, ROUNDS + 1)} == {*trial.metrics(name)["round"]} | left_out
+        assert not left_out or mode != "reorder"
+    noticed = sum(len(trial.events(name, "rejected")) for name in trial.names)
+    assert noticed or mode != "garble"
+
+
+def test_a_relay_that_changes_versions_before_any_genuine_message_ends_no_site(federate):
+    trial, _ = behind(federate, "version", start_wait=30.0)
     trial.start()
     trial.finish()
     trial.check(*trial.names, rounds=ROUNDS)
     none_of(trial, trial.names)
-    noticed = sum(len(trial.events(name, "rejected")) for name in trial.names)
-    assert noticed or mode != "garble"
+    for name in trial.names:
+        assert "of the protocol, this site version" in trial.output(name)
+        assert all(not event["absent"] for event in trial.events(name, "round"))
 
 
 def test_a_relay_reads_nothing_and_learns_few_sizes(federate):
@@ -105,8 +128,6 @@ def test_equivocation_is_proven_through_a_hostile_relay(federate, mode):
 
 
 def test_sites_change_over_when_one_of_two_relays_dies(federate):
-    from consilience.federation.peers.ports import free_addresses
-
     trial = federate(4, rounds=8, deadline=20.0, carrier="relay")
     trial.dial(*free_addresses(2))
     first, second = trial.start_relay(0), trial.start_relay(1)
@@ -125,10 +146,33 @@ def test_sites_change_over_when_one_of_two_relays_dies(federate):
     assert all(not event["absent"] for name in trial.names for event in trial.events(name, "round"))
 
 
+def test_when_a_relay_keeps_predictions_back_they_come_over_the_other_one(federate):
+    """`predict --collective` hears all who answer, also if the honest relay is there a little later."""
+    trial = federate(3, rounds=2, carrier="relay")
+    trial.dial(*free_addresses(1))
+    honest = trial.start_relay()
+    trial.start_hostile_relay("withhold", after=tuple(trial.relays))
+    trial.start()
+    trial.finish()
+    asking, *answering = trial.names
+    processes = [trial.start_beside(name, "answer") for name in answering]
+    for process in processes:
+        trial.until_said(process, "answering with the model of round 2")
+    loaded = load_site(trial.sites[asking])
+    samples = loaded.path(loaded.site.shared)
+    trial.kill(honest, signal.SIGSTOP)
+    log = loaded.out / "asked.jsonl"
+    with ThreadPoolExecutor(1) as thread:
+        predicted = thread.submit(ask_peers, loaded, samples, lambda text: None, 10 * trial.slow)
+        trial.until(lambda: log.is_file() and len(read_audit(log)) >= len(answering), "the questions")
+        trial.kill(honest, signal.SIGCONT)
+        assert predicted.result().names == trial.names
+    asked = [event["agent"] for event in read_audit(log) if event["event"] == "asked"]
+    assert sorted(asked) == sorted([*answering, *answering]), "over each relay once"
+
+
 def test_a_member_that_answers_in_the_name_of_another_keeps_nobody_from_it(federate):
     """A member of the federation declares, at the relay, that it is another one, and answers with noise."""
-    from consilience.federation.peers.ports import free_addresses
-
     trial = federate(4, rounds=ROUNDS, carrier="relay")
     trial.dial(*free_addresses(1))
     trial.start_relay()

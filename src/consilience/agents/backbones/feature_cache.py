@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from consilience.base.errors import ConsilienceError
-from consilience.base.files import cache_folder, write_atomically
+from consilience.base.files import cache_folder, one_at_a_time, write_atomically
 from consilience.tasks.protocol import Array
 
 LARGEST = 4 * 2**30
@@ -56,7 +56,7 @@ def cached_features(key: str, rows: int, compute: Callable[[], Array]) -> Array:
         return stored
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with _alone(path):
+        with one_at_a_time(path.with_suffix(".lock")):
             stored = _read(path, rows)  # another process was faster
             if stored is None:
                 stored = compute()
@@ -82,23 +82,6 @@ def _read(path: Path, rows: int) -> Array | None:
     with suppress(OSError):
         os.utime(path)  # so that it is not the first to be removed
     return features
-
-
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """A context that one process is in at a time, for this path."""
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    lock = path.with_suffix(".lock")
-    file = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.lockf(file, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(file)
 
 
 def _tidy(folder: Path) -> None:

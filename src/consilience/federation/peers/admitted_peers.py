@@ -109,8 +109,7 @@ class AdmittedPeers:
             reasons = "; ".join(f"{peer}: {why}" for peer, why in sorted(self._inbox.refused.items()))
             self._show_federation_file()
             raise ConsilienceError(
-                f"this site cannot work with its peers: {reasons}. All sites need the same federation file and the "
-                "same version of consilience."
+                f"this site cannot work with its peers: {reasons}. All sites need the same federation file."
             )
 
     def _show_federation_file(self) -> None:

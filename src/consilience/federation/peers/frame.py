@@ -20,7 +20,7 @@ from consilience.federation.peers.federation import Federation
 from consilience.federation.peers.keys import is_signed
 from consilience.tasks.protocol import Array
 
-VERSION = 3
+VERSION = 4
 HEADER = struct.Struct("<4sHHIIIQ32sH")
 """magic, version, form of the numbers, samples, classes, round, sequence, run identity, agent's index in the roster."""
 RECEIPT = struct.Struct("<IQ32s32s64s")

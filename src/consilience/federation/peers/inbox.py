@@ -35,7 +35,9 @@ class Inbox:
         self.checked: set[str] = set()
         """Peers with the same federation file."""
         self.refused: dict[str, str] = {}
-        """Peers with which this site cannot work, and why: another federation file, another version."""
+        """Peers with which this site cannot work, and why: they signed another federation file."""
+        self.versions: dict[str, str] = {}
+        """Peers that seem to have another version. Nobody signed this: they are asked again."""
         self._same_version = set[str]()
         """Peers that sealed a message in this site's version of the protocol."""
         self._reasons: dict[str, set[str]] = {}
@@ -57,6 +59,7 @@ class Inbox:
         self._audit.add(event.kind, agent=event.peer)
         self.checked.discard(event.peer)
         self.refused.pop(event.peer, None)
+        self.versions.pop(event.peer, None)
         return event
 
     def _interpret(self, event: Event) -> Event | None:
@@ -68,7 +71,8 @@ class Inbox:
         - acknowledged: its status; it knows that this site has finished
         - receipts: of what it heard in a round; their signatures are not checked yet
         - rejected: nothing, because its answer is invalid, or an old one; both may be a middleman's work
-        - refused: why this site cannot work with it: another federation file, another version
+        - refused: why this site cannot work with it: it has another federation file
+        - version: why this site cannot work with it now: the answer is of another version, or a middleman says so
         """
         topic, nonce, message = event.content
         if isinstance(message, VersionError) and event.peer in self._same_version:
@@ -91,7 +95,9 @@ class Inbox:
                 return event._replace(kind="receipts", content=receipts_from(self._format, message.data))
             status = status_from(self._format, message.data, message.run, message.round, nonce)
         except VersionError as reason:
-            return self._refuse(event, str(reason))
+            self.versions[event.peer] = str(reason)
+            self._log_refusal(event.peer, str(reason))
+            return event._replace(kind="version", content=str(reason))
         except InvalidInput as reason:
             self._reject(event.peer, event.round, reason)
             return event._replace(kind="rejected")
@@ -99,6 +105,7 @@ class Inbox:
             return self._compare(event, status.run)
         self.checked.add(event.peer)
         self.refused.pop(event.peer, None)
+        self.versions.pop(event.peer, None)
         kind = {"status": "status", "finished": "acknowledged"}.get(topic, "ahead")
         return event._replace(kind=kind, content=status)
 
@@ -119,14 +126,18 @@ class Inbox:
         return None
 
     def _refuse(self, event: Event, reason: str) -> Event:
-        """Leaves a peer out until it comes back. Each reason is logged once, and only a few for each peer."""
-        logged = self._reasons.setdefault(event.peer, set())
-        if reason not in logged and len(logged) < MOST_REASONS:
-            logged.add(reason)
-            self._audit.add("refused", agent=event.peer, reason=reason)
-            self._say(f"refused {event.peer}: {reason}")
+        """Leaves a peer out until it comes back."""
+        self._log_refusal(event.peer, reason)
         self.refused[event.peer] = reason
         return event._replace(kind="refused", content=reason)
+
+    def _log_refusal(self, peer: str, reason: str) -> None:
+        """Logs and says each reason once, and only a few for each peer."""
+        logged = self._reasons.setdefault(peer, set())
+        if reason not in logged and len(logged) < MOST_REASONS:
+            logged.add(reason)
+            self._audit.add("refused", agent=peer, reason=reason)
+            self._say(f"refused {peer}: {reason}")
 
     def accept(self, peer: str, number: int, data: bytes | memoryview) -> Frame | None:
         """The frame, if it is one that the peer may send; otherwise the reason is logged."""

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from consilience.base.errors import ConsilienceError
+from consilience.base.files import LOCK, one_at_a_time
 
 
 @dataclass(frozen=True)
@@ -180,6 +181,15 @@ def new_authority(folder: Path, name: str = "consilience trial CA", days: int = 
     _write_pair(folder, "ca", key, certificate)
 
 
+def trial_authority(folder: Path) -> bool:
+    """Makes a certificate authority for trials if it does not exist; returns whether it did."""
+    with one_at_a_time(folder / LOCK):
+        made = not (folder / "ca.key").is_file()
+        if made:
+            new_authority(folder)
+        return made
+
+
 def issue_certificate(authority: Path, folder: Path, name: str, host: str, days: float = 90) -> None:
     """Writes tls.key and tls.crt for the common name `name` at `host`, signed by the authority; and its ca.crt."""
     issuer = x509.load_pem_x509_certificate((authority / "ca.crt").read_bytes())
@@ -222,6 +232,11 @@ def read_certificate(path: Path) -> Certificate:
     """The certificate in a PEM file."""
     try:
         return parse_certificate(path.read_bytes())
+    except FileNotFoundError:
+        raise ConsilienceError(
+            f"there is no certificate {path}. That of an authority comes from whoever made it: the relay's, or the "
+            "federation's."
+        ) from None
     except Exception as error:  # here, too
         raise ConsilienceError(f"no certificate can be read from {path} ({error}).") from error
 

@@ -44,6 +44,19 @@ REFUSALS = {
 """Refusals, and what they mean."""
 
 
+def refusal(word: bytes, question: bytes) -> bytes:
+    """The refusal of a question, with its hash: an old one refuses nothing else."""
+    return hash_of(question) + word
+
+
+@strict
+def refusal_from(data: bytes, question: bytes) -> str:
+    """Why a peer does not answer a question, else a QuestionError."""
+    if data[:32] != hash_of(question):
+        raise QuestionError("an answer to something else")
+    return REFUSALS.get(data[32:], "it does not answer")
+
+
 @dataclass(frozen=True)
 class Question:
     """A question that was accepted."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, final
 
 from consilience.base.errors import ConsilienceError
+from consilience.base.files import LOCK, one_at_a_time
 from consilience.federation.peers import keys
 from consilience.federation.peers.carrier import ANSWERS, ROLES
 from consilience.federation.peers.connection_limiter import ConnectionLimiter
@@ -84,11 +85,12 @@ def federation_id(text: str) -> str:
 
 def trial_certificate(authority: Path, host: str) -> tuple[Path, Path]:
     """Key and certificate of a relay at `host`, from a CA for trials, which is made if it does not exist."""
-    if not (authority / "ca.key").is_file():
-        keys.new_authority(authority)
     folder = authority / f"relay-{host.strip('[]').replace(':', '-')}"
-    if not (folder / "tls.key").is_file():
-        keys.issue_certificate(authority, folder, "relay", host)
+    keys.trial_authority(authority)
+    with one_at_a_time(authority / LOCK):  # relays of one host share it
+        if not (folder / "ca.crt").is_file():  # it is written last
+            (folder / "tls.key").unlink(missing_ok=True)
+            keys.issue_certificate(authority, folder, "relay", host)
     return folder / "tls.key", folder / "tls.crt"
 
 

@@ -205,7 +205,7 @@ class SiteExchange:
                 acknowledged.add(event.peer)
             elif event.kind == "here":
                 acknowledged.discard(event.peer)
-            rejected[event.peer] += event.kind == "rejected"
+            rejected[event.peer] += event.kind in ("rejected", "version")
             no_receipts = event.kind == "ahead" or rejected[event.peer] >= REJECTED
             if no_receipts and event.peer in self._outbox.finished:
                 closing[event.peer] = ()
@@ -239,7 +239,7 @@ class SiteExchange:
             event = self._inbox.next_event(0.2)
             if event is not None and event.kind == "status":
                 statuses[event.peer] = replace(event.content, clock=event.content.clock - time.time())
-            elif event is not None and event.kind == "refused":
+            elif event is not None and event.kind in ("refused", "version"):
                 statuses[event.peer] = event.content
         return statuses
 
@@ -253,7 +253,7 @@ class SiteExchange:
             for peer in sorted(checks - informed):
                 self._session.ask(peer, "finished", 0)
             event = self._inbox.next_event(0.2)
-            if event is not None and event.kind in ("acknowledged", "refused"):
+            if event is not None and event.kind in ("acknowledged", "refused", "version"):
                 informed.add(event.peer)
 
     def _collect(self, number: int, own: Frame, behind: bool) -> tuple[dict[str, Frame], int]:
@@ -268,7 +268,7 @@ class SiteExchange:
             open_round.drop(self._admitted.excluded)
             now = time.monotonic()
             present = self._admitted.members & self._session.alive
-            waiting = open_round.waiting(present)
+            waiting = open_round.waiting(present) - self._inbox.versions.keys()
             awaited = waiting if now < opened + max(1.0, patience / 20) else waiting - self._silent()
             if open_round.can_close(awaited, now):
                 frames = open_round.frames | {self._me: own}
@@ -316,7 +316,7 @@ class SiteExchange:
         elif event.round != open_round.number:
             if event.kind == "frame":
                 self._audit.add("late", round=event.round, agent=event.peer, now=open_round.number)
-        elif event.kind == "rejected":
+        elif event.kind in ("rejected", "version"):
             open_round.rejected[event.peer] += 1
         elif event.kind == "ahead":
             open_round.peer_is_ahead(event.peer, event.content.round)
@@ -378,5 +378,6 @@ class SiteExchange:
 
     def _say_waiting(self, when: str, number: int, heard: set[str]) -> None:
         self._audit.add("waiting", round=number, found=sorted(heard), quorum=self._federation.quorum)
-        missing = ", ".join(name for name in self._peers if name not in heard)
+        why = {name: f" ({reason})" for name, reason in self._inbox.versions.items()}
+        missing = ", ".join(f"{name}{why.get(name, '')}" for name in self._peers if name not in heard)
         self._say(f"{when}: {len(heard) + 1} agents of {self._federation.quorum} needed; waiting for {missing}")
