@@ -2,20 +2,31 @@
 
 python research/home.py run FOLDER 20-29 [SETTING ...]      # goes on where it was stopped; needs CONSILIENCE_DATA
 python research/home.py table FOLDER
-python research/home.py forecast FOLDER ...
+python research/home.py losers FOLDER                       # who is worse than alone at home by two points
+python research/home.py kept FOLDER                         # what rows kept back cost on the target domain
+python research/home.py forecast FOLDER 0-9 PRESET ...      # runs; without seeds and presets: what they say
+python research/home.py hear digits-mlp 0-2                 # calibrating what peers hear
 python research/home.py time digits-mlp 0-2                 # CPU time with and without what the home model needs
 """
 
+import json
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from scipy.stats import spearmanr
 
 from consilience import load_run
+from consilience.agents.local_agents import LocalAgents
+from consilience.agents.protocol import Agent
+from consilience.base.rows import Rows, count, take
+from consilience.core.calibration import log_term, pool, pool_weights
 from consilience.experiments.axes import parse_seeds
+from consilience.experiments.compare import estimate
 from consilience.experiments.run import run_experiment
+from consilience.methods.learning.joint import Joint
 from consilience.report.home import domain_gains
 from consilience.runtime.driver import run_rounds
 from consilience.runtime.held_out import models_of
@@ -29,7 +40,10 @@ from consilience.settings.wiring import (
     shared_rows,
     summarise,
 )
+from consilience.tasks.protocol import Array, Task
 
+MANY = {"data.limit": 1500, "data.target_fraction": 0.04, "data.test_fraction": 0.88}
+"""As many rows to train on as FEATURES has, and 1,200 of an agent's to test on."""
 FEATURES = {"data.limit": 300, "data.target_fraction": 0.2, "data.test_fraction": 0.2}
 CIFAR = "cifar10-pretrained"
 SETTINGS = {
@@ -42,6 +56,9 @@ SETTINGS = {
     "CIFAR-10 features, Dirichlet 0.1": (CIFAR, FEATURES | {"data.alpha": 0.1}),
     "concept shift, Dirichlet 1": (CIFAR, FEATURES | {"data.concept_shift": [0, 1, 2]}),
     "concept shift, digits-mlp": ("digits-mlp", {"data.concept_shift": [0, 1, 2]}),
+    "CIFAR-10 features, Dirichlet 1, many test rows": (CIFAR, MANY),
+    "CIFAR-10 features, Dirichlet 0.3, many test rows": (CIFAR, MANY | {"data.alpha": 0.3}),
+    "CIFAR-10 features, Dirichlet 0.1, many test rows": (CIFAR, MANY | {"data.alpha": 0.1}),
     "digits-mlp, Dirichlet 0.3": ("digits-mlp", {"data.alpha": 0.3}),
     "digits-mlp, a tenth kept back": ("digits-mlp", {"training.kept_back": 0.1}),
 }
@@ -119,15 +136,45 @@ def table(root: Path) -> None:
             print(f"| {setting} | {sum(row['covered'] for row in known) / rows:.3f} | {rows:.0f} |")
 
 
+def losers(root: Path) -> None:
+    """Agents whose home model is worse than training alone at home by more than two points, in test rows."""
+    for setting in SETTINGS:
+        worse = []
+        for path in sorted(folder_of(root, setting, 0).parent.glob("seed-*")):
+            if _done(path):
+                run, seed = load_run(path), path.name.removeprefix("seed-")
+                gains = domain_gains(run, "own")
+                for agent in run.summary.agents:
+                    if agent.good and agent.name in gains and gains[agent.name].gain < -0.02:
+                        rows = len(run.held[agent.name]["own_y"])
+                        worse.append(f"{seed}/{agent.name} ({round(gains[agent.name].gain * rows)} of {rows})")
+        print(f"- **{setting}** ({len(worse)}): {', '.join(worse) or 'none'}")
+
+
+def kept_back_costs(root: Path) -> None:
+    """What a tenth of the rows kept back costs on the target domain, paired by agent, with its 95 % interval."""
+    for most in (10_000, 70):
+        means = []
+        for path in sorted(folder_of(root, "digits-mlp", 0).parent.glob("seed-*")):
+            other = folder_of(root, "digits-mlp, a tenth kept back", 0).parent / path.name
+            if _done(path) and _done(other):
+                runs = [load_run(folder) for folder in (path, other)]
+                few = [agent.name for agent in runs[0].summary.agents if agent.samples <= most]
+                first, second = (run.last_round().set_index("agent")["accuracy_target"] for run in runs)
+                means.append((second - first)[few].mean())
+        print(f"agents with at most {most} rows: {estimate([m for m in means if m == m]).text(signed=True)}")
+
+
 def cost(setting: str, seeds: list[int]) -> None:
     """CPU seconds of a run with its copies that train alone, without and with what the home model needs, in turns."""
     preset, changes = SETTINGS[setting]
     ratios = []
     for seed in [seeds[0], *seeds]:  # the first is a warm-up
-        settings = read_settings(preset, changes | {"run.seed": seed})
-        scenario = build_scenario(settings)
         seconds = []
         for hold_out in (False, True):
+            kept_back = {"training.kept_back": 0.15 * hold_out} if preset == CIFAR else {}
+            settings = read_settings(preset, changes | kept_back | {"run.seed": seed})
+            scenario = build_scenario(settings)
             agents = build_agents(settings, scenario)
             parts = build_exchange(settings, scenario), settings.method, summarise(settings, scenario, agents)
             began = time.process_time()
@@ -145,28 +192,150 @@ def cost(setting: str, seeds: list[int]) -> None:
     print(f"{setting}: CPU time {np.mean(ratios[1:]):.2f} ({min(ratios[1:]):.2f} to {max(ratios[1:]):.2f})")
 
 
-def forecast(runs: list[Run]) -> None:
-    """Does an agent's disagreement with the mean of all before the first exchange tell its gain?"""
-    print(f"\nForecast from {len(runs)} runs: disagreement before the first exchange against the gain")
-    for place in ("own", "target"):
-        correlations, pairs = [], []
-        for run in runs:
-            first = run.metrics[run.metrics["round"] == max(1, run.summary.warmup)].set_index("agent")["disagreement"]
-            gains = {name: gain.gain for name, gain in domain_gains(run, place).items()}
-            known = [(first[name], gain) for name, gain in gains.items()]
-            pairs.append(known)
-            if len(known) > 3 and len({gain for _, gain in known}) > 1:
-                correlations.append(spearmanr(*zip(*known, strict=True))[0])
-        train = np.array([pair for known in pairs[::2] for pair in known])
-        test = np.array([pair for known in pairs[1::2] for pair in known])
-        bounds = np.unique(train[:, 0])
-        right = [np.mean((train[:, 0] > bound) == (train[:, 1] > 0)) for bound in bounds]
-        bound = bounds[int(np.argmax(right))]
-        sign, base = np.mean((test[:, 0] > bound) == (test[:, 1] > 0)), np.mean(test[:, 1] > 0)
+class Watched(Joint):
+    """Notes what agents know when they have heard trained peers for the first time, and what that round brings."""
+
+    def __init__(self, shared: int, exchange: int) -> None:
+        self.__dict__ |= {"shared": shared, "left": exchange, "noted": {}, "warmup_shared": False}
+
+    def learn(self, agents, shared, psi, lam, private):
+        self.__dict__["psi"] = {name: labels[: self.shared] for name, labels in psi.items()}
+        self.__dict__["left"] -= 1
+        if self.left:
+            return super().learn(agents, shared, psi, lam, private)
+        rows, before = take(shared, slice(0, self.shared)), {agent.name: _kept(agent) for agent in agents}
+        expected = {
+            agent.name: _expected(agent.task, agent.predict(rows), psi[agent.name][: self.shared]) for agent in agents
+        }
+        losses = super().learn(agents, shared, psi, lam, private)
+        for agent in agents:
+            name, after = agent.name, _kept(agent)
+            gained = {f"{key} gained": after[key] - before[name][key] for key in after}
+            self.noted[name] = before[name] | gained | {"expected": expected[name]}
+        return losses
+
+
+def tell_forecasts(root: Path) -> None:
+    """How forecasts agree with gains: rank correlations within runs, and how often their sign is right."""
+    import pandas as pd
+
+    table = pd.read_json(root / "forecast.jsonl", lines=True)
+    table = table[table["good"]].assign(run=table["preset"] + table["seed"].astype(str))
+    runs = sorted(table["run"].unique())
+    print(f"{len(runs)} runs, {len(table)} agents: {table.groupby('preset')['seed'].nunique().to_dict()}")
+    for place, forecast in (("own", "score gained"), ("own", "log score gained"), ("target", "expected")):
+        known = table.dropna(subset=[place, forecast])
+        within = [
+            spearmanr(rows[forecast], rows[place])[0]
+            for _, rows in known.groupby("run")
+            if len(rows) > 3 and rows[forecast].nunique() > 1 and rows[place].nunique() > 1
+        ]
+        train = known["run"].isin(runs[::2])
+        bounds = np.unique(known[train][forecast])
+        right = [((known[train][forecast] > bound) == (known[train][place] > 0)).mean() for bound in bounds]
+        bound, test = bounds[int(np.argmax(right))], known[~train]
+        classes = known[known["preset"] != "polynomial"]
         print(
-            f"- {place}: rank correlation within a run {np.nanmean(correlations):+.2f}; the sign is right for "
-            f"{sign:.0%} of agents, always saying 'gain' is right for {base:.0%}"
+            f"- {place}, {forecast}: rank correlation within a run {np.mean(within):+.2f} ({len(within)} runs), over "
+            f"all agents {spearmanr(classes[forecast], classes[place])[0]:+.2f}; its sign is that of the gain for "
+            f"{((known[forecast] > 0) == (known[place] > 0)).mean():.0%}, with a bound learned on every other run "
+            f"{((test[forecast] > bound) == (test[place] > 0)).mean():.0%}, of 'gain' {(test[place] > 0).mean():.0%}"
         )
+
+
+def _kept(agent: Agent) -> dict[str, float]:
+    """Scores on the rows that the model has not seen, higher is better."""
+    f, y = agent.held_out()
+    if not len(y):
+        return {"score": float("nan"), "log score": float("nan")}
+    first, last = agent.task.scores[0], next((s for s in agent.task.scores if s.name == "log_loss"), None)
+    signs = [(1 if score.higher_is_better else -1, score) for score in (first, last or first)]
+    return {name: sign * score.measure(f, y) for name, (sign, score) in zip(("score", "log score"), signs, strict=True)}
+
+
+def _expected(task: Task, f: np.ndarray, labels: np.ndarray) -> float:
+    """The gain on the target domain if the pseudo-labels were the truth: of accuracy, or of the RMSE."""
+    if not task.has_classes:
+        return float(np.sqrt(np.mean((f - labels) ** 2)))
+    return float(labels.max(axis=1).mean() - labels[np.arange(len(f)), f.argmax(axis=1)].mean())
+
+
+def forecasts(root: Path, seeds: list[int], chosen: list[str]) -> None:
+    """Runs presets with a share of private rows kept back, and writes a line of JSON for each agent of each."""
+    path = root / "forecast.jsonl"
+    lines = path.read_text().splitlines() if path.is_file() else []
+    done = {(line["preset"], line["seed"]) for line in map(json.loads, lines)}
+    for seed in seeds:
+        for preset in chosen:
+            if (preset, seed) in done:
+                continue
+            changes = {"run.seed": seed, "run.references": []}
+            settings = read_settings(preset, changes | ({} if preset == "polynomial" else {"training.kept_back": 0.15}))
+            scenario = build_scenario(settings)
+            agents, method = build_agents(settings, scenario), settings.method
+            watched = Watched(count(scenario.shared), 1 if method.warmup else 2)  # untrained models say nothing
+            run = run_rounds(
+                agents,
+                shared_rows(settings, scenario),
+                build_exchange(settings, scenario),
+                replace(method, learning=watched),
+                summarise(settings, scenario, agents),
+                build_evaluation(settings, scenario),
+                baseline=True,
+                hold_out=True,
+            )
+            gains = {place: domain_gains(run, place) for place in ("own", "target")}
+            with path.open("a") as file:
+                for agent in run.summary.agents:
+                    known = {place: gains[place][agent.name].gain for place in gains if agent.name in gains[place]}
+                    row = {"preset": preset, "seed": seed, "agent": agent.name, "good": agent.good, **known}
+                    file.write(json.dumps(row | watched.noted[agent.name]) + "\n")
+            print(preset, seed, flush=True)
+
+
+def what_peers_hear(setting: str, seeds: list[int]) -> None:
+    """The same runs with predictions published as they are, and with a temperature fitted to the rows kept back.
+
+    Prints the accuracy of the last pseudo-labels, of agents on the target domain and of home models, and the share of
+    trust that agents with wrong labels are given by the others.
+    """
+    preset, changes = SETTINGS[setting]
+    publish, wrong = LocalAgents.published, [2, 9]
+
+    def calibrated(agents: LocalAgents, shared: Rows) -> dict[str, Array]:
+        predictions = publish(agents, shared)
+        for agent in agents:
+            f, y = agent.held_out()
+            weight = pool_weights(log_term(f)[None], y, np.ones(1), np.full(1, 5.0))
+            predictions[agent.name] = pool(weight, log_term(predictions[agent.name])[None]).astype(np.float32)
+        return predictions
+
+    for seed in seeds:
+        for name, function in (("as they are", publish), ("calibrated", calibrated)):
+            more = {"run.seed": seed, "training.kept_back": 0.15, "low_quality": wrong, "run.references": []}
+            settings = read_settings(preset, changes | more)
+            scenario = build_scenario(settings)
+            agents, watched = build_agents(settings, scenario), Watched(count(scenario.shared), settings.run.rounds)
+            LocalAgents.published = function
+            try:
+                run = run_rounds(
+                    agents,
+                    shared_rows(settings, scenario),
+                    build_exchange(settings, scenario),
+                    replace(settings.method, learning=watched),
+                    summarise(settings, scenario, agents),
+                    build_evaluation(settings, scenario),
+                    baseline=True,
+                    hold_out=True,
+                )
+            finally:
+                LocalAgents.published = publish
+            last, good = run.last_round(), [i for i in range(len(run.names)) if i not in wrong]
+            right = np.mean([(psi.argmax(axis=1) == scenario.shared_y).mean() for psi in watched.psi.values()])
+            target = last[~last["low_quality"]]["accuracy_target"].mean()
+            home = np.mean([gain.together for gain in domain_gains(run, "own").values()])
+            trust = run.trust[-1][np.ix_(good, wrong)].sum() / run.trust[-1][good].sum()
+            print(f"{setting} {seed} {name}: {right:.3f} {target:.3f} {home:.3f} {trust:.3f}", flush=True)
 
 
 def _done(path: Path) -> bool:
@@ -179,8 +348,15 @@ if __name__ == "__main__":
         run_all(Path(root), parse_seeds(rest[0]), rest[1:])
     elif what == "time":
         cost(root, parse_seeds(rest[0]))
+    elif what == "losers":
+        losers(Path(root))
+    elif what == "kept":
+        kept_back_costs(Path(root))
+    elif what == "hear":
+        what_peers_hear(root, parse_seeds(rest[0]))
+    elif what == "forecast" and not rest:
+        tell_forecasts(Path(root))
     elif what == "forecast":
-        paths = sorted(path for folder in (root, *rest) for path in Path(folder).glob("*/seed-*") if _done(path))
-        forecast([load_run(path) for path in paths])
+        forecasts(Path(root), parse_seeds(rest[0]), rest[1:])
     else:
         table(Path(root))

@@ -6,7 +6,8 @@ import torch
 from torch import nn
 
 from consilience.agents import networks
-from consilience.agents.batched_prediction import MANY, TOGETHER, predict_all
+from consilience.agents.batch_plan import MANY
+from consilience.agents.batched_prediction import TOGETHER, predict_all
 from consilience.agents.sklearn_agent import SklearnAgent
 from consilience.agents.torch_agent import TorchAgent
 

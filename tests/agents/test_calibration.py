@@ -39,6 +39,12 @@ def test_without_rows_kept_back_the_home_model_is_that_of_the_prior():
     assert not calibrated(task, [70, 70, 60]).needs_alone
 
 
+def test_the_model_alone_counts_more_at_home_among_many_classes():
+    task = task_named("classification")
+    two, ten = (calibrated(task, [20] * number, has_alone=True).home[0, 2] for number in (2, 10))
+    assert 0 < two < ten < 1
+
+
 def test_sets_hold_the_truth_in_new_rows():
     y, weak, strong = classes(400)
     fitted = calibrated(task_named("classification"), [130, 130, 140], weak, y, strong)

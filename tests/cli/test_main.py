@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,15 @@ def test_help_names_the_groups_of_commands():
     groups = re.findall(r"╭─ ([A-Z][a-z ]+) ─", text)
     assert groups == ["Options", "Experiments", "Results", "Models", "Lists", "Between organisations"]
     assert {"robustness", "ensemble", "privacy-audit"} <= set(re.findall(r"│ ([a-z-]+) ", text))
+
+
+@pytest.mark.parametrize("words", [(), ("predict",), ("site", "check"), ("federation", "new")])
+def test_help_fills_its_lines_and_shows_no_type_of_flags(words):
+    text = call(*words, "--help")
+    assert "<bool>" not in text
+    lines = [line.strip() for line in text.split("╭─")[0].splitlines()]
+    ends = [(len(a), b) for a, b in pairwise(lines) if a and b and not a.startswith(("consilience", "Usage"))]
+    assert all(length + 1 + len(b.split()[0]) > 76 for length, b in ends), "no line ends early within a paragraph"
 
 
 def test_help_imports_nothing_heavy():

@@ -1,5 +1,6 @@
 """A page about many runs."""
 
+from consilience.experiments.compare import compare
 from consilience.experiments.run import run_experiment
 from consilience.report.live import Watch
 from consilience.report.live_data import is_run
@@ -23,3 +24,8 @@ def test_a_folder_of_several_runs_has_a_list(tmp_path):
         assert get(f"{page.address}compare.html") == (200, "the comparison")
         assert get(f"{page.address}run/seed-0/paper/report.html")[0] == 404
     assert "No run has started" in index_page(tmp_path / "seed-0" / "paper" / "checkpoint")
+
+
+def test_every_run_of_a_comparison_is_finished_in_the_end(tmp_path):
+    compare(SETTINGS, ["paper", "alone"], [0], tmp_path, 1)
+    assert "2 runs, 2 of them finished" in index_page(tmp_path)

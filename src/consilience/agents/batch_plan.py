@@ -12,10 +12,16 @@ from consilience.agents.protocol import GradientCorrection, Losses
 from consilience.agents.stacked_weights import ALIGNED
 from consilience.agents.tensors import Inputs, for_network
 from consilience.agents.torch_agent import TorchAgent
+from consilience.agents.training import number_of_batches
 from consilience.base.errors import ConsilienceError
 from consilience.base.rows import Rows, count
 from consilience.tasks.protocol import Array
 
+MANY = 64
+"""Agents in a run from which on steps on private data are narrow, and first layers predict as one product: faster
+(docs/results/speed.md), while the numbers of smaller runs stay what they were."""
+NARROW = 8
+"""Rows of a narrow step are a multiple of this."""
 LARGE_ROW = 1000
 """Values in a row from which on the rows of a step are copied one by one, without a table of all rows."""
 Schedule = list[tuple[Array | None, Array | None]]
@@ -36,6 +42,8 @@ class Lesson:
     """Passes over the shared data alone; 0 for a round on private data, with the pseudo-labels beside them."""
     corrections: Mapping[str, GradientCorrection] = field(default_factory=dict)
     """Changes of the gradients by name."""
+    narrow: bool = False
+    """Whether a step on private data has hardly more rows than samples; agents with as many rows train together."""
 
     def drawn(self, agent: TorchAgent) -> int:
         """The number of rows of which an agent draws labelled samples."""
@@ -54,7 +62,9 @@ class Lesson:
         return list(agent.next_round(self.drawn(agent)))
 
     def private_rows(self, agent: TorchAgent) -> int:
-        """Private samples in the largest step."""
+        """Rows for private samples in a step."""
+        if self.narrow:
+            return _up(-(-agent.samples // number_of_batches(agent.samples, agent.training.batch)), NARROW)
         return 0 if self.passes else agent.training.batch
 
     def labelled_rows(self, agent: TorchAgent) -> int:
@@ -64,7 +74,8 @@ class Lesson:
 
     def width(self, agent: TorchAgent) -> int:
         """Rows of a step, with fillers. It follows from an agent's own settings, and its numbers depend on it."""
-        return -(-(self.private_rows(agent) + self.labelled_rows(agent)) // ALIGNED) * ALIGNED
+        rows = self.private_rows(agent) + self.labelled_rows(agent)
+        return rows if self.narrow else _up(rows, ALIGNED)
 
     def losses(self, agent: TorchAgent, sums: Tensor, steps: int, trained: int) -> Losses:
         """The losses of an agent from the sums over its steps, by row."""
@@ -101,27 +112,24 @@ class Plan:
         """The plan of agents in the order of their schedules, the longest first."""
         own, size = lesson.private_rows(agents[0]), max(lesson.labelled_rows(agent) for agent in agents)
         shape = (len(schedules[0]), len(agents), max(lesson.width(agent) for agent in agents))
-        input_rows, target_rows = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
         weights = np.zeros(shape, np.float32)
         kept = 0 if lesson.passes and lesson.shared is not None else 1
         private = [_as_tensor(agent.x).flatten(1)[: kept * agent.samples] for agent in agents]
         targets = [torch.from_numpy(a.task.targets(a.y.numpy(), a.outputs)) for a in agents if kept]
-        samples = sum(len(rows) for rows in private)
-        start, labelled = 0, samples
-        for row, (agent, schedule) in enumerate(zip(agents, schedules, strict=True)):
-            lam, first = lesson.weight(agent), samples if lesson.shared is not None else start
-            for step, (mine, pick) in enumerate(schedule):
-                input_rows[step, row] = target_rows[step, row] = start
-                if mine is not None:
-                    input_rows[step, row, : len(mine)] = target_rows[step, row, : len(mine)] = start + mine
-                    weights[step, row, : len(mine)] = 1 / len(mine)
-                if pick is not None and lam > 0:
-                    seen = slice(own, own + len(pick))
-                    input_rows[step, row, seen] = first + pick
-                    target_rows[step, row, seen] = labelled + pick
-                    weights[step, row, seen] = lam / len(pick)
-            start += len(private[row])
-            labelled += lesson.drawn(agent) if lam > 0 else 0
+        lam = np.array([lesson.weight(agent) for agent in agents])
+        *starts, samples = np.cumsum([0, *map(len, private)])
+        first = np.array(starts if lesson.shared is None else [samples] * len(agents))
+        labelled = samples + np.cumsum([0, *(lesson.drawn(agent) for agent in agents[:-1])])
+        input_rows = np.tile(np.array(starts, np.int32)[:, None], (shape[0], 1, shape[2]))
+        target_rows = input_rows.copy()
+        cells, pick, length = _cells([[mine for mine, _ in schedule] for schedule in schedules], 0)
+        input_rows[cells] = target_rows[cells] = np.array(starts)[cells[1]] + pick
+        weights[cells] = 1 / length
+        with_labels = [schedule if weight > 0 else [] for schedule, weight in zip(schedules, lam, strict=True)]
+        cells, pick, length = _cells([[pick for _, pick in schedule] for schedule in with_labels], own)
+        input_rows[cells] = first[cells[1]] + pick
+        target_rows[cells] = labelled[cells[1]] + pick
+        weights[cells] = lam[cells[1]] / length
         shared_rows = None
         if size:
             targets += [torch.from_numpy(np.asarray(lesson.labels[agent.name], np.float32)) for agent in agents]
@@ -163,6 +171,28 @@ class Plan:
     def targets_of(self, step: int, active: int) -> Tensor:
         """What these inputs should give."""
         return rows_of(self.targets, self.target_rows[step, :active])
+
+
+def _up(number: int, step: int) -> int:
+    """The next multiple of `step`."""
+    return -(-number // step) * step
+
+
+def _cells(picks: list[list[Array | None]], column: int) -> tuple[tuple[Array, Array, Array], Array, Array]:
+    """Where what each agent picks in each step goes: cells (step, agent, sample of a step), from `column` on.
+
+    Then the row that is picked for each of them, and how many are picked in its step.
+    """
+    chosen = [
+        (step, agent, rows) for agent, own in enumerate(picks) for step, rows in enumerate(own) if rows is not None
+    ]
+    length = np.array([len(rows) for _, _, rows in chosen], int)
+    step, agent, start = (
+        np.repeat(np.array(numbers, int), length)
+        for numbers in ([s for s, _, _ in chosen], [a for _, a, _ in chosen], np.cumsum(length) - length)
+    )
+    rows = np.concatenate([np.zeros(0, int), *(rows for _, _, rows in chosen)])
+    return (step, agent, column + np.arange(len(rows)) - start), rows, np.repeat(length, length)
 
 
 def rows_of(table: Tensor, places: Tensor) -> Tensor:

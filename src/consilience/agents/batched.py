@@ -28,7 +28,7 @@ LARGEST_MODEL = 100_000
 """Largest number of parameters for which batches are faster (docs/results/speed.md)."""
 LARGEST_DATA = 500_000
 """Largest number of values in an agent's private data: a batch copies them into one tensor every round."""
-LARGEST_BATCH = 16
+LARGEST_BATCH = 32
 """Largest number of agents in a batch; larger batches are not faster."""
 ROOM = 4_000_000
 """Largest number of values in the inputs of one step of a batch, so that they stay in the processor's cache."""
@@ -92,12 +92,14 @@ def _units(agents: Sequence[Agent], how: str) -> list[Unit]:
     for number, agent in enumerate(agents):
         network = stackable(agent, how)
         alike.setdefault(number if network is None else architecture(network), []).append((agent, network))
-    most = {kind: _most(kind) if isinstance(kind, tuple) else 1 for kind in alike}
-    return [
-        [same[index] for index in indices]
-        for kind, same in alike.items()
-        for indices in np.array_split(range(len(same)), -(-len(same) // most[kind]))
-    ]
+    split: list[Unit] = []
+    for kind, same in alike.items():
+        most = _most(kind) if isinstance(kind, tuple) else 1
+        if len(same) > most:  # those with as many samples together
+            same.sort(key=lambda pair: pair[1].samples if pair[1] is not None else 0)
+        parts = np.array_split(range(len(same)), -(-len(same) // most))
+        split += [[same[index] for index in indices] for indices in parts]
+    return split
 
 
 def _most(kind: tuple[Any, ...]) -> int:
@@ -211,7 +213,7 @@ def _train(agents: list[TorchAgent], lesson: Lesson) -> dict[str, Losses]:
             torch.bmm(back.mT, layers[number], out=gradient[2 * number])
             torch.bmm(ones, back, out=gradient[2 * number + 1].unsqueeze(1))
             if number:
-                back = torch.bmm(back, weights[2 * number]).mul_(layers[number].sign())
+                back = torch.bmm(back, weights[2 * number]).mul_(layers[number].sign_())
         stack.adam_step(step, active, stack.gradient[:active] if corrected is None else corrected(active))
     stack.give_back()
     if corrected is not None:

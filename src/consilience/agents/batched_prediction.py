@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from consilience.agents.batch_plan import flat_rows
+from consilience.agents.batch_plan import MANY, flat_rows
 from consilience.agents.batched import architecture, stackable
 from consilience.agents.protocol import Agent
 from consilience.agents.tensors import in_batches
@@ -18,9 +18,6 @@ from consilience.agents.unreadable import explained
 from consilience.base.rows import Rows
 from consilience.tasks.protocol import Array
 
-MANY = 64
-"""Agents in a run from which on the first layers of a batch are one product: several times faster
-(docs/results/speed.md), while the numbers of smaller runs stay what they were."""
 TOGETHER = 32
 """Models in one batch. Smaller batches are padded to this number, so that no bit depends on it."""
 

@@ -16,11 +16,12 @@ from consilience.core import calibration as core
 from consilience.tasks.protocol import Array, Task
 
 HEDGE, STRENGTH = 0.125, 5.0
-"""The prior of b and b' is 1 + HEDGE log (classes / 2): averages of predictions hedge more among many classes."""
-FREQUENCY, ALONE = (0.3, 10.0), (0.15, 10.0)
-"""Prior of g and of a, and its strength (research/home.md)."""
-POOLED_FREQUENCY, POOLED_ALONE = (1.0, 10.0), (0.4, 10.0)
-"""The same with dual variables: agents then come to one model, which does not know the class frequencies at home."""
+"""The prior of b' is 1 + HEDGE log (classes / 2): averages of predictions hedge more among many classes. With dual
+variables the second term is half as large. That of b is 1, or the same as that of b' where nobody trained alone."""
+FREQUENCY, ALONE = (0.2, 10.0), (0.15, 10.0)
+"""Prior of g, and of a / (1 + log (classes / 2)), and its strength (research/home.md)."""
+POOLED_FREQUENCY = (1.0, 10.0)
+"""That of g with dual variables: agents then come to one model, which does not know the class frequencies at home."""
 LEAST_ALONE = 0.05
 """Probabilities of the model trained alone are not taken to be smaller: on few rows it is far too sure of itself."""
 MIXED = (0.1, 5.0)
@@ -153,9 +154,7 @@ def calibrated(
         return _of_values(task, together, y, alone, has_alone)
     frequency = _frequency(task, counts)
     rows = 0 if together is None or y is None else len(y)
-    together_prior = (1 + HEDGE * np.log(frequency.shape[1] / 2), STRENGTH)
-    others = (POOLED_FREQUENCY, POOLED_ALONE) if pooled else (FREQUENCY, ALONE)
-    prior = np.array([together_prior, *others][: 3 if has_alone else 2]).T
+    prior, target_prior = _priors(frequency.shape[1], has_alone, pooled)
     known = [*_terms(task, together, alone, frequency)] if together is not None and rows else []
     labels = task.questions(task.targets(y, together.shape[1])) if together is not None and y is not None else []
     home, target = [], []
@@ -163,16 +162,25 @@ def calibrated(
         if rows:
             terms, truth = known[question], labels[question].argmax(axis=1)
             home.append(core.pool_weights(terms, truth, *prior))
-            target.append(np.maximum(core.pool_weights(terms[:1], truth, *prior[:, :1]), LEAST_WEIGHT))
+            target.append(np.maximum(core.pool_weights(terms[:1], truth, *target_prior), LEAST_WEIGHT))
         else:
             home.append(prior[0])
-            target.append(prior[0, :1])
+            target.append(target_prior[0])
     fitted = Calibration(task, np.stack(home), np.stack(target), frequency)
     if not rows or together is None or y is None or not task.has_classes:
         return fitted
     by_place = {"home": fitted.at_home(together, alone), "target": fitted.on_target(together)}
     scores = {place: _stored(core.class_scores(f, y)[:, None]) for place, f in by_place.items()}
     return Calibration(task, fitted.home, fitted.target, frequency, scores)
+
+
+def _priors(classes: int, has_alone: bool, pooled: bool) -> tuple[Array, Array]:
+    """The weights at home (b, g, a) and on the target domain (b',) without rows; and the strength of each below it."""
+    more = float(np.log(classes / 2))
+    hedge = (1 + HEDGE * more * (0.5 if pooled else 1.0), STRENGTH)
+    frequency = POOLED_FREQUENCY if pooled else FREQUENCY
+    home = [(1.0, STRENGTH), frequency, (ALONE[0] * (1 + more), ALONE[1])] if has_alone else [hedge, frequency]
+    return np.array(home).T, np.array([hedge]).T
 
 
 def _of_values(

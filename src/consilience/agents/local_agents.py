@@ -84,16 +84,19 @@ class LocalAgents:
 
     def train_alone(self, corrections: Mapping[str, Correction | None]) -> dict[str, Losses]:
         """One round of everyone on its private data, with its gradients changed by its correction, if it has one."""
+        from consilience.agents.batch_plan import MANY, Lesson
         from consilience.agents.batched import same_correction
 
         def alone(agent: Agent) -> Losses:
             return cast(Averageable, agent).train_alone(corrections.get(agent.name))
 
         def key(agent: Agent, network: Any) -> Hashable:
-            return same_correction(corrections.get(agent.name))
+            correction = same_correction(corrections.get(agent.name))
+            return (correction, lesson.width(network)) if lesson.narrow and correction != -1 else correction
 
         own = {name: correct for name, correct in corrections.items() if isinstance(correct, GradientCorrection)}
-        return self._together("train_alone", alone, key, corrections=own)
+        lesson = Lesson(corrections=own, narrow=self._among >= MANY)
+        return self._together("train_alone", alone, key, **vars(lesson))
 
     def train_on_shared(self, shared: Rows, labels: Mapping[str, Array], passes: int) -> dict[str, Losses]:
         """Everyone trains on the shared data alone, with its own pseudo-labels, for so many passes."""

@@ -6,6 +6,7 @@ is made: two seconds at the start of every run.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from math import sqrt
 from typing import Any, Protocol, final
 
@@ -20,22 +21,30 @@ from consilience.tasks.protocol import Array
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 
 
+@lru_cache(maxsize=1000)
 def step_sizes(step: int, lr: float) -> tuple[float, float]:
     """The step size lr / (1 - beta1^t), and sqrt(1 - beta2^t), by which the root of the second moment is divided."""
     return lr / (1 - BETA1**step), sqrt(1 - BETA2**step)
 
 
 def adam_step(
-    weight: Tensor, gradient: Tensor, first: Tensor, second: Tensor, size: float | Tensor, root: float | Tensor
+    weight: Tensor,
+    gradient: Tensor,
+    first: Tensor,
+    second: Tensor,
+    size: float | Tensor,
+    root: float | Tensor,
+    room: tuple[Tensor | None, Tensor | None] = (None, None),
 ) -> None:
     """One step in place: w <- w - size m / (sqrt(v) / root + eps), after m and v took in the gradient.
 
-    `size` and `root` are `step_sizes`, or tensors of them with one row for each of many stacked models.
+    `size` and `root` are `step_sizes`, or tensors of them with one row for each of many stacked models. `room` are two
+    tensors of the shape of the gradient that may be overwritten; one may be the gradient.
     """
     first.lerp_(gradient, 1 - BETA1)
     second.mul_(BETA2).addcmul_(gradient, gradient, value=1 - BETA2)
-    below = second.sqrt().div_(root).add_(EPSILON)
-    weight.sub_((first * size).div_(below))
+    below = torch.sqrt(second, out=room[0]).div_(root).add_(EPSILON)
+    weight.sub_(torch.mul(first, size, out=room[1]).div_(below))
 
 
 @dataclass

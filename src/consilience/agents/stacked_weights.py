@@ -29,6 +29,8 @@ class StackedWeights:
     first: Tensor
     second: Tensor
     gradient: Tensor
+    room: Tensor
+    """For numbers that are not kept."""
     size: Tensor
     """Adam's step sizes (steps, agents, 1)."""
     root: Tensor
@@ -42,22 +44,23 @@ class StackedWeights:
         for shape in shapes:
             starts.append(total)
             total += -(-prod(shape) // ALIGNED) * ALIGNED
-        weights, first, second, gradient = rows = torch.zeros((4, len(agents), total))
-        size, root = np.ones((steps[0], len(agents), 1), np.float32), np.ones((steps[0], len(agents), 1), np.float32)
-        for row_index, agent in enumerate(agents):
-            optimizer = _adam(agent)
-            done = 0
-            for number, parameter in enumerate(optimizer.parameters):
-                values = [parameter.detach()]
+        weights, first, second, gradient, room = torch.zeros((5, len(agents), total))
+        size, root = np.ones((2, steps[0], len(agents), 1), np.float32)
+        optimizers = [_adam(agent) for agent in agents]
+        for row, (agent, optimizer, own) in enumerate(zip(agents, optimizers, steps, strict=True)):
+            done = max((moments.steps for moments in optimizer.moments.values()), default=0)
+            lr = agent.lr
+            sizes = [step_sizes(done + step + 1, lr) for step in range(own)]
+            size[:own, row], root[:own, row] = np.array(sizes, np.float32).T[..., None]
+        adam = torch.from_numpy(size), torch.from_numpy(root)
+        stack = cls(agents, steps, [*names], shapes, starts, weights, first, second, gradient, room, *adam)
+        beside = [optimizer.parameters for optimizer in optimizers]
+        for number, (weight, mean, square) in enumerate(zip(*map(stack.views, (weights, first, second)), strict=True)):
+            torch.stack([own[number].detach() for own in beside], out=weight)
+            for row, optimizer in enumerate(optimizers):
                 if number in optimizer.moments:
-                    moments = optimizer.moments[number]
-                    values, done = [*values, moments.first, moments.second], moments.steps
-                for row, value in zip(rows, values, strict=False):
-                    row[row_index, starts[number] : starts[number] + value.numel()] = value.reshape(-1)
-            for step in range(steps[row_index]):
-                size[step, row_index], root[step, row_index] = step_sizes(done + step + 1, agent.lr)
-        sizes, roots = torch.from_numpy(size), torch.from_numpy(root)
-        return cls(agents, steps, [*names], shapes, starts, weights, first, second, gradient, sizes, roots)
+                    mean[row], square[row] = optimizer.moments[number].first, optimizer.moments[number].second
+        return stack
 
     def views(self, rows: Tensor) -> list[Tensor]:
         """The tensors of the model (agents, ...) within `rows` (agents, numbers)."""
@@ -85,19 +88,21 @@ class StackedWeights:
             self.second[:active],
             self.size[step, :active],
             self.root[step, :active],
+            (self.room[:active], self.gradient[:active]),
         )
 
     def give_back(self) -> None:
         """Gives every agent its weights and moments."""
-        views = [self.views(rows) for rows in (self.weights, self.first, self.second)]
-        for row, (agent, steps) in enumerate(zip(self.agents, self.steps, strict=True)):
+        weights, *moments = (
+            zip(*map(Tensor.unbind, self.views(rows)), strict=True) for rows in (self.weights, self.first, self.second)
+        )
+        for agent, steps, own, first, second in zip(self.agents, self.steps, weights, *moments, strict=True):
             optimizer = _adam(agent)
             for number, parameter in enumerate(optimizer.parameters):
-                weight, first, second = (tensors[number][row] for tensors in views)
-                parameter.data.copy_(weight)
+                parameter.data.copy_(own[number])
                 parameter.grad = None
                 done = optimizer.moments[number].steps if number in optimizer.moments else 0
-                optimizer.moments[number] = Moments(done + steps, first.clone(), second.clone())
+                optimizer.moments[number] = Moments(done + steps, first[number].clone(), second[number].clone())
 
 
 class StackedCorrection:

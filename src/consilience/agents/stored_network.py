@@ -78,10 +78,20 @@ class StoredNetwork:
                 tensor.copy_(torch.from_numpy(weights[name]))
 
     def _stored(self) -> dict[str, Tensor]:
-        """Parameters and buffers; not constants that are not saved, such as the filters of a fixed layer."""
-        buffers = dict(self.model.named_buffers())
-        stored = self.model.state_dict().keys() if buffers else ()
-        return dict(self.model.named_parameters()) | {name: buffers[name] for name in buffers if name in stored}
+        """Parameters and buffers; not constants that are not saved, such as the filters of a fixed layer.
+
+        In one pass over the modules: many agents with small networks are asked several times a round.
+        """
+        parameters: dict[str, Tensor] = {}
+        buffers: dict[str, Tensor] = {}
+        seen = set()
+        for path, module in self.model.named_modules():
+            start = f"{path}." if path else ""
+            for name, own in (*module._parameters.items(), *module._buffers.items()):
+                if own is not None and own not in seen and name not in module._non_persistent_buffers_set:
+                    (parameters if name in module._parameters else buffers)[start + name] = own
+                    seen.add(own)
+        return parameters | buffers
 
     def _averageable(self) -> dict[str, Tensor]:
         return {name: tensor for name, tensor in self._stored().items() if tensor.is_floating_point()}

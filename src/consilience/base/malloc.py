@@ -5,7 +5,7 @@ import os
 import time
 from contextlib import suppress
 
-SHARE = 100
+SHARE = 300
 """Times as long as a look through the memory that must pass before the next."""
 _TRIM, _MMAP = -1, -3
 """Thresholds of mallopt(3)."""

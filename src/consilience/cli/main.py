@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from consilience.base.errors import ConsilienceError, sentence_of
 from consilience.base.registry import user_file_location
@@ -14,7 +14,25 @@ from consilience.cli import federation, measures, models, relay, reproduce, runs
 from consilience.cli.common_options import end_with_error
 from consilience.cli.signals import install_signal_handlers, leave, was_asked
 
+
+class _PlainFlags:
+    """Help that shows no type beside options that take no value."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """As of every command."""
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in parameters:
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = ""
+        return parameters
+
+
+class _Group(_PlainFlags, TyperGroup):
+    """A group of commands."""
+
+
 app = typer.Typer(
+    cls=_Group,
     invoke_without_command=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -27,7 +45,7 @@ app = typer.Typer(
 )
 
 
-class _Command(TyperCommand):
+class _Command(_PlainFlags, TyperCommand):
     """A command whose help names all methods in place of `{methods}`. They are imported only when help is shown."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -37,6 +55,8 @@ class _Command(TyperCommand):
                 from consilience.methods import method_names
 
                 parameter.help = parameter.help.format(methods=", ".join(method_names()))  # type: ignore[attr-defined]
+        paragraphs = (self.help or "").split("\n\n")
+        self.help = "\n\n".join(text if text.startswith(" ") else text.replace("\n", " ") for text in paragraphs)
         super().format_help(ctx, formatter)
 
 
@@ -95,12 +115,15 @@ def _program(
 
 for _group, _commands in _GROUPS.items():
     for _command in _commands:
-        app.command(cls=_Command, rich_help_panel=_group)(_command)
+        app.command(rich_help_panel=_group)(_command)
 for _command in _SITE:
     _site.command()(_command)
-app.add_typer(_site, name="site", rich_help_panel=_SITES)
-app.add_typer(federation.federation, name="federation", rich_help_panel=_SITES)
+app.add_typer(_site, name="site", cls=_Group, rich_help_panel=_SITES)
+app.add_typer(federation.federation, name="federation", cls=_Group, rich_help_panel=_SITES)
 app.command(rich_help_panel=_SITES)(relay.relay)
+for _part in (app, _site, federation.federation):
+    for _registered in _part.registered_commands:
+        _registered.cls = _Command
 
 
 def main() -> None:

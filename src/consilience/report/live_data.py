@@ -157,7 +157,8 @@ def _with_budgets(summary: Summary, metrics: Any) -> Summary:
 
 
 def _references(folder: Path) -> list[str]:
-    if not (folder / "config.toml").is_file():
+    """Methods that run inside the run's folder; in a comparison all methods are runs of their own."""
+    if not (folder / "config.toml").is_file() or folder.parent.name.startswith("seed-"):
         return []
     options = toml.read(folder / "config.toml").get("run", {})
     return [str(name) for name in options.get("references", [])]

@@ -76,6 +76,11 @@ class Settings(Options):
         if len(set(self.data.attackers)) == self.agents.count:
             raise ConsilienceError("all agents are attackers. Leave some of them honest.")
 
+    @property
+    def data_key(self) -> tuple[object, ...]:
+        """Equal for settings with the same data, dealt out in the same way."""
+        return self.data, self.agents.count, self.agents.models, self.run.seed
+
     def with_method(self, name: str) -> "Settings":
         """The same under another method, whose options are those of this one where it is of the same kind."""
         return replace(self, method=method_named(name, self.method))

@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from consilience.runtime.callbacks import Callback, Callbacks
 from consilience.runtime.progress_file import ProgressFile
@@ -27,6 +28,7 @@ def run_jobs(jobs: Sequence[Job], workers: int = 0, callbacks: Sequence[Callback
     sizes = [1] * len(todo)
     if at_once > 1:
         sizes = team_sizes([job.settings for job in todo], at_once, asked=workers > 0)
+    made: dict[Path, Run | None] = {}
     with Callbacks([ProgressFile(), *callbacks]) as all_of_them:
         if under_torchrun():
             from consilience.workers.torchrun import lead
@@ -38,11 +40,12 @@ def run_jobs(jobs: Sequence[Job], workers: int = 0, callbacks: Sequence[Callback
             sized = [replace(job, workers=size) for job, size in zip(todo, sizes, strict=True)]
             run_side_by_side(sized, at_once, all_of_them)
         else:
-            from consilience.workers.work import work
+            from consilience.workers.work import LastData, work
 
+            data = LastData()
             for job in todo:
-                work(job.settings, job.folder, partial(all_of_them.handle, job.about))
-    return [load_run(job.folder) for job in jobs]
+                made[job.folder] = work(job.settings, job.folder, partial(all_of_them.handle, job.about), data=data)
+    return [made.get(job.folder) or load_run(job.folder) for job in jobs]
 
 
 def under_torchrun() -> bool:

@@ -4,6 +4,7 @@ import os
 import signal
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import connection, get_all_start_methods, get_context
 from pathlib import Path
@@ -29,6 +30,10 @@ _PRELOAD = ["consilience.workers.preload"]
 """Imported once by the server from which all workers are forked."""
 
 
+_Order = tuple[str, list[str], Path]
+"""Settings as TOML, plugins and the folder of a job."""
+
+
 @dataclass
 class _Worker:
     job: Job
@@ -47,7 +52,10 @@ class _Worker:
 
 
 def run_side_by_side(todo: Sequence[Job], at_once: int, callback: Callback) -> None:
-    """Runs all jobs, each with as many workers as it says, at most `at_once` workers at the same time."""
+    """Runs all jobs, each with as many workers as it says, at most `at_once` workers at the same time.
+
+    A worker that is done goes on with a job of the same data, which it has, if there is one.
+    """
     context = get_context(_METHOD)
     if _FORKS:
         _start_server()
@@ -65,7 +73,7 @@ def run_side_by_side(todo: Sequence[Job], at_once: int, callback: Callback) -> N
                         pipe, worker = _start(job, number, slot, f"{meetings}/{len(waiting)}", lifeline)
                         running[pipe] = worker
                 for ready in connection.wait(list(running)):
-                    _hear(ready, running, callback)  # type: ignore[arg-type]
+                    _hear(ready, running, waiting, callback)  # type: ignore[arg-type]
         finally:
             for worker in running.values():
                 worker.process.kill()
@@ -86,23 +94,34 @@ def _start_server() -> None:
 
 
 def _start(job: Job, number: int, slot: int, meeting: str, lifeline: "Connection") -> "tuple[Connection, _Worker]":
-    """Starts worker `number` of a job, and returns the pipe of its messages.
-
-    Settings travel as TOML, so that the worker can load plugins before it needs them: those given to this process, and
-    no other that a folder's config.toml names.
-    """
+    """Starts worker `number` of a job, and returns the pipe of its messages."""
     context = get_context(_METHOD)
-    here, there = context.Pipe(duplex=False)
+    here, there = context.Pipe()
     environment = {**os.environ, "LOCAL_RANK": str(slot)}
-    plugins = given_plugins(job.settings)
-    given = (job.settings.to_toml(), plugins, job.folder, job.workers, number, meeting, environment, there, lifeline)
+    given = (_order(job), job.workers, number, meeting, environment, there, lifeline)
     process: BaseProcess = context.Process(target=_work, args=given, daemon=True)  # type: ignore[attr-defined]
     process.start()
     there.close()
     return here, _Worker(job, number, slot, process)
 
 
-def _hear(pipe: "Connection", running: "dict[Connection, _Worker]", callback: Callback) -> None:
+def _order(job: Job) -> _Order:
+    """The settings travel as TOML, so that a worker can load plugins before it needs them: those given to this process,
+    and no other that a folder's config.toml names.
+    """
+    return job.settings.to_toml(), given_plugins(job.settings), job.folder
+
+
+def _next_job(last: Job, waiting: list[Job]) -> Job | None:
+    """Takes from `waiting` a job for the worker that did the `last` one."""
+    for job in waiting if last.workers == 1 else ():
+        if job.workers == 1 and job.settings.data_key == last.settings.data_key:
+            waiting.remove(job)
+            return job
+    return None
+
+
+def _hear(pipe: "Connection", running: "dict[Connection, _Worker]", waiting: list[Job], callback: Callback) -> None:
     """Receives one message of a worker: its agents, an event, its end, or an error."""
     worker = running[pipe]
     try:
@@ -116,7 +135,13 @@ def _hear(pipe: "Connection", running: "dict[Connection, _Worker]", callback: Ca
         worker.agents = content
     elif kind == "event":
         callback.handle(worker.job.about, content)
+    elif kind == "done" and (job := _next_job(worker.job, waiting)) is not None:
+        worker.job, worker.agents = job, ()
+        with suppress(OSError):  # of a worker that has died, no more is heard
+            pipe.send(_order(job))
     elif kind in ("done", "lost"):
+        with suppress(OSError):
+            pipe.send(None)
         worker.process.join()
         del running[pipe]
         if kind == "lost" and not any(other.job.folder == worker.job.folder for other in running.values()):
@@ -128,9 +153,7 @@ def _hear(pipe: "Connection", running: "dict[Connection, _Worker]", callback: Ca
 
 
 def _work(
-    settings: str,
-    plugins: list[str],
-    folder: Path,
+    order: _Order | None,
     workers: int,
     number: int,
     meeting: str,
@@ -138,13 +161,15 @@ def _work(
     pipe: "Connection",
     lifeline: "Connection",
 ) -> None:
-    """Does a worker's part of one job and sends its events. Its server may have another environment.
+    """Does a worker's part of a job, and then of more, and sends its events. Its server may have another environment.
 
     A worker that has lost another says so and ends: the other's error has the reason.
     """
     end_with(lifeline)
-    from consilience.workers.work import work
+    from consilience.settings.wiring import build_scenario
+    from consilience.workers.work import LastData, work
 
+    data = LastData() if workers == 1 else build_scenario
     os.environ.update(environment)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -163,10 +188,13 @@ def _work(
     try:
         if workers > 1:
             join(number, workers, meeting)
-        load_plugins({"plugins": plugins})
-        tables = toml.parse(settings, "the job")
-        work(settings_from(tables, ""), folder, emit, worker=number, workers=workers)
-        send("done")
+        while order is not None:
+            settings, plugins, folder = order
+            load_plugins({"plugins": plugins})
+            tables = toml.parse(settings, "the job")
+            work(settings_from(tables, ""), folder, emit, worker=number, workers=workers, data=data)
+            send("done")
+            order = pipe.recv()
     except WorkerLost as error:
         send("lost", str(error))
     except ConsilienceError as error:

@@ -1,6 +1,8 @@
 """One job in this process: agents are built, trained and recorded in a folder."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import final
 
 import numpy as np
 
@@ -8,8 +10,10 @@ from consilience.agents.backbones.feature_cache import watched
 from consilience.base.errors import ConsilienceError
 from consilience.base.malloc import give_memory_back, keep_memory
 from consilience.base.rows import values_of
+from consilience.data.scenario import Scenario
 from consilience.runtime.callbacks import Computed, EventSink
 from consilience.runtime.driver import run_rounds
+from consilience.runtime.run import Run
 from consilience.settings.presets import write_config
 from consilience.settings.settings import Settings
 from consilience.settings.wiring import (
@@ -24,6 +28,22 @@ from consilience.workers.group import WorkerExchange, WorkerGroup
 from consilience.workers.scheduling import balance, expected_costs
 
 
+@final
+class LastData:
+    """The data of settings. Those of the last ones are kept: methods that are compared on a seed have the same."""
+
+    def __init__(self) -> None:
+        self._key: tuple[object, ...] = ()
+        self._scenario: Scenario | None = None
+
+    def __call__(self, settings: Settings) -> Scenario:
+        """The scenario of these settings."""
+        if self._scenario is None or self._key != settings.data_key:
+            self._scenario = None
+            self._key, self._scenario = settings.data_key, build_scenario(settings)
+        return self._scenario
+
+
 def work(
     settings: Settings,
     folder: Path,
@@ -31,21 +51,23 @@ def work(
     *,
     worker: int = 0,
     workers: int = 1,
-) -> None:
+    data: Callable[[Settings], Scenario] = build_scenario,
+) -> Run | None:
     """Runs the method of `settings` into `folder`, going on from the last checkpoint there.
 
     With several `workers`, which have joined before, this one trains its part of the agents; the first one writes, and
-    reports the rounds.
+    reports the rounds. Without agents there is no run.
     """
     keep_memory()
     if worker == 0:
         write_config(settings, folder)
     with watched(lambda *news: emit(Computed(*news))):
-        _work(settings, folder, emit, worker, workers)
+        return _work(settings, folder, emit, worker, workers, data(settings))
 
 
-def _work(settings: Settings, folder: Path, emit: EventSink, worker: int, workers: int) -> None:
-    scenario = build_scenario(settings)
+def _work(
+    settings: Settings, folder: Path, emit: EventSink, worker: int, workers: int, scenario: Scenario
+) -> Run | None:
     roster = tuple(scenario.shares)
     agents_by_worker = [list(roster)]
     if workers > 1:
@@ -56,7 +78,7 @@ def _work(settings: Settings, folder: Path, emit: EventSink, worker: int, worker
         group = WorkerGroup(agents_by_worker, worker, roster)
         exchange = WorkerExchange(exchange, group)
     if worker >= len(agents_by_worker):
-        return
+        return None
     agents = build_agents(settings, scenario, agents_by_worker[worker])
     summary = summarise(settings, scenario, agents)
     if group is not None:
@@ -64,7 +86,7 @@ def _work(settings: Settings, folder: Path, emit: EventSink, worker: int, worker
     shared, evaluation = shared_rows(settings, scenario), build_evaluation(settings, scenario, agents_by_worker[worker])
     del scenario  # frees what other workers' agents hold
     give_memory_back()
-    run_rounds(
+    return run_rounds(
         agents,
         shared,
         exchange,
