@@ -29,7 +29,7 @@ def mean_agreement(rho: Array, v: Array) -> Array:
     """c_j = sum_{k != j} v_k rho_jk / sum_{k != j} v_k: how far agent j agrees with all others, (agents,).
 
     Two honest agents that know different classes may not agree with each other; with all others together each of them
-    does, and an agent with wrong labels does not.
+    does, and an agent with wrong labels does not. 0 where there are no others.
 
     Args:
         rho: Correlations of predictions (agents, agents), `core.stratified.correlations`.
@@ -39,7 +39,8 @@ def mean_agreement(rho: Array, v: Array) -> Array:
     [0.25, 0.35, 0.1]
     """
     others = v * (1 - np.eye(len(rho)))
-    return np.asarray((others * rho).sum(axis=1) / others.sum(axis=1))
+    total = others.sum(axis=1)
+    return np.asarray(np.divide((others * rho).sum(axis=1), total, out=np.zeros_like(total), where=total > 0))
 
 
 def is_far_off(c: Array, threshold: float) -> Flags:

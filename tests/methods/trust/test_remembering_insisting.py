@@ -80,9 +80,35 @@ def test_one_that_comes_later_is_judged_from_its_second_round():
     known = rule(f[:5], context(names=NAMES[:5])).memory
     f[5] = 1 / 3  # it has learned nothing yet
     first = rule(f, context(memory=known))
-    np.testing.assert_allclose(first.trust, 1 / 6)
+    np.testing.assert_allclose(first.trust[:5], [[0.2] * 5 + [0]] * 5)
     again = rule(f, context(memory=first.memory))
     assert (again.trust[:5, 5] == 0).all()
+
+
+def away_for(rule, rounds, memory):
+    """Rounds in which the last agent is not heard."""
+    for _ in range(rounds):
+        memory = rule(honest()[:5], context(names=NAMES[:5], memory=memory)).memory
+    return memory
+
+
+def test_one_that_returns_is_shut_out_for_a_round_and_for_good_the_second_time():
+    rule, usual, far = Gate(), honest(), honest()
+    far[5] = np.roll(far[5], 1, axis=1)
+    memory = away_for(rule, 3, rule(usual, context()).memory)
+    returned = rule(far, context(memory=memory))
+    assert (returned.trust[:5, 5] == 0).all() and (returned.trust[:5, :5] == 0.2).all()
+    near = rule(usual, context(memory=returned.memory))
+    np.testing.assert_allclose(near.trust, 1 / 6)
+    again = rule(far, context(memory=away_for(rule, 3, near.memory)))
+    assert (rule(usual, context(memory=again.memory)).trust[:5, 5] == 0).all(), "the second time"
+    soon = rule(far, context(memory=away_for(rule, 2, rule(usual, context()).memory)))
+    assert (rule(usual, context(memory=soon.memory)).trust[:5, 5] == 0).all(), "it was away for two rounds"
+
+
+def test_one_that_is_heard_alone_is_not_judged():
+    result = Gate()(honest()[:1], context(names=NAMES[:1]))
+    assert result.trust.tolist() == [[1]]
 
 
 def test_with_dual_variables_an_echo_does_little_harm(tmp_path):

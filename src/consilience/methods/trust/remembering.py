@@ -31,6 +31,8 @@ from consilience.methods.trust.stratified import Stratified
 from consilience.tasks.protocol import Array
 
 _OWN = "of base/"
+_AWAY = "away/"
+"""In the memory of a gate, before the name of an agent: for how many rounds it has not been heard."""
 
 
 @TRUST.add("lowest")
@@ -58,8 +60,9 @@ class Gate(Options):
     median, or, with the geometric mean, if its logits are much further from their median than those of most agents are
     (`core.trust_memory.insists`). Fewer than half of the agents are shut out, the farthest first. All agents judge
     alike, so that those which are not shut out have the same trust. An agent always counts itself. With few agents
-    nobody is shut out, since there is no telling who of two is wrong. One that comes later is judged from its second
-    round on.
+    nobody is shut out, since there is no telling who of two is wrong. An agent that trained without the others may be
+    far from them and is no liar: one that comes later, or returns after many rounds, is shut out for one round, and for
+    good when it is far off again.
     """
 
     threshold: float = option(0.3, "agreement over the median of all, below which an agent is far off", at_least=0)
@@ -68,6 +71,11 @@ class Gate(Options):
     )
     rounds: int = option(1, "rounds in which it must be far off to be shut out", at_least=1)
     fewest: int = option(4, "smallest number of agents among which one can be shut out", at_least=3)
+    returning: int = option(
+        3,
+        "rounds unheard, after which an agent that is far off when it returns is shut out for a round alone",
+        at_least=1,
+    )
     duplicate_power: float = option(
         30.0, "power of the correlation from which similar agents share one voice; 0 = every agent counts", at_least=0
     )
@@ -81,18 +89,27 @@ class Gate(Options):
         if self.furthest and context.scale:
             insisting = insists(SCALES[context.scale][0](probabilities.astype(np.float64)), self.furthest)
             far_off, c = far_off | insisting, np.where(insisting, -np.inf, c)
-        judged = np.array([name in context.memory or not context.memory for name in context.names])
-        far_off &= judged & (len(f) >= self.fewest)
-        before = np.array([context.memory.get(name, np.zeros(()))[()] for name in context.names])
+        far_off &= len(f) >= self.fewest
+        returns = np.array([bool(context.memory) and self._returns(name, context) for name in context.names])
+        if context.single:
+            far_off &= ~returns
+        before = np.array([float(context.memory.get(name, 0)) for name in context.names])
         room = (len(f) - 1) // 2 - int((before >= self.rounds).sum())
-        last = before == self.rounds - 1  # another round shuts it out
-        counts = before + np.where(last, farthest(c, far_off & last, room), far_off)
-        w = np.tile((counts < self.rounds).astype(np.float64), (len(f), 1))
+        added = np.where(returns, 0.5, 1)
+        last = (before < self.rounds) & (before + added >= self.rounds)  # another round shuts it out
+        counts = before + added * np.where(last, farthest(c, far_off & last, room), far_off)
+        w = np.tile(((counts < self.rounds) & ~(far_off & returns)).astype(np.float64), (len(f), 1))
         w[np.diag_indices(len(f))] = 1
-        memory = dict(context.memory) | {
-            name: np.array(count) for name, count in zip(context.names, counts, strict=True)
-        }
+        memory = {key: value for key, value in context.memory.items() if key.removeprefix(_AWAY) not in context.names}
+        if not context.single:
+            away = [name for name in memory if not name.startswith(_AWAY)]
+            memory |= {_AWAY + name: memory.get(_AWAY + name, np.array(0)) + 1 for name in away}
+        memory |= {name: np.array(count) for name, count in zip(context.names, counts, strict=True)}
         return TrustResult(normalised_rows(w), memory=memory)
+
+    def _returns(self, name: str, context: Context) -> bool:
+        """Whether it is heard for the first time, or for the first time after many rounds."""
+        return name not in context.memory or int(context.memory.get(_AWAY + name, 0)) >= self.returning
 
 
 def _base_trust(
