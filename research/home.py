@@ -42,8 +42,6 @@ from consilience.settings.wiring import (
 )
 from consilience.tasks.protocol import Array, Task
 
-MANY = {"data.limit": 1500, "data.target_fraction": 0.04, "data.test_fraction": 0.88}
-"""As many rows to train on as FEATURES has, and 1,200 of an agent's to test on."""
 FEATURES = {"data.limit": 300, "data.target_fraction": 0.2, "data.test_fraction": 0.2}
 CIFAR = "cifar10-pretrained"
 SETTINGS = {
@@ -56,9 +54,6 @@ SETTINGS = {
     "CIFAR-10 features, Dirichlet 0.1": (CIFAR, FEATURES | {"data.alpha": 0.1}),
     "concept shift, Dirichlet 1": (CIFAR, FEATURES | {"data.concept_shift": [0, 1, 2]}),
     "concept shift, digits-mlp": ("digits-mlp", {"data.concept_shift": [0, 1, 2]}),
-    "CIFAR-10 features, Dirichlet 1, many test rows": (CIFAR, MANY),
-    "CIFAR-10 features, Dirichlet 0.3, many test rows": (CIFAR, MANY | {"data.alpha": 0.3}),
-    "CIFAR-10 features, Dirichlet 0.1, many test rows": (CIFAR, MANY | {"data.alpha": 0.1}),
     "digits-mlp, Dirichlet 0.3": ("digits-mlp", {"data.alpha": 0.3}),
     "digits-mlp, a tenth kept back": ("digits-mlp", {"training.kept_back": 0.1}),
 }

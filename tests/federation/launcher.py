@@ -12,6 +12,9 @@ import runpy
 import select
 import signal
 import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # for scripts that import from tests
 
 
 def load() -> None:

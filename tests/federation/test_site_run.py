@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from consilience.export.folder import load_model
 from consilience.federation.peers.frame import Format
 from consilience.federation.peers.untrusted_input import frame_from, read_federation
+from consilience.runtime.run import load_run
 from tests.conftest import root
 
 pytestmark = pytest.mark.faults
@@ -79,6 +81,20 @@ def test_a_site_killed_after_the_last_round_has_finished(federate):
     trial.release(slow, f"train-{ROUNDS}")
     trial.finish()
     trial.check(*trial.names, rounds=ROUNDS)
+
+
+def test_a_site_killed_before_its_model_is_stored_stores_it_when_it_comes_back(federate):
+    """The run itself is saved a moment before."""
+    trial = federate(3, rounds=2, deadline=1.0)
+    trial.start()
+    trial.finish()
+    run = trial.sites[trial.names[0]].parent / "run"
+    shutil.rmtree(run / "model")
+    before = load_run(run).metrics
+    trial.start(trial.names[0])
+    trial.finish()
+    assert load_model(run / "model").manifest.training["round"] == 2
+    assert load_run(run).metrics.equals(before)
 
 
 def test_a_site_that_saved_its_last_round_needs_nobody_to_finish(federate):

@@ -1,12 +1,13 @@
 """The checksums of a finished run."""
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from consilience.base.errors import ConsilienceError
-from consilience.runtime.checkpoint import checked_files
+from consilience.runtime.checkpoint import checked_files, replace_checked
 from consilience.runtime.run import load_run
 from tests.fuzz.folders import run_folders
 
@@ -40,3 +41,30 @@ def test_checksums_name_files_of_their_folder_alone(run: Path) -> None:
 def test_a_run_of_an_earlier_version_has_none(run: Path) -> None:
     (run / "SHA256SUMS").unlink()
     assert checked_files(run) == {} and load_run(run).summary.rounds == 2
+
+
+@pytest.mark.parametrize("moment", [1, 2, 3, 4])
+def test_a_process_killed_while_it_replaces_the_summary_leaves_a_finished_run(run: Path, moment: int) -> None:
+    """It is killed before the first file is put into its place, or the second, or the third; or not at all."""
+    code = f"""
+import os, signal
+from dataclasses import replace
+from pathlib import Path
+from consilience.runtime.checkpoint import replace_checked
+from consilience.runtime.run import load_run
+there, turn = Path.replace, iter(range(1, 10))
+def put(path, target):
+    if next(turn) == {moment}:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return there(path, target)
+run = load_run(Path({str(run)!r}))
+Path.replace = put
+replace_checked(Path({str(run)!r}), "summary.json", replace(run.summary, title="a newer summary").to_json().encode())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == (0 if moment == 4 else -9), done.stderr
+    newer = moment > 2
+    assert (load_run(run).summary.title == "a newer summary") is newer
+    data = (run / "summary.json").read_bytes()
+    replace_checked(run, "summary.json", data)
+    assert checked_files(run)["summary.json"] == data and (run / "SHA256SUMS").read_text().count("summary.json") == 1

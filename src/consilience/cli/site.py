@@ -91,16 +91,16 @@ def run(
     os.umask(0o077)  # the files of a run are for their owner alone
     with console.status("Loading ..."):
         from consilience.federation.site import load_site
-        from consilience.federation.site_run import run_site, serve_site
+        from consilience.federation.site_run import run_site, serve_site, site_has_finished
         from consilience.report.gains import verdicts
         from consilience.report.home import advice, home_sentences
         from consilience.report.page import write_page
         from consilience.report.tables import site_grid
-        from consilience.runtime.run import is_finished, load_run
+        from consilience.runtime.run import load_run
 
         loaded = load_site(site_file)
     say = print_of(loaded.site.agent)
-    if is_finished(loaded.out) and (loaded.out / "federation.toml").is_file():
+    if site_has_finished(loaded):
         finished = load_run(loaded.out)
         say(f"this run is finished: {loaded.out}")
         if serve:

@@ -11,6 +11,7 @@ from consilience.base.errors import ConsilienceError
 from consilience.base.options import flat, to_table
 from consilience.export.card import Advise, facts_of, no_advice
 from consilience.export.folder import export_agent
+from consilience.export.manifest import FILE
 from consilience.federation.peers.audit import bytes_sent, incidents, suspicious_peers
 from consilience.federation.peers.inbox import Say
 from consilience.federation.run_lock import lock_run_folder
@@ -23,7 +24,7 @@ from consilience.runtime.callbacks import Callback, Callbacks, RunInfo
 from consilience.runtime.driver import run_rounds
 from consilience.runtime.privacy_budget import mechanism_of, plan
 from consilience.runtime.progress_file import ProgressFile
-from consilience.runtime.run import Run
+from consilience.runtime.run import SUMMARY, Run, is_finished
 from consilience.runtime.summary import Summary, known_elsewhere, summarised
 from consilience.settings.presets import write_config
 
@@ -81,7 +82,7 @@ def run_site(
         log = out / "audit.jsonl"  # what it has of peers and of bytes sent, before and after interruptions
         known = replace(run.summary, suspicions=suspicious_peers(log), incidents=incidents(log), sent=bytes_sent(log))
         run = replace(run, summary=known)
-        run.save(out)
+        checkpoint.replace_checked(out, SUMMARY, known.to_json().encode())
     except ConsilienceError as error:
         audit.add("stopped", reason=str(error))
         raise
@@ -98,6 +99,12 @@ def run_site(
             ledger.close()
         told.close()
     return run
+
+
+def site_has_finished(loaded: LoadedSite) -> bool:
+    """Whether the run of this site is finished, and its model stored. Else the same command goes on."""
+    out = loaded.out
+    return is_finished(out) and (out / "federation.toml").is_file() and (loaded.model / FILE).is_file()
 
 
 def keep_model(loaded: LoadedSite, agent: Agent, run: Run, say: Say, advise: Advise = no_advice) -> None:

@@ -91,8 +91,19 @@ SUMS = "SHA256SUMS"
 
 def write_sums(folder: Path, files: Mapping[str, bytes]) -> None:
     """Writes the checksums of `files`, contents by name."""
-    lines = [f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in sorted(files.items())]
-    write_atomically(folder / SUMS, "".join(lines).encode())
+    write_atomically(folder / SUMS, b"".join(_sum(name, data) for name, data in sorted(files.items())))
+
+
+def replace_checked(folder: Path, name: str, data: bytes) -> None:
+    """Replaces one of the files that the checksums of a folder name. Whenever it is stopped, the folder is whole."""
+    files, path = checked_files(folder), folder / SUMS
+    write_atomically(path, path.read_bytes(), _sum(name, data))  # for a moment either content is right
+    write_atomically(folder / name, data)
+    write_sums(folder, files | {name: data})
+
+
+def _sum(name: str, data: bytes) -> bytes:
+    return f"{hashlib.sha256(data).hexdigest()}  {name}\n".encode()
 
 
 def checked_files(folder: Path) -> dict[str, bytes]:
@@ -100,18 +111,21 @@ def checked_files(folder: Path) -> dict[str, bytes]:
     path = folder / SUMS
     if not path.is_file():
         return {}
-    files = {}
+    sums = dict[str, set[str]]()
     for line in path.read_bytes()[:1_000_000].decode("ascii", "replace").splitlines():
         fields = re.fullmatch(r"([0-9a-f]{64})  ([A-Za-z0-9._-]+)", line)
         if not fields:
             raise ConsilienceError(f"{path} is damaged. Restore it from a backup, or run again.")
-        data = (folder / fields[2]).read_bytes() if (folder / fields[2]).is_file() else None
-        if data is None or hashlib.sha256(data).hexdigest() != fields[1]:
+        sums.setdefault(fields[2], set()).add(fields[1])
+    files = {}
+    for name, allowed in sums.items():
+        data = (folder / name).read_bytes() if (folder / name).is_file() else None
+        if data is None or hashlib.sha256(data).hexdigest() not in allowed:
             raise ConsilienceError(
-                f"{folder / fields[2]} is not as the run left it (its checksum in {SUMS} differs). "
+                f"{folder / name} is not as the run left it (its checksum in {SUMS} differs). "
                 "Restore it from a backup, or run again."
             )
-        files[fields[2]] = data
+        files[name] = data
     return files
 
 

@@ -25,7 +25,7 @@ from consilience.runtime.summary import Summary, summary_from
 from consilience.tasks import task_named
 from consilience.tasks.protocol import Array
 
-HELD = "held_out.npz"
+HELD, SUMMARY = "held_out.npz", "summary.json"
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -132,7 +132,7 @@ class Run:
             trust, more["peers"] = self.sparse.weights, self.sparse.peers
         np.savez_compressed(matrices, trust=trust, rounds=self.trust_rounds, agents=np.array(self.names), **more)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "summary.json").unlink(missing_ok=True)
+        (folder / SUMMARY).unlink(missing_ok=True)
         files = {"metrics.parquet": table.getvalue(), "trust.npz": matrices.getvalue()}
         if self.draws:
             drawn: dict[str, Any] = dict(self.draws)
@@ -146,16 +146,16 @@ class Run:
             write_atomically(folder / name, data)
         for name, reference in self.references.items():
             reference.save(folder / name)
-        files["summary.json"] = self.summary.to_json().encode()
+        files[SUMMARY] = self.summary.to_json().encode()
         if (folder / "config.toml").is_file():
             files["config.toml"] = (folder / "config.toml").read_bytes()
         write_sums(folder, files)
-        write_atomically(folder / "summary.json", files["summary.json"])
+        write_atomically(folder / SUMMARY, files[SUMMARY])
 
 
 def is_finished(folder: Path) -> bool:
     """Whether `folder` holds a finished run."""
-    return (folder / "summary.json").is_file()
+    return (folder / SUMMARY).is_file()
 
 
 def load_run(folder: Path | str) -> Run:
@@ -176,7 +176,7 @@ def _load(folder: Path, references: bool) -> Run:
         )
     try:
         checked_files(folder)
-        summary = summary_from((folder / "summary.json").read_text(encoding="utf-8"))
+        summary = summary_from((folder / SUMMARY).read_text(encoding="utf-8"))
         matrices = read_arrays(folder / "trust.npz")
         trust, rounds, by_class = matrices["trust"], matrices["rounds"], checkpoint.with_prefix(matrices, "class_")
         sparse = SparseTrust(matrices["peers"], trust) if "peers" in matrices else None

@@ -3,16 +3,22 @@
 import json
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from consilience.federation.peers.equivocation import equivocations
+from consilience.federation.peers.admitted_peers import AdmittedPeers
+from consilience.federation.peers.audit import AuditLog
+from consilience.federation.peers.equivocation import Equivocation, equivocations
 from consilience.federation.peers.frame import RECEIPT, Format, Receipt
+from consilience.federation.peers.inbox import Inbox
+from consilience.federation.peers.outbox import Outbox
+from consilience.federation.peers.signed_changes import SignedChanges
 from consilience.federation.peers.untrusted_input import frame_from, read_federation
 from tests.federation.conftest import ROGUE
-from tests.federation.peers.conftest import SIGNING, F
-from tests.federation.peers.test_site_exchange import FORMAT, NAMES, SURE, UNSURE, frame
+from tests.federation.peers.conftest import SIGNING, SITE_KEYS, F
+from tests.federation.peers.test_site_exchange import FEDERATION, FORMAT, NAMES, SURE, UNSURE, Scripted, frame
 
 
 def test_two_signatures_for_one_round_are_a_contradiction_a_repetition_is_not(federation):
@@ -118,3 +124,31 @@ def test_receipts_from_two_peers_show_who_signed_twice_and_nobody_else() -> None
     assert not equivocations(FORMAT, [honest], frames(honest, forged), set()), "nobody signed the forged one"
     assert not equivocations(FORMAT, [], frames(honest, receipt("d", 3, SURE)), set()), "two rounds"
     assert not equivocations(FORMAT, [], frames(honest, other), {"d"}), "already excluded"
+    now, before = {"b": (other,)}, {"b": (honest,)}
+    (found,) = equivocations(FORMAT, [], now, set(), before)
+    assert (found.first, found.second) == (honest, other), "from one peer, one after the other"
+    assert not equivocations(FORMAT, [], now, set(), {"b": (forged,), "c": (honest,)})
+    assert not equivocations(FORMAT, [], {"b": (forged,)}, set(), before)
+
+
+def admitted(folder: Path, name: str) -> AdmittedPeers:
+    """The peers that a member listens to."""
+    folder.mkdir(exist_ok=True)
+    log = AuditLog(folder / f"{len(list(folder.glob('*.jsonl')))}.jsonl", SIGNING[0])
+    changes = SignedChanges(FEDERATION, None)
+    inbox, outbox = Inbox(FEDERATION, Scripted(), log, str), Outbox(FEDERATION, name, SITE_KEYS[0], folder)
+    return AdmittedPeers(FEDERATION, name, folder, changes, inbox, outbox, log, str)
+
+
+def test_who_missed_the_round_of_a_proof_gets_it_later(tmp_path: Path) -> None:
+    """A peer that has excluded a member passes both of its statements on by turns, also after a restart."""
+    both = receipt("d", 4), receipt("d", 4, SURE)
+    admitted(tmp_path / "b", "b").exclude(Equivocation("d", *both, "c"))
+    passed = [tuple(admitted(tmp_path / "b", "b").stories(number).values()) for number in (7, 8)]
+    assert {*passed} == {(statement,) for statement in both}
+    late = admitted(tmp_path / "a", "a")
+    assert not late.exclude_equivocators([receipt("d", 6)], {"b": passed[0]})
+    assert late.exclude_equivocators([receipt("d", 7)], {"b": passed[1]})
+    assert late.excluded == {"d"}
+    (tmp_path / "a" / "evidence" / "d.json").write_text('{"receipts": [1, 2]}')
+    assert admitted(tmp_path / "a", "a").excluded == {"d"}, "damaged evidence excludes, but is passed on no more"

@@ -127,7 +127,7 @@ def test_sites_hear_each_other_to_the_bit_and_leave_few_files(where: str, tmp_pa
 
 def test_what_others_do_to_the_files_is_noticed_or_harmless(sites: Sites, monkeypatch: pytest.MonkeyPatch) -> None:
     """All three are needed. Files are swapped, put back, cut, removed, huge, pipes, links, and many."""
-    monkeypatch.setattr(folder_carrier, "CHECK", 0.5)
+    monkeypatch.setattr(folder_carrier, "CHECK", 2.0)
     sites.federation = replace(FEDERATION, quorum=3)
     root = Path(sites.folder) / "1" / "1"
 
@@ -197,11 +197,24 @@ def test_an_old_frame_status_or_word_of_the_end_is_not_taken_for_a_new_one(sites
     for name, data in kept.items():
         (folder / name).write_bytes(data)
     site, _ = again.site("a"), again.site("c")
-    said = site.statuses(3.0, ["b", "c"])
-    assert "epoch (ours 2, theirs 1)" in said["b"] and said["c"].same_run
+    assert site.statuses(3.0, ["b", "c"])["c"].same_run and site._session.alive == {"c"}
     site.finish(1.0)
-    assert site._inbox.checked == {"c"} and "b" not in site._outbox.finished
+    assert site._inbox.checked == {"c"} and "b" not in site._outbox.finished and not site._inbox.refused
     again.close()
+
+
+@pytest.mark.parametrize("link", ["1", "1/1", "1/1/a", "1/1/a/agent"])
+def test_a_link_in_the_folder_leads_no_site_to_files_of_its_own(sites: Sites, link: str) -> None:
+    """A site removes what is in its folder when it begins; who may write there could make that its home."""
+    private = sites.home / "home" / "1/1/a/agent".removeprefix(link).strip("/") / "status"
+    private.parent.mkdir(parents=True)
+    private.write_text("private")
+    place = Path(sites.folder) / link
+    place.parent.mkdir(parents=True)
+    place.symlink_to(sites.home / "home")
+    with pytest.raises(folder_carrier.ConsilienceError, match="leads elsewhere"):
+        sites.site("a")
+    assert private.read_text() == "private" and [*private.parent.iterdir()] == [private]
 
 
 def test_nobody_is_believed_to_have_finished_because_a_file_says_so(sites: Sites) -> None:

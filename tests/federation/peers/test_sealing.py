@@ -26,7 +26,7 @@ def test_a_message_is_read_by_its_readers_alone(federation: Federation) -> None:
     message = sealer(federation, "a").seal(Kind.RECEIPTS, b"secret words", ["b", "c"], 5)
     for name in "bc":
         opened = sealer(federation, name).open(message, Kind.RECEIPTS)
-        assert opened == (Kind.RECEIPTS, "a", 5, federation.identity(), b"secret words")
+        assert opened == (Kind.RECEIPTS, "a", 5, federation.identity(), b"secret words", federation.epoch)
     for name, why in (("d", "not sealed for this site"), ("a", "not from a peer")):
         with pytest.raises(InvalidInput, match=why):
             sealer(federation, name).open(message, Kind.RECEIPTS)

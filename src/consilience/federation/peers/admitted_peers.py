@@ -10,6 +10,7 @@ from consilience.federation.peers.audit import AuditLog
 from consilience.federation.peers.equivocation import (
     Equivocation,
     agents_with_evidence,
+    both_stories,
     equivocations,
     write_evidence,
 )
@@ -44,6 +45,9 @@ class AdmittedPeers:
         self.peers = [name for name in federation.names if name != me]
         self._proven = agents_with_evidence(folder / "evidence") - {me}
         """Peers that equivocated."""
+        self._stories = both_stories(folder / "evidence", self._format)
+        self._brought: dict[str, tuple[Receipt, ...]] = {}
+        """The receipts that each peer brought last."""
         self.excluded = set(self._proven)
         """Peers that equivocated, with proof, and those that a quorum has revoked."""
         self._problem = ""
@@ -64,6 +68,7 @@ class AdmittedPeers:
                 f"someone else signs with this site's key (evidence: {path}). Tell the others, and make a new key."
             )
         self._proven.add(agent)
+        self._stories[agent] = proof.first, proof.second
         self.excluded.add(agent)
         self._say(f"{agent} signed two different predictions for round {proof.round}: excluded; evidence in {path}")
 
@@ -73,10 +78,20 @@ class AdmittedPeers:
         `known` are receipts of what this site heard, `brought` those that each peer has. A revoked member can be proven
         to have done so, too.
         """
-        proofs = equivocations(self._format, known, brought, self._proven)
+        proofs = equivocations(self._format, known, brought, self._proven, self._brought)
+        self._brought |= brought
         for proof in proofs:
             self.exclude(proof)
         return bool(proofs)
+
+    def stories(self, number: int) -> dict[int, Receipt]:
+        """Of each peer that equivocated, by index, one of the two statements that prove it, by turns.
+
+        They are passed on for ever: who missed the round in which others saw the proof sees it later.
+        """
+        names = self._federation.names
+        turn = (number + names.index(self._me)) % 2
+        return {names.index(name): pair[turn] for name, pair in self._stories.items()}
 
     def apply_roster_change(self) -> None:
         """Excludes members that a quorum has revoked; they are not answered any more."""

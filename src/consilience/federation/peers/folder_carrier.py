@@ -7,6 +7,7 @@ present while its status, which has its clock and its signature, is renewed.
 """
 
 import os
+import re
 import stat
 import time
 from collections.abc import Mapping
@@ -34,6 +35,9 @@ CLOCK = 300.0
 CHECK = 30.0
 """Seconds after which a site looks whether its own files are as it wrote them."""
 
+_OWN = re.compile(r"status|federation|finished|(round|receipts)-\d+")
+"""Names of files that a site writes."""
+
 
 @dataclass
 class FolderRequest:
@@ -47,7 +51,8 @@ class FolderRequest:
     answered: Answered
     seen: bytes = b""
     """The hash of the content that was not accepted."""
-    begun: float = field(default_factory=time.monotonic)
+    missing: float = 0.0
+    """Since when the peer has left the round, as its status says, and has no file of it."""
 
 
 @dataclass
@@ -94,7 +99,8 @@ class FolderCarrier:
     ) -> None:
         self._fs, root = _file_system(folder)
         self._local = "file" in (self._fs.protocol if isinstance(self._fs.protocol, tuple) else (self._fs.protocol,))
-        self._root = f"{root.rstrip('/')}/{federation.id}/{federation.epoch}"
+        self._top, self._epoch = root.rstrip("/"), federation.epoch
+        self._root = f"{self._top}/{federation.id}/{federation.epoch}"
         self._me, self._role, self._outbox, self._sealer, self._reach = me, role, outbox, sealer, reach
         self._format, self._readers = Format(federation), [name for name in federation.names if name != me]
         self._lease = max(LEASE, federation.deadline)
@@ -191,7 +197,9 @@ class FolderCarrier:
                 message = self._sealer.open(data, Kind.STATUS)
                 status = status_from(self._format, bytes(message.data), message.run, message.round, bytes(NONCE))
                 first = watched.status is None
-                if message.sender != peer or (first and abs(time.time() - status.clock) > self._lease + CLOCK):
+                if (message.sender, message.epoch) != (peer, self._epoch) or (
+                    first and abs(time.time() - status.clock) > self._lease + CLOCK
+                ):
                     raise InvalidInput("of another, or too old")
                 if watched.status is not None and status.clock <= watched.status.clock:
                     raise InvalidInput("older than the one before")
@@ -215,8 +223,11 @@ class FolderCarrier:
         status = watched.status
         if not data and not name and status is not None and status.same_run and status.round > request.number:
             kept = status.round < request.number + SERVED
-            if not kept or time.monotonic() > request.begun + 2 * CHECK:  # else somebody removed the file for a while
+            request.missing = request.missing or time.monotonic()
+            if not kept or time.monotonic() > request.missing + 2 * CHECK:  # else somebody removed it for a while
                 data = watched.message
+        elif data:
+            request.missing = 0.0
         if data and request.seen != (digest := hash_of(data)):
             request.seen = digest
             if request.answered(data):
@@ -246,15 +257,24 @@ class FolderCarrier:
     def _put(self, name: str, data: bytes) -> None:
         path = self._path(self._me, self._role, name)
         if self._local:
+            self._check_own(path)
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             write_atomically(Path(path), data)
         else:
             self._fs.pipe_file(path, data)
         self._written[name] = hash_of(data)
 
+    def _check_own(self, path: str) -> None:
+        """Refuses a path that leads out of the shared folder: who can write there may have put a link in it."""
+        real = Path(self._top).resolve() / Path(path).parent.relative_to(self._top)
+        if self._local and Path(path).parent.resolve() != real:
+            raise OSError(f"{path} leads elsewhere")
+
     def _remove(self, name: str) -> None:
+        path = self._path(self._me, self._role, name)
+        self._check_own(path)
         with suppress(FileNotFoundError):
-            self._fs.rm_file(self._path(self._me, self._role, name))
+            self._fs.rm_file(path)
         self._written.pop(name, None)
 
     def _remove_old(self) -> None:
@@ -267,8 +287,10 @@ class FolderCarrier:
 
     def _remove_all(self, folder: str) -> None:
         with suppress(FileNotFoundError):
-            for path in self._fs.ls(folder, detail=False):
-                self._fs.rm_file(path)
+            for path in map(str, self._fs.ls(folder, detail=False)):
+                self._check_own(path)
+                if _OWN.fullmatch(path.rpartition("/")[2]):
+                    self._fs.rm_file(path)
 
 
 def _read_plain(path: str, most: int) -> bytes:

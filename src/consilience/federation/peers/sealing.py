@@ -62,6 +62,7 @@ class Message(NamedTuple):
     round: int
     run: bytes
     data: bytes | memoryview
+    epoch: int = 0
 
 
 @final
@@ -128,11 +129,11 @@ class Sealer:
         length = int.from_bytes(content[:4], "little")
         data, rest = content[4 : 4 + length], content[4 + length :]
         if kind == Kind.FRAME:
-            return Message(Kind.FRAME, sender, number, run, data)
+            return Message(Kind.FRAME, sender, number, run, data, epoch)
         plain = bytes(data)
         if not is_signed(self._federation.member(sender).key, bytes(rest[:SIGNATURE]), _signed(header, plain)):
             raise InvalidInput(f"not signed by {sender}")
-        return Message(Kind(kind), sender, number, run, plain)
+        return Message(Kind(kind), sender, number, run, plain, epoch)
 
     @strict
     def _decrypted(self, view: memoryview, header: bytes, slots: int) -> memoryview:

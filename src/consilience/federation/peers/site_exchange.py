@@ -339,7 +339,8 @@ class SiteExchange:
 
     def _close_round(self, number: int, frames: dict[str, Frame]) -> None:
         """Keeps the receipts of the round, which go into the next frame, and logs the round."""
-        self._receipts = {self.roster.index(name): frame.receipt for name, frame in frames.items()}
+        heard_now = {self.roster.index(name): frame.receipt for name, frame in frames.items()}
+        self._receipts = heard_now | self._admitted.stories(number)
         self._outbox.keep_receipts(number, self._receipts)
         self._session.publish("receipts", number)
         absent = [name for name in self.roster if name not in frames]
