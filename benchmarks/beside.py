@@ -47,15 +47,15 @@ def run() -> str:
 
 def _install(name: str) -> str:
     """Makes the environment of a script, once; returns why that is not possible, if it is not."""
-    place, need = CACHE / name, f"{NEEDS[name]} torch=={version('torch').split('+')[0]}"
-    if (place / "ready").is_file() and (place / "ready").read_text() == need:
+    environment, need = CACHE / name, f"{NEEDS[name]} torch=={version('torch').split('+')[0]}"
+    if (environment / "ready").is_file() and (environment / "ready").read_text() == need:
         return ""
-    pip = [place / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install", "-q", *need.split()]
-    for command in ([sys.executable, "-m", "venv", "--clear", place], pip):
+    pip = [environment / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install", "-q", *need.split()]
+    for command in ([sys.executable, "-m", "venv", "--clear", environment], pip):
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             return (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-    (place / "ready").write_text(need)
+    (environment / "ready").write_text(need)
     return ""
 
 

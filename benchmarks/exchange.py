@@ -141,19 +141,19 @@ def between_sites(agents: int, shape: tuple[int, int], rounds: int, carrier: str
 
 def _lay_out(folder: Path, agents: int, shape: tuple[int, int]) -> tuple[Federation, dict[str, Path]]:
     folders = {f"agent-{number}": folder / f"agent-{number}" for number in range(agents)}
-    for (agent, place), address in zip(folders.items(), free_addresses(agents), strict=True):
-        make_keys(place, agent, address, folder / "ca")
-    members = tuple(read_member(place / "member.toml") for place in folders.values())
+    for (agent, site), address in zip(folders.items(), free_addresses(agents), strict=True):
+        make_keys(site, agent, address, folder / "ca")
+    members = tuple(read_member(site / "member.toml") for site in folders.values())
     classes = tuple(str(number) for number in range(shape[1]))
     return Federation("bench", ID, classes, shape[0], fingerprint(np.zeros(1)), 120.0, agents, {}, members), folders
 
 
 def _site(federation: Federation, agent: str, folder: Path, rounds: int, network: Network, pipe: Connection) -> None:
-    place = folder / "keys"
+    keys_folder = folder / "keys"
     own = keys.SiteKeys(
-        keys.read_signing_key(place / "signing.key"), keys.read_encryption_key(place / "encryption.key")
+        keys.read_signing_key(keys_folder / "signing.key"), keys.read_encryption_key(keys_folder / "encryption.key")
     )
-    tls = Tls(place / "tls.key", place / "tls.crt", place / "ca.crt")
+    tls = Tls(keys_folder / "tls.key", keys_folder / "tls.crt", keys_folder / "ca.crt")
     network = Network(network.carrier, tls, federation.member(agent).address, network.relays)
     in_sealer, in_checks = _count(Sealer, "seal", "open"), _count(sealing, "is_signed")
     log = AuditLog(folder / "audit.jsonl", own.signing)

@@ -50,11 +50,11 @@ class PlainBlock(ResidualBlock):
 def plain_model(name: str) -> nn.Module:
     """A built-in model for 32x32 colour images and ten classes, as usually written."""
     network = getattr(networks, name)((3, 32, 32), 10)
-    for place, layer in enumerate(network):
+    for index, layer in enumerate(network):
         if isinstance(layer, ResidualBlock):
             layer.__class__ = PlainBlock
         elif isinstance(layer, networks.ImageMean):
-            network[place] = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
+            network[index] = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
     return network
 
 

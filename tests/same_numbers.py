@@ -126,14 +126,14 @@ def run_cases(checkouts: dict[Path, Path], data_dir: Path | None, only: str) -> 
 
 def numbers(folder: Path) -> dict[str, str]:
     """The hash of every column and array of the runs in a folder."""
-    found: dict[str, str] = {}
+    hashes: dict[str, str] = {}
     for path in sorted(folder.rglob("metrics.parquet")):
         where = named_now(path.parent.relative_to(folder))
         for column, values in pd.read_parquet(path).items():
-            found[f"{where}: {RENAMED.get(str(column), column)}"] = digest(values.to_numpy())
+            hashes[f"{where}: {RENAMED.get(str(column), column)}"] = digest(values.to_numpy())
     for path in sorted(folder.rglob("trust.npz")):
         with np.load(path) as arrays:
-            found |= {
+            hashes |= {
                 f"{named_now(path.relative_to(folder))}: {key}": digest(arrays[key])
                 for key in arrays
                 if arrays[key].size
@@ -142,8 +142,9 @@ def numbers(folder: Path) -> dict[str, str]:
         text = path.read_text()
         for before, now in METHODS.items():
             text = re.sub(rf"\b{before}\b", now, text)
-        found[named_now(path.relative_to(folder))] = hashlib.sha256(text.encode()).hexdigest()
-    return found
+        rows = "\n".join(sorted(text.splitlines()))  # which are in the order of names
+        hashes[named_now(path.relative_to(folder))] = hashlib.sha256(rows.encode()).hexdigest()
+    return hashes
 
 
 def named_now(path: Path) -> str:

@@ -58,7 +58,7 @@ def both(launcher, tmp_path_factory):
 def test_sites_of_a_federation_get_the_numbers_of_the_simulation(both):
     trial, simulation = both
     simulated = load_run(simulation)
-    for place, name in enumerate(trial.names):
+    for index, name in enumerate(trial.names):
         site = load_run(trial.sites[name].parent / "run")
         own = simulated.metrics[simulated.metrics["agent"] == name]
         for column in COLUMNS:
@@ -72,11 +72,11 @@ def test_sites_of_a_federation_get_the_numbers_of_the_simulation(both):
         assert known.tolist() == [True, True, True, False]
         for column in ("disagreement", "disagreement_all"):
             np.testing.assert_array_equal(site.metrics[column][known], own[column].to_numpy()[known])
-        np.testing.assert_array_equal(site.trust[:, 0], simulated.trust[:, place])
+        np.testing.assert_array_equal(site.trust[:, 0], simulated.trust[:, index])
         np.testing.assert_array_equal(site.trust_rounds, simulated.trust_rounds)
         assert len(site.trust) == 3 and all(not line["absent"] for line in trial.events(name, "round"))
         models = {agent.name: agent.model for agent in site.summary.agents}
-        assert models == dict.fromkeys(trial.names, "unknown") | {name: SMALL["models"][place]}
+        assert models == dict.fromkeys(trial.names, "unknown") | {name: SMALL["models"][index]}
         assert "Accuracy after equal training alone, and together" in trial.output(name)
         assert site.summary.sent == sum(event["bytes"] for event in trial.events(name, "sent"))
         assert (trial.sites[name].parent / "run" / "report.html").is_file()
@@ -85,12 +85,12 @@ def test_sites_of_a_federation_get_the_numbers_of_the_simulation(both):
 def same_as(trial: Trial, simulation: Path) -> dict[str, Run]:
     """The sites' runs, whose numbers are those of the simulation."""
     simulated, runs = load_run(simulation), {}
-    for place, name in enumerate(trial.names):
+    for index, name in enumerate(trial.names):
         runs[name] = site = load_run(trial.sites[name].parent / "run")
         own = simulated.metrics[simulated.metrics["agent"] == name]
         for column in COLUMNS:
             np.testing.assert_array_equal(site.metrics[column].to_numpy(), own[column].to_numpy(), err_msg=column)
-        np.testing.assert_array_equal(site.trust[:, 0], simulated.trust[:, place])
+        np.testing.assert_array_equal(site.trust[:, 0], simulated.trust[:, index])
         assert len(site.trust) == 3
     return runs
 

@@ -26,7 +26,7 @@ def test_an_audit_log_is_written_by_one_process_signed_and_verified(federate):
     assert verify_log(run).state == verify_log(run, [peer]).state == "whole"
     log = run / "audit.jsonl"
     lines = log.read_bytes().splitlines(keepends=True)
-    last_sent = max(place for place, line in enumerate(lines) if b'"event": "sent"' in line)
+    last_sent = max(index for index, line in enumerate(lines) if b'"event": "sent"' in line)
     log.write_bytes(b"".join(lines[:last_sent]))
     assert verify_log(run).state == "cut", "its own frame of that round is there"
     shutil.rmtree(run / "published")

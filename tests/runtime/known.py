@@ -67,8 +67,8 @@ class Known:
 
 
 def losses_of(name: str, number: int) -> Losses:
-    place = NAMES.index(name)
-    return Losses(number + place / 10, 5 * number + place / 100 if number > 1 else float("nan"))
+    index = NAMES.index(name)
+    return Losses(number + index / 10, 5 * number + index / 100 if number > 1 else float("nan"))
 
 
 def bytes_of(name: str, number: int) -> int:

@@ -12,14 +12,14 @@ from consilience.tasks import task_named
 
 NAMES = ("a", "b", "c")
 W = np.array([[0.6, 0.3, 0.1], [0.4, 0.5, 0.1], [0.3, 0.3, 0.4]])
-F = {name: np.random.default_rng(place).dirichlet(np.ones(2), 4).astype(np.float32) for place, name in enumerate(NAMES)}
+F = {name: np.random.default_rng(index).dirichlet(np.ones(2), 4).astype(np.float32) for index, name in enumerate(NAMES)}
 CLASSES, LABELS = task_named("classification"), task_named("multilabel")
 
 
 def test_parts_say_how_far_each_one_counts() -> None:
     found = collective(shared_weights(NAMES, W, None), F, CLASSES)
     np.testing.assert_allclose(found.parts, np.tile(collective_weights(W), (4, 1)))
-    mixed = sum(found.parts[:, [place]] * found.by_agent[name] for place, name in enumerate(found.names))
+    mixed = sum(found.parts[:, [index]] * found.by_agent[name] for index, name in enumerate(found.names))
     np.testing.assert_allclose(np.asarray(found), mixed, rtol=1e-6)
     assert len(found) == 4 and found.names == list(NAMES)
 
@@ -52,8 +52,8 @@ def test_a_result_predicts_together(rule: object) -> None:
     x = draw.normal(size=(120, 4)).astype(np.float32)
     y = (x[:, 0] + x[:, 1] > 0).astype(int)
     agents = [
-        cs.SklearnAgent(LogisticRegression(), x[place : place + 15], y[place : place + 15], name)
-        for place, name in ((0, "a"), (15, "b"), (30, "c"))
+        cs.SklearnAgent(LogisticRegression(), x[start : start + 15], y[start : start + 15], name)
+        for start, name in ((0, "a"), (15, "b"), (30, "c"))
     ]
     result = cs.collaborate(agents, x[45:80], method=cs.Consensus(trust=rule, warmup=1), rounds=3)
     found = result.predict(x[80:])

@@ -41,8 +41,8 @@ def test_everyone_hears_the_lies_and_liars_among_themselves_the_truth(name):
     f = dict(zip(NAMES, first_words(), strict=True))
     answer = exchange(name).gather(6, f)
     honest = np.stack([f["a"], f["b"]])
-    for place, liar in enumerate(("c", "d")):
-        expected = attack_named(name)(honest, f[liar], AttackContext(0, place, 0))
+    for index, liar in enumerate(("c", "d")):
+        expected = attack_named(name)(honest, f[liar], AttackContext(0, index, 0))
         np.testing.assert_array_equal(answer.predictions[liar], expected)
     assert answer.told == {"c": {"c": f["c"], "d": f["d"]}, "d": {"c": f["c"], "d": f["d"]}}
     np.testing.assert_array_equal(answer.predictions["a"], f["a"])
@@ -52,8 +52,8 @@ def test_a_lie_for_each_victim():
     f = dict(zip(NAMES, first_words(), strict=True))
     answer = exchange("echo-each").gather(6, f)
     honest = np.stack([f["a"], f["b"]])
-    for place, victim in enumerate(("a", "b")):
-        expected = attack_named("echo-each")(honest, f["d"], AttackContext(0, 1, 0, place))
+    for index, victim in enumerate(("a", "b")):
+        expected = attack_named("echo-each")(honest, f["d"], AttackContext(0, 1, 0, index))
         np.testing.assert_array_equal(answer.told[victim]["d"], expected)
     assert (answer.told["a"]["d"] != answer.told["b"]["d"]).any()
 

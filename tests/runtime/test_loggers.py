@@ -109,15 +109,15 @@ def test_mlflow_reads_back_every_curve_matrix_and_setting(tmp_path):
 
 def records(path: Path) -> Iterator[bytes]:
     """The records of a .wandb file: LevelDB's log format behind a header of 7 bytes. wandb has no reader in Python."""
-    data, place, parts = path.read_bytes(), 7, b""
-    while place + 7 <= len(data):
-        left = 32768 - place % 32768
+    data, offset, parts = path.read_bytes(), 7, b""
+    while offset + 7 <= len(data):
+        left = 32768 - offset % 32768
         if left < 7:
-            place += left
+            offset += left
             continue
-        length, kind = int.from_bytes(data[place + 4 : place + 6], "little"), data[place + 6]
-        parts += data[place + 7 : place + 7 + length]
-        place += 7 + length
+        length, kind = int.from_bytes(data[offset + 4 : offset + 6], "little"), data[offset + 6]
+        parts += data[offset + 7 : offset + 7 + length]
+        offset += 7 + length
         if kind in (1, 4):  # whole, or the last part
             yield parts
             parts = b""

@@ -2,23 +2,14 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from consilience.runtime.callbacks import Ended, Finished, Started, Trained
-from consilience.runtime.run import load_run
-from consilience.settings import wiring
-from consilience.settings.presets import read_settings
 from consilience.settings.settings import Settings
-from consilience.workers import pool
-from consilience.workers import work as working
 from consilience.workers.job import Job
 from consilience.workers.jobs import run_jobs
 from tests.conftest import Hears
-
-SMALL = read_settings(
-    "digits", {"rounds": 2, "warmup": 1, "agents.count": 2, "models": ["linear"], "epochs": 1, "low_quality": []}
-)
+from tests.workers.small import SMALL
 
 
 def test_a_job_is_called_as_its_method_was():
@@ -44,45 +35,3 @@ def test_runs_come_back_in_order_with_every_round_and_finished_ones_once(tmp_pat
         assert [event for event in events if isinstance(event, Trained)] == [Trained("0", 0), Trained("1", 0)] * 2
     again = run_jobs(jobs, workers, [Hears(lambda run, event: pytest.fail("it was finished"))])
     assert [run.summary for run in again] == [run.summary for run in runs]
-
-
-def methods_on_two_seeds(folder: Path) -> list[Job]:
-    return [
-        Job(SMALL.with_method(name).with_seed(seed), folder / f"{name}-{seed}")
-        for seed in (3, 4)
-        for name in ("naive", "alone", "fedmd")
-    ]
-
-
-def test_a_worker_goes_on_with_jobs_of_the_data_that_it_has(tmp_path, monkeypatch):
-    started, start = [], pool._start
-    monkeypatch.setattr(pool, "_start", lambda job, *given: started.append(job.settings.run.seed) or start(job, *given))
-    runs = run_jobs(methods_on_two_seeds(tmp_path / "two"), workers=2)
-    assert started == [3, 3, 4, 4]  # not six
-    for run, alone in zip(runs, run_jobs(methods_on_two_seeds(tmp_path / "one"), workers=1), strict=True):
-        assert run.metrics.equals(alone.metrics)
-
-
-def test_methods_on_one_seed_share_its_data(tmp_path, monkeypatch):
-    built = []
-    monkeypatch.setattr(working, "build_scenario", lambda s: built.append(s.run.seed) or wiring.build_scenario(s))
-    jobs = methods_on_two_seeds(tmp_path)
-    runs = run_jobs(jobs, workers=1)
-    assert built == [3, 4]
-    for run, job in zip(runs, jobs, strict=True):
-        stored = load_run(job.folder)
-        assert stored.metrics.equals(run.metrics)
-        assert stored.metrics.dtypes.equals(run.metrics.dtypes)
-        assert stored.summary == run.summary
-        assert np.array_equal(stored.trust, run.trust)
-        assert stored.draws.keys() == run.draws.keys()
-
-
-@pytest.mark.slow
-def test_workers_are_the_same_where_no_server_forks_them(tmp_path, monkeypatch):
-    """As on Windows: each process begins from nothing."""
-    [forked] = run_jobs([Job(SMALL, tmp_path / "forked")], 2, [])
-    monkeypatch.setattr(pool, "_FORKS", False)
-    monkeypatch.setattr(pool, "_METHOD", "spawn")
-    [spawned] = run_jobs([Job(SMALL, tmp_path / "spawned")], 2, [])
-    assert spawned.metrics.equals(forked.metrics)

@@ -69,14 +69,14 @@ def test_every_changed_byte_of_a_question_or_an_answer_is_noticed(bench: Bench) 
     question = bench.ask("b", X[:1])
     desk = bench.desk()
     _, answer = desk.reply(question)
-    for place in range(len(question)):
+    for index in range(len(question)):
         bad = bytearray(question)
-        bad[place] ^= 1
+        bad[index] ^= 1
         with pytest.raises(InvalidInput):
             bench.questions.read(bytes(bad), 0)
-    for place in range(len(answer)):
+    for index in range(len(answer)):
         bad = bytearray(answer)
-        bad[place] ^= 1
+        bad[index] ^= 1
         with pytest.raises(InvalidInput):
             bench.questions.read_answer(bytes(bad), 0, 1, question)
     for data in (b"", question[:-1], question + b"x", question[:60], bytes(10), bytes(2_000_000)):

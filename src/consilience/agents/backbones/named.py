@@ -82,9 +82,9 @@ def _hugging_face(where: str, side: int, local: bool = True) -> Encoder:
         raise
     except Exception as error:  # the library raises some ten kinds
         kept = "what is kept of the hub here, and a model folder downloads nothing" if local else "the hub"
-        place = "that folder" if folder.is_dir() else kept
+        tried = "that folder" if folder.is_dir() else kept
         raise ConsilienceError(
-            f"hf:{where} cannot be read from {place} ({first_line(error)}). "
+            f"hf:{where} cannot be read from {tried} ({first_line(error)}). "
             "It needs config.json, model.safetensors, and preprocessor_config.json (images) or a tokenizer (texts)."
         ) from error
     finally:

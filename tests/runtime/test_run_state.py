@@ -104,7 +104,7 @@ def test_other_settings_of_agents_are_refused_and_named(changes, says, tmp_path,
 
 def test_agents_made_again_in_another_process_resume_to_the_same_bits(tmp_path, shared):
     """Settings that hold functions and estimators look the same in every process."""
-    code = "import numpy as np, sys; from tests.runtime.test_run_fingerprint import mixed\n"
+    code = "import numpy as np, sys; from tests.runtime.test_run_state import mixed\n"
     code += "mixed(sys.argv[1], np.load(sys.argv[2]))"
     np.save(tmp_path / "shared.npy", shared)
     command = [sys.executable, "-c", code, str(tmp_path / "run"), str(tmp_path / "shared.npy")]
