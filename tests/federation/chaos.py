@@ -268,7 +268,9 @@ def _storm(chaos: Chaos, slow: float, attack: str) -> None:
         late = now > began + LONGEST * slow
         if failed or late:
             words = "\n".join(f"--- {name}\n{trial.output(name)[-1200:]}" for name in (failed or chaos.unfinished()))
-            raise AssertionError(f"{'failed: ' + ', '.join(failed) if failed else 'not finished'}\n{words}")
+            raise AssertionError(
+                f"{f'failed: { ({name: codes[name] for name in failed}) }' if failed else 'not finished'}\n{words}"
+            )
         calm = now > began + STORM * pace
         chaos.mend(all_of_it=calm)
         if attack == "revocation" and (chaos.change or any(trial.events(name, "round") for name in chaos.honest)):

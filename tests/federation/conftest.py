@@ -75,7 +75,9 @@ class Launcher:
             if "ended" in message:
                 self.codes[message["ended"]] = message["code"]
             else:
-                self._started.put(message.get("started", 0))
+                pid = message.get("started", 0)
+                self.codes.pop(pid, None)  # of an earlier process with the same number
+                self._started.put(pid)
 
 
 class Trial:

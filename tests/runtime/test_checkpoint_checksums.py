@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+import tracemalloc
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,22 @@ def test_a_run_of_an_earlier_version_has_none(run: Path) -> None:
     assert checked_files(run) == {} and load_run(run).summary.rounds == 2
 
 
+@pytest.mark.parametrize("name", ["SHA256SUMS", "metrics.parquet", "summary.json"])
+def test_a_file_of_700_megabytes_fills_no_memory(run: Path, name: str) -> None:
+    """It is sparse: on the disk it takes nothing."""
+    if name == "summary.json":
+        (run / "SHA256SUMS").unlink()
+    with (run / name).open("r+b") as file:
+        file.truncate(700_000_000)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ConsilienceError, match=r"is not read|is not as the run left it"):
+            load_run(run)
+        assert tracemalloc.get_traced_memory()[1] < 300_000_000
+    finally:
+        tracemalloc.stop()
+
+
 @pytest.mark.parametrize("moment", [1, 2, 3, 4])
 def test_a_process_killed_while_it_replaces_the_summary_leaves_a_finished_run(run: Path, moment: int) -> None:
     """It is killed before the first file is put into its place, or the second, or the third; or not at all."""
@@ -67,4 +85,7 @@ replace_checked(Path({str(run)!r}), "summary.json", replace(run.summary, title="
     assert (load_run(run).summary.title == "a newer summary") is newer
     data = (run / "summary.json").read_bytes()
     replace_checked(run, "summary.json", data)
-    assert checked_files(run)["summary.json"] == data and (run / "SHA256SUMS").read_text().count("summary.json") == 1
+    assert (
+        checked_files(run)["summary.json"] == sha256(data).hexdigest()
+        and (run / "SHA256SUMS").read_text().count("summary.json") == 1
+    )

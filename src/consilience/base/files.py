@@ -46,6 +46,15 @@ def reading(path: Path | str) -> Iterator[None]:
         raise ConsilienceError(f"{path} cannot be read: {first_line(error)}.") from error
 
 
+def read_small(path: Path, most: int) -> bytes:
+    """A file's content; a ConsilienceError if it has more than `most` bytes."""
+    with path.open("rb") as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise ConsilienceError(f"{path} has more than {most} bytes and is not read.")
+    return data
+
+
 def sync_folder(folder: Path) -> None:
     """Brings the names in a folder to the disk: what was put into place is there after a power cut, too."""
     if os.name == "posix":

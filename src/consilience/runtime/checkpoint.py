@@ -17,7 +17,7 @@ from safetensors.numpy import load
 
 from consilience.agents.protocol import with_prefix as with_prefix
 from consilience.base.errors import ConsilienceError
-from consilience.base.files import write_atomically
+from consilience.base.files import read_small, write_atomically
 from consilience.tasks.protocol import Array
 
 KEEP = 2
@@ -86,47 +86,52 @@ def _checksum(*data: bytes | memoryview) -> str:
     return digest.hexdigest()[:16]
 
 
-SUMS = "SHA256SUMS"
+SUMS, MOST_SUMS = "SHA256SUMS", 1_000_000
 
 
 def write_sums(folder: Path, files: Mapping[str, bytes]) -> None:
     """Writes the checksums of `files`, contents by name."""
-    write_atomically(folder / SUMS, b"".join(_sum(name, data) for name, data in sorted(files.items())))
+    write_atomically(folder / SUMS, _lines({name: hashlib.sha256(data).hexdigest() for name, data in files.items()}))
 
 
 def replace_checked(folder: Path, name: str, data: bytes) -> None:
     """Replaces one of the files that the checksums of a folder name. Whenever it is stopped, the folder is whole."""
-    files, path = checked_files(folder), folder / SUMS
-    write_atomically(path, path.read_bytes(), _sum(name, data))  # for a moment either content is right
+    before, after = checked_files(folder), {name: hashlib.sha256(data).hexdigest()}
+    write_atomically(folder / SUMS, _lines(before), _lines(after))  # for a moment either content is right
     write_atomically(folder / name, data)
-    write_sums(folder, files | {name: data})
+    write_atomically(folder / SUMS, _lines(before | after))
 
 
-def _sum(name: str, data: bytes) -> bytes:
-    return f"{hashlib.sha256(data).hexdigest()}  {name}\n".encode()
+def _lines(sums: Mapping[str, str]) -> bytes:
+    return "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items())).encode()
 
 
-def checked_files(folder: Path) -> dict[str, bytes]:
-    """The files that the checksums of a folder name; an error if one was changed. Empty without checksums."""
+def checked_files(folder: Path) -> dict[str, str]:
+    """The checksum of each file that those of a folder name; an error if one was changed. Empty without checksums."""
     path = folder / SUMS
     if not path.is_file():
         return {}
-    sums = dict[str, set[str]]()
-    for line in path.read_bytes()[:1_000_000].decode("ascii", "replace").splitlines():
+    allowed = dict[str, set[str]]()
+    for line in read_small(path, MOST_SUMS).decode("ascii", "replace").splitlines():
         fields = re.fullmatch(r"([0-9a-f]{64})  ([A-Za-z0-9._-]+)", line)
         if not fields:
             raise ConsilienceError(f"{path} is damaged. Restore it from a backup, or run again.")
-        sums.setdefault(fields[2], set()).add(fields[1])
-    files = {}
-    for name, allowed in sums.items():
-        data = (folder / name).read_bytes() if (folder / name).is_file() else None
-        if data is None or hashlib.sha256(data).hexdigest() not in allowed:
+        allowed.setdefault(fields[2], set()).add(fields[1])
+    sums = {}
+    for name, digests in allowed.items():
+        sums[name] = _digest(folder / name) if (folder / name).is_file() else ""
+        if sums[name] not in digests:
             raise ConsilienceError(
                 f"{folder / name} is not as the run left it (its checksum in {SUMS} differs). "
                 "Restore it from a backup, or run again."
             )
-        files[name] = data
-    return files
+    return sums
+
+
+def _digest(path: Path) -> str:
+    """The SHA-256 of a file of any size."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 _TYPES = ["u8", "i8", "f8", "f4", "u4", "i4", "f2", "u2", "i2", "i1", "u1", "?"]

@@ -14,7 +14,7 @@ import numpy as np
 from consilience.agents.calibration import Calibration
 from consilience.agents.protocol import Agent
 from consilience.base.errors import ConsilienceError
-from consilience.base.files import LOCK, lock_folder, write_atomically
+from consilience.base.files import LOCK, lock_folder, read_small, write_atomically
 from consilience.core.sparse import SparseTrust
 from consilience.data.arrays import MOST_PACKED, read_arrays
 from consilience.data.parquet import read_parquet
@@ -25,7 +25,7 @@ from consilience.runtime.summary import Summary, summary_from
 from consilience.tasks import task_named
 from consilience.tasks.protocol import Array
 
-HELD, SUMMARY = "held_out.npz", "summary.json"
+HELD, SUMMARY, MOST_SUMMARY = "held_out.npz", "summary.json", 100_000_000
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -176,7 +176,7 @@ def _load(folder: Path, references: bool) -> Run:
         )
     try:
         checked_files(folder)
-        summary = summary_from((folder / SUMMARY).read_text(encoding="utf-8"))
+        summary = summary_from(read_small(folder / SUMMARY, MOST_SUMMARY).decode())
         matrices = read_arrays(folder / "trust.npz")
         trust, rounds, by_class = matrices["trust"], matrices["rounds"], checkpoint.with_prefix(matrices, "class_")
         sparse = SparseTrust(matrices["peers"], trust) if "peers" in matrices else None

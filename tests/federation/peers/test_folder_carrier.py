@@ -217,6 +217,23 @@ def test_a_link_in_the_folder_leads_no_site_to_files_of_its_own(sites: Sites, li
     assert private.read_text() == "private" and [*private.parent.iterdir()] == [private]
 
 
+def test_who_removes_files_while_a_site_begins_keeps_it_from_nothing(sites: Sites) -> None:
+    """The temporary file of each is gone before it can be put into its place, for a while."""
+    replace_file, left = Path.replace, [5]
+
+    def spoilt(path: Path, target: Path) -> Path:
+        if left[0] and "shared" in str(path):
+            left[0] -= 1
+            path.unlink()
+        return replace_file(path, target)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "replace", spoilt)
+        sites.site("a")
+    folder = Path(sites.folder) / "1" / "1" / "a" / "agent"
+    assert left == [0] and {file.name for file in folder.iterdir()} == {"federation", "status"}
+
+
 def test_nobody_is_believed_to_have_finished_because_a_file_says_so(sites: Sites) -> None:
     site = sites.site("a")
     sites.site("b")

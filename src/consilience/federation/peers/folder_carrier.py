@@ -32,6 +32,8 @@ LEASE = 10.0
 """Seconds for which a status counts, at least; else as long as a round's deadline."""
 CLOCK = 300.0
 """Seconds that a peer's clock may be off."""
+TRIES = 10
+"""Attempts to begin."""
 CHECK = 30.0
 """Seconds after which a site looks whether its own files are as it wrote them."""
 
@@ -112,17 +114,22 @@ class FolderCarrier:
         """Hashes of what was written."""
         self._changed, self._closed = Condition(), False
         self._next_status = self._next_check = 0.0
-        try:
-            self._remove_old()
-            self._mine["federation"] = outbox.document("federation", 0, self._readers)
-            for number in outbox.rounds:
-                self.publish("round", number)
-            self._write()
-        except Exception as error:  # of whatever file system it is
-            raise ConsilienceError(
-                f"the shared folder {folder} cannot be written to ({type(error).__name__}: {error}). Is it there, and "
-                "may this site write to it? Correct `folder` in site.toml."
-            ) from error
+        self._mine["federation"] = outbox.document("federation", 0, self._readers)
+        for number in outbox.rounds:
+            self.publish("round", number)
+        for left in reversed(range(TRIES)):
+            try:
+                self._remove_old()
+                self._write()
+                break
+            except Exception as error:  # of whatever file system it is; who may write there can be in the way
+                if not left:
+                    raise ConsilienceError(
+                        f"the shared folder {folder} cannot be written to ({type(error).__name__}: {error}). Is it "
+                        "there, and may this site write to it? Correct `folder` in site.toml."
+                    ) from error
+                self._written.clear()
+                time.sleep(LOCAL)
         Thread(target=self._work, name="folder", daemon=True).start()
 
     def publish(self, topic: str, number: int) -> None:
@@ -186,8 +193,8 @@ class FolderCarrier:
             if self._written.get(name) != hash_of(data):
                 self._put(name, data)
         if now > self._next_status:
-            self._next_status = now + self._lease / 5
             self._put("status", self._outbox.document("status", 0, self._readers))
+            self._next_status = now + self._lease / 5
 
     def _look(self, peer: str, role: str, watched: WatchedPeer) -> None:
         """Notes whether a peer's process is present."""
