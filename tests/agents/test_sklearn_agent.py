@@ -227,3 +227,11 @@ def test_an_estimator_without_probabilities_is_refused():
 def test_no_data_is_refused():
     with pytest.raises(ConsilienceError, match="agent 'b' has no training data"):
         SklearnAgent(LogisticRegression(), np.zeros((0, 3)), np.zeros(0, int), "b")
+
+
+def test_fewer_rows_than_neighbours_are_all_of_them(shared):
+    x = np.random.default_rng(0).normal(size=(4, shared.shape[1])).astype(np.float32)
+    for model in (KNeighborsClassifier(5), make_pipeline(StandardScaler(), KNeighborsClassifier(5))):
+        agent = SklearnAgent(model, x, np.array([0, 1, 1, 0]))
+        agent.train(shared, None, 0.0)
+        np.testing.assert_allclose(agent.predict(x), 0.5)

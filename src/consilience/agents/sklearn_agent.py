@@ -280,7 +280,7 @@ class SklearnAgent:
             if len(known) == 1:
                 return _Answer(known)
         with explained(self._who, self._model, self._x, self._x):
-            return _Answer(known, fit_rows(self._fresh(), x, hard, rows, target, weight))
+            return _Answer(known, fit_rows(_with_neighbours(self._fresh(), len(rows)), x, hard, rows, target, weight))
 
     def _fresh(self) -> Any:
         return seeded(self._estimator, int(stream(self.seed, "estimator", self.name).integers(2**31)))
@@ -314,6 +314,14 @@ class SklearnAgent:
         target = own[train, 0] if self.outputs == 1 else own[train]
         fitted = fit_rows(self._fresh(), take(self._x, train), target, np.arange(len(train)), target, None)
         return _values(fitted, take(self._x, test))
+
+
+def _with_neighbours(estimator: Any, rows: int) -> Any:
+    """The estimator with no more neighbours than there are rows."""
+    known = {key: value for key, value in estimator.get_params().items() if key.rpartition("__")[2] == "n_neighbors"}
+    return estimator.set_params(
+        **{key: rows for key, value in known.items() if isinstance(value, int) and value > rows}
+    )
 
 
 def _values(estimator: Any, x: Any) -> Array:

@@ -220,10 +220,10 @@ def _with_totals(run: Run) -> "pd.DataFrame":
     """The last round, with the samples that each agent passed through its model in all rounds, and its home model."""
     table, totals = run.last_round(), run.metrics.groupby("agent")
     more = {f"{column}_in_all": table["agent"].map(totals[column].sum()) for column in PASSED}
-    if run.home is not None:
-        home = run.home.metrics.set_index("agent")
-        own = [str(column) for column in home if str(column).endswith(OWN)]
-        more |= {column.removesuffix(OWN) + HOME: table["agent"].map(home[column]) for column in own}
+    home = run.home_scores()
+    for column in dict.fromkeys(column for scores in home.values() for column in scores):
+        values = {name: scores[column] for name, scores in home.items()}
+        more[column.removesuffix(OWN) + HOME] = table["agent"].map(values)
     return table.assign(**more)
 
 

@@ -1,10 +1,13 @@
 """The driver: runs any method's rounds, records and saves them, and reports them as events."""
 
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from consilience.agents.input_cache import cached_rows
 from consilience.agents.local_agents import LocalAgents
@@ -28,6 +31,9 @@ from consilience.runtime.run import Run
 from consilience.runtime.run_state import RunState, identity
 from consilience.runtime.summary import AgentSummary, Summary, versions
 from consilience.tasks.protocol import Array
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 STARTED = "started.json"
 """The summary of a run that is under way, for the live page."""
@@ -143,15 +149,22 @@ def _draws(
 @contextmanager
 def _limited(threads: int) -> Iterator[None]:
     import torch
-    from threadpoolctl import threadpool_limits
 
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        with threadpool_limits(threads):
+        with _libraries(len(sys.modules)).limit(limits=threads):
             yield
     finally:
         torch.set_num_threads(before)
+
+
+@lru_cache(maxsize=1)
+def _libraries(modules: int) -> "ThreadpoolController":
+    """The libraries with threads. The search takes 5 ms, and is made again when more modules are loaded."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def _with_all_agents(summary: Summary, roster: tuple[str, ...], group: Group) -> Summary:

@@ -71,12 +71,15 @@ def calibration_of(task: Task, together: Mapping[str, Array], alone: Mapping[str
     return calibrated(task, together["counts"].tolist(), f, y, other, alone is not None, "pooled" in together)
 
 
-def measured(name: str, task: Task, known: Mapping[str, tuple[Array, Array]]) -> Measured:
-    """Scores of predictions with their labels, by place (own or target): the task's first score and those `SHOWN`."""
+def measured(name: str, task: Task, known: Mapping[str, tuple[Array, Array]], draws: bool = True) -> Measured:
+    """Scores of predictions with their labels, by place (own or target): the task's first score and those `SHOWN`.
+
+    Without `draws` the scores alone.
+    """
     scores = [score for score in task.scores if score is task.scores[0] or score.name in SHOWN]
     stored: Any = SimpleNamespace(name=name, task=SimpleNamespace(scores=scores), predict=lambda rows: rows)
     evaluation = Evaluation(None, known.get("target"), {name: known["own"]} if "own" in known else {})
-    return evaluation.scores(stored, None), evaluation.draws(stored, None)
+    return evaluation.scores(stored, None), evaluation.draws(stored, None) if draws else {}
 
 
 def models_of(

@@ -111,6 +111,17 @@ class Run:
         )
         return replace(best, references={"alone": first})
 
+    def home_scores(self) -> dict[str, dict[str, float]]:
+        """Scores of the home model of each agent at home, by column; those of `home`, without resamples."""
+        task, alone, scores = task_named(self.summary.task), self._alone, dict[str, dict[str, float]]()
+        for name, calibration in self.calibrations.items():
+            held = self.held[name]
+            models = models_of(calibration, held, alone.get(name), "own")
+            if "alone" in models:
+                values, _ = measured(name, task, {"own": (models["home"], held["own_y"])}, draws=False)
+                scores[name] = {column: value for column, value in values.items() if column.endswith("_own")}
+        return scores
+
     @property
     def _alone(self) -> Held:
         """What was kept of the agents that trained alone."""
