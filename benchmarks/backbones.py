@@ -8,12 +8,13 @@ import numpy as np
 import torch
 
 from benchmarks.timing import over, ranged, table, turns
-from consilience.agents.backbones.backbone import BATCH, Backbone
+from consilience.agents.backbones.backbone import Backbone
+from consilience.agents.backbones.encoders import IMAGES as TOGETHER
 from consilience.base.errors import ConsilienceError
 from consilience.settings.presets import read_settings
 from consilience.workers.work import work
 
-IMAGES = 5 * BATCH
+IMAGES = 20 * TOGETHER
 
 
 def run() -> str:
@@ -25,13 +26,13 @@ def _features() -> str:
     """Raw images to features with an empty cache, and forward passes of as many ready tensors."""
     backbone = Backbone("efficientnet-lite0")
     network = backbone.encoder.module
-    ready = torch.randn(BATCH, 3, 96, 96).contiguous(memory_format=torch.channels_last)
+    ready = torch.randn(TOGETHER, 3, 96, 96).contiguous(memory_format=torch.channels_last)
     draw = np.random.default_rng(0)
     torch.set_num_threads(1)
 
     def forward() -> None:
         with torch.inference_mode():
-            for _ in range(IMAGES // BATCH):
+            for _ in range(IMAGES // TOGETHER):
                 network.extract_features(ready)  # type: ignore[operator]
 
     def features() -> None:  # of images that were never seen

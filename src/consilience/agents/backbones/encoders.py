@@ -16,8 +16,9 @@ from consilience.base.rows import Rows, count, take
 
 SMALLEST = 96
 """Images with fewer pixels a side are enlarged to this, unless a size is asked for."""
-FEWEST = 16
-"""Images that go through a network together at least: with fewer, convolutions round differently."""
+IMAGES = 16
+"""Images that go through a network together: with fewer, convolutions round differently; what more of them need is
+fresh memory for each layer, which takes longer than the convolution."""
 TEXTS, TOKENS = 16, 16
 """Texts that go through a network together at most; they are filled up to a multiple of so many tokens."""
 
@@ -65,10 +66,9 @@ class ImageEncoder:
             x = functional.interpolate(x, size, mode="bilinear", antialias=size[0] < x.shape[2])
         mean, deviation = (torch.tensor(values).reshape(-1, 1, 1) for values in (self.mean, self.deviation))
         number, x = len(x), (x - mean) / deviation
-        if 0 < number < FEWEST:
-            x = torch.cat([x, x[:1].expand(FEWEST - number, -1, -1, -1)])
-        x = x.contiguous(memory_format=torch.channels_last)
-        return pooled(self.module(x) if self.call is None else self.call(self.module, x))[:number]
+        x = torch.cat([x, x[:1].expand(-number % IMAGES, -1, -1, -1)]).contiguous(memory_format=torch.channels_last)
+        call = self.call or nn.Module.__call__
+        return torch.cat([pooled(call(self.module, part)) for part in torch.split(x, IMAGES)])[:number]
 
     def about(self) -> str:
         """Scale and size."""
