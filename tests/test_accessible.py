@@ -26,6 +26,8 @@ from tests.report.test_live import CHANGES, stopped_after
 
 ROOT = Path(__file__).parents[1]
 AXE = Path(os.environ.get("AXE", ROOT / ".venv" / "axe" / "node_modules" / "axe-core" / "axe.min.js"))
+STILL = "<style>* { transition: none !important }</style>"
+"""Without it axe may see colours on their way from dark to light."""
 SETTINGS = read_settings("digits", CHANGES)
 pytestmark = [
     pytest.mark.slow,
@@ -47,6 +49,7 @@ def check(browser: Browser, address: str) -> None:
             browser.look(width, dark)
             browser.open(address)
             browser.until("document.readyState === 'complete' && document.querySelector('h1') !== null")
+            browser.value(f"document.head.insertAdjacentHTML('beforeend', '{STILL}')")
             browser.value(AXE.read_text() + ";0")
             found = browser.value(
                 "axe.run(document).then(found => found.violations.map(one => "

@@ -92,10 +92,11 @@ def shortened(command: str) -> list[str]:
     command = re.sub(r"--attackers \S+", "--attackers 1", command)
     command = re.sub(r"--grid ([\w.]+)=([^, ]+),\S*", r"--grid \1=\2", command)
     words = shlex.split(command, comments=True)
-    rounds = [] if any("rounds=" in word for word in words if "grid" not in word) else ["--set", "rounds=2"]
-    small = [*rounds, "--set", "limit=40", "--workers", "1"]
-    warmup = [] if words[0] != "run" and "fed" in command else ["--set", "warmup=1"]
-    return words + (small + warmup if words[0] in RUNS else [])
+    small = ["--set", "limit=100", "--workers", "1"]
+    if not any("rounds=" in word for word in words if "grid" not in word):
+        fed = words[0] != "run" and "fed" in command  # FedAvg and its like have no warm-up that could be shorter
+        small += ["--set", "rounds=6"] if fed else ["--set", "rounds=2", "--set", "warmup=1"]
+    return words + small if words[0] in RUNS else words
 
 
 @pytest.mark.slow
