@@ -49,7 +49,7 @@ def _features() -> str:
         f"Features of {IMAGES} images of 96x96 bytes by EfficientNet-Lite0, with fingerprints, scaling and the file "
         "that keeps them, beside bare forward passes of ready tensors; images in a second of CPU time, of all cores "
         "for the features.\n\n"
-        + table(["", "features", "forward passes", "times the CPU"], [["images", *each, ranged(over(own, bare))]])
+        + table(["rows", "features", "forward passes", "times the CPU"], [["images", *each, ranged(over(own, bare))]])
     )
 
 
@@ -73,7 +73,7 @@ def _heads() -> str:
         "The preset cifar10-pretrained: ten heads, 300 shared and 3,000 crossed rows, "
         f"{settings.run.rounds} rounds with scores and checkpoints, features from the cache, one process; CPU time. "
         "The algebra alone are its products and factorisations with random numbers.\n\n"
-        + table(["", "the run", "the algebra alone", "ratio"], rows)
+        + table(["command", "the run", "the algebra alone", "ratio"], rows)
     )
 
 

@@ -78,7 +78,7 @@ def run() -> str:
         + table([*head, "TLS alone", "sealing", "signatures"], rows)
         + f"\nThrough a relay, which takes turns with direct links, {TURNS} times. "
         "The relay runs on this machine, too. CPU is that of all processes for one exchange, the relay's included.\n\n"
-        + table(["", "direct", "relay", "relay / direct", "CPU, direct", "CPU, relay", "relay / direct"], relayed)
+        + table(["round", "direct", "relay", "relay / direct", "CPU, direct", "CPU, relay", "relay / direct"], relayed)
     )
 
 

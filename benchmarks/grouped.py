@@ -21,10 +21,11 @@ def run() -> str:
     for title, (kind, shape, samples) in CASES.items():
         alone, *grouped = turns(dict(enumerate(_ways(kind, shape, samples))), 3).values()
         rows.append([f"{title}, {samples} images", ms(alone), *(ranged(over(alone, own)) for own in grouped)])
+    heads = ["network", "one by one", "grouped, channels first", "grouped, channels last"]
     return (
         f"### Convolutions in batches\n\nOne step, forward and back, of {MODELS} networks one by one, as agents with "
         "convolutional networks train, and how many times as fast it is as one network with grouped convolutions; CPU "
-        "time of one thread.\n\n" + table(["", "one by one", "grouped, channels first", "grouped, channels last"], rows)
+        "time of one thread.\n\n" + table(heads, rows)
     )
 
 

@@ -94,7 +94,7 @@ def _parts() -> str:
     return (
         "## Where a round goes\n\nCPU time of a round of collaboration in one process; the range is over its rounds. "
         "Agents of the crowds are networks 64-64-10 with about 87 samples of noise around ten means, and 300 shared "
-        "samples.\n\n" + table(["", "a round", *names, "rest"], rows) + "\n" + _comparison()
+        "samples.\n\n" + table(["method", "a round", *names, "rest"], rows) + "\n" + _comparison()
     )
 
 
@@ -107,7 +107,8 @@ def _comparison() -> str:
             spent.append(now())
     shares = [f"{median(own.get(name, 0) / sum(own.values()) for own in spent):.0%}" for name in (*names, "rest")]
     whole = ranged([sum(own.values()) for own in spent], unit="s")
-    return table(["", "CPU time", *names, "rest"], [["`compare digits-mlp`, 4 methods, 5 seeds", whole, *shares]])
+    row = ["`compare digits-mlp`, 4 methods, 5 seeds", whole, *shares]
+    return table(["command", "CPU time", *names, "rest"], [row])
 
 
 def _rounds(changes: dict[str, Any], method: str = "") -> list[Spent]:

@@ -47,7 +47,7 @@ def _images() -> str:
         "Images a second of a step with 64 private and 256 shared 32x32 colour images. The plain loop has DataLoaders, "
         "`(channels, height, width)` images, torch's Adam and two threads; ours is `TorchAgent.train`, with one thread "
         f"in each process. The limit is that of a {SIDE}x{SIDE} matrix product in {PROCESSES} processes at the same "
-        "time, for 242 MFLOP an image.\n\n" + table(["", "images/s", "times plain", "of the limit"], rows)
+        "time, for 242 MFLOP an image.\n\n" + table(["network", "images/s", "times plain", "of the limit"], rows)
     )
 
 
