@@ -30,4 +30,4 @@ def test_impossible_options_are_refused(wrong, says):
 
 def test_the_defaults_are_those_of_the_paper_on_digits():
     """A quarter of all data and a fifth of each agent's held out, Dirichlet(1), everyone's labels true."""
-    assert Data() == Data("digits", 0, 0, "dirichlet", 1.0, 2, (), (), 0.25, 0.2, 30, False)
+    assert Data() == Data("digits", 0, 0, "dirichlet", 1.0, 2, (), (), "labels", 0.25, 0.2, 30, False)

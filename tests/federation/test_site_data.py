@@ -120,7 +120,7 @@ def test_gaps_in_the_private_table_alone(make: Make, table: pd.DataFrame, tmp_pa
     table.assign(age=table["age"].fillna(50.0))[["age", "old"]][:20].to_csv(tmp_path / "shared.csv", index=False)
     table[["age", "old", "ill"]][20:].to_csv(tmp_path / "patients.csv", index=False)
     entries = {"shared": "shared.csv", "data": "patients.csv", "label": "ill", "model": "logistic"}
-    with pytest.raises(ConsilienceError, match=r"patients.csv: row \d+ has a missing"):
+    with pytest.raises(ConsilienceError, match=r"patients.csv: line 2 has a missing"):
         trained(make("classification", ["no", "yes"], **entries))
     trained(make("classification", ["no", "yes"], **entries, preprocess="table"))
 

@@ -44,7 +44,7 @@ def test_a_frame_is_rejected_with_the_reason(federation):
     wrong = {
         "bytes instead of": good[:-1],
         "wrong magic": b"X" + good[1:],
-        r"wrong version \(7 instead of 3\)": good[:4] + b"\7" + good[5:],
+        r"wrong version \(7 instead of 4\)": good[:4] + b"\7" + good[5:],
         "wrong run": other.make(SIGNING[1], 1, 5, 8, {}, F)[1],
         r"wrong agent \(2 instead of 1\)": format.make(SIGNING[2], 2, 5, 8, {}, F)[1],
         r"wrong round \(4 instead of 5\)": format.make(SIGNING[1], 1, 4, 8, {}, F)[1],
